@@ -1,0 +1,125 @@
+"""What the converted script will look like: decisions that several rules share, drawn from Facts alone."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from accelift_codemod.cuts import Cut
+from accelift_codemod.facts import BatchLoop, Facts, Role, Scope, Value, position
+from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.timeline import Timeline
+from accelift_codemod.facts.values import Values
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose."""
+
+    target: str = "runtime"  # or "accelerate"
+    batch: str = "global"  # or "per-process"
+    num_processes: int | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def chooses(self, rule: str) -> bool:
+        """Whether a rule that is not part of every conversion takes part."""
+        return rule not in self.ignore and (not self.select or rule in self.select)
+
+
+@dataclass(frozen=True)
+class Item:
+    """An object to prepare, and the variable that carries it."""
+
+    value: Value
+    kind: Role
+    scope: Scope
+    name: str
+    statements: tuple[ast.stmt, ...]  # those that bind the variable to the object
+
+
+@dataclass(frozen=True)
+class Group:
+    """Objects prepared by one call, after one statement."""
+
+    scope: Scope
+    anchor: ast.stmt
+    items: tuple[Item, ...]
+
+
+@dataclass
+class Blueprint:
+    """The shared decisions for one script."""
+
+    facts: Facts
+    options: Options
+    accelerator: str = "accelerator"
+    groups: list[Group] = field(default_factory=list)
+    cuts: dict[BatchLoop, Cut] = field(default_factory=dict)
+    replicated: dict[BatchLoop, str] = field(default_factory=dict)  # evaluation loops not shared out, and why
+    local_loops: dict[BatchLoop, str] = field(default_factory=dict)  # over prepared loaders, but not gathered
+
+    # ---- loops
+
+    @cached_property
+    def train_loops(self) -> list[BatchLoop]:
+        return [loop for loop in self.facts.loops.batch_loops if loop.trains and self.facts.runs(loop.node)]
+
+    @cached_property
+    def eval_loops(self) -> list[BatchLoop]:
+        """Batch loops that do not train, those nested in a training loop's body by accident of `next` left out."""
+        return [loop for loop in self.facts.loops.batch_loops if not loop.trains and self.facts.runs(loop.node)]
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        return Timeline(self.facts.resolver)
+
+    # ---- prepared objects
+
+    @cached_property
+    def items(self) -> dict[Key, Item]:
+        return {key(item.value): item for group in self.groups for item in group.items}
+
+    def is_prepared(self, value: Value) -> bool:
+        """Whether an object is one of those handed to prepare."""
+        return key(value) in self.items
+
+    def prepared_models(self, node: ast.AST | None) -> Values:
+        """The prepared models that an expression may denote."""
+        return tuple(v for v in self.facts.resolver.values(node) if self._kind(v) is Role.MODEL)
+
+    def _kind(self, value: Value) -> Role | None:
+        item = self.items.get(key(value))
+        return item.kind if item else None
+
+    def after_prepare(self, node: ast.AST, value: Value) -> bool:
+        """Whether a node is evaluated only after the object has been prepared."""
+        group = next((g for g in self.groups if any(key(i.value) == key(value) for i in g.items)), None)
+        if group is None:
+            return False
+        moments = self.timeline.moments(node, self.facts.index.function(group.anchor))
+        if moments:
+            done = (group.anchor.end_lineno or 0, 0)
+            return all(m > done for m in moments)
+        # the object has left the function in which it was prepared
+        calls = self.timeline.moments(group.anchor, self.facts.index.function(node))
+        return bool(calls) and position(node) > max(calls)
+
+    def shares_batches(self, loop: BatchLoop) -> bool:
+        """Whether a loop draws from prepared loaders: each process sees its share of every batch."""
+        return any(self.is_prepared(v) for v in loop.loaders)
+
+    @cached_property
+    def placed(self) -> dict[Key, bool]:
+        """For each prepared loader: whether it moves its batches to the device (else the author's moves stay)."""
+        found: dict[Key, bool] = {}
+        for item in self.items.values():
+            if item.kind is Role.LOADER:
+                loops = [
+                    loop
+                    for loop in (*self.train_loops, *self.eval_loops)
+                    if any(key(v) == key(item.value) for v in loop.loaders)
+                ]
+                found[key(item.value)] = all(self.facts.batches.placed(loop) for loop in loops)
+        return found

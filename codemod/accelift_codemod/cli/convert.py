@@ -1,0 +1,305 @@
+"""`accelift convert`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accelift_codemod.api import FileResult, convert_bytes, convert_files, cpu_count
+from accelift_codemod.blueprint import Options
+from accelift_codemod.discover import python_files
+from accelift_codemod.plan import Outcome
+from accelift_codemod.render import text
+from accelift_codemod.report import Report
+from accelift_codemod.source import BadSource, write_atomically
+
+_PROGRESS_FROM = 50  # files
+
+
+@click.command("convert", short_help="Convert single-GPU PyTorch scripts: preview the diff, or write the result.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--write", is_flag=True, help="Write the result in place of the scripts.")
+@click.option(
+    "--output", type=click.Path(file_okay=False, path_type=Path), help="Write converted scripts into this folder."
+)
+@click.option("--check", is_flag=True, help="Write nothing, print no diff; exit with 1 if something would change.")
+@click.option(
+    "--target",
+    type=click.Choice(["runtime", "accelerate"]),
+    default="runtime",
+    show_default=True,
+    help="The library that converted scripts import.",
+)
+@click.option(
+    "--config-out", metavar="FILE", help="Write the launch config here (a folder if there are several scripts)."
+)
+@click.option("--num-processes", type=click.IntRange(1), help="Processes to put into the launch config.")
+@click.option(
+    "--batch",
+    type=click.Choice(["global", "per-process"]),
+    default="global",
+    show_default=True,
+    help="Keep the script's batch size for all processes together, or give it to each.",
+)
+@click.option("--select", metavar="CODES", help="Apply only these optional rules (see `accelift rule`).")
+@click.option("--ignore", metavar="CODES", help="Leave these optional rules or findings out.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--stdin-filename", metavar="NAME", default="<stdin>", help="What to call the script read from `-`.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Processes to work on; 0: all processors.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Only say what could not be processed.")
+@click.option(
+    "-v", "--verbose", count=True, help="Also show notes, every edit with its reason and evidence; twice: every file."
+)
+def command(
+    paths: tuple[str, ...],
+    write: bool,
+    output: Path | None,
+    check: bool,
+    target: str,
+    config_out: str | None,
+    num_processes: int | None,
+    batch: str,
+    select: str | None,
+    ignore: str | None,
+    format_: str,
+    stdin_filename: str,
+    jobs: int,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Convert scripts, or every script of a folder. Without --write or --output the diff is shown and nothing is
+    written.
+
+    The diff goes to stdout, so that it can be piped into `git apply` or `patch -p1`; remarks go to stderr. `-` reads
+    a script from stdin; with --write its conversion goes to stdout.
+
+    Exit codes: 0 nothing to do, or done; 1 findings or refusals remain, or --check found changes; 2 something could
+    not be processed.
+    """
+    if sum((write, output is not None, check)) > 1:
+        raise click.UsageError("--write, --output and --check exclude each other")
+    options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"))
+    run = _Run(options, write, output, check, config_out, format_, -1 if quiet else verbose)
+    results = run.convert(paths, stdin_filename, jobs or cpu_count())
+    sys.exit(run.finish(results))
+
+
+def _codes(given: str | None, option: str) -> tuple[str, ...]:
+    """Codes between commas.
+
+    Raises:
+        click.UsageError: one is unknown, or belongs to a rule that every conversion needs.
+    """
+    if given is None:
+        return ()
+    from accelift_codemod.rules import all_rules
+
+    rules = {r.code: r for r in all_rules()}
+    findings = {f.code for r in rules.values() for f in r.findings}
+    codes = tuple(c.strip().upper() for c in given.split(",") if c.strip())
+    for code in codes:
+        if code not in rules and code not in findings:
+            raise click.UsageError(f"{option}: there is no rule {code}; `accelift rule` lists them")
+        if option == "--ignore" and code in rules and rules[code].required:
+            raise click.UsageError(f"--ignore: {code} is a part of every conversion")
+    return codes
+
+
+class _Run:
+    """One run: where its results go."""
+
+    def __init__(
+        self,
+        options: Options,
+        write: bool,
+        output: Path | None,
+        check: bool,
+        config_out: str | None,
+        format_: str,
+        verbosity: int,
+    ) -> None:
+        self.options = options
+        self.write = write
+        self.output = output
+        self.check = check
+        self.config_out = config_out
+        self.json = format_ == "json"
+        self.verbosity = verbosity
+        self.report = Report()
+        self.stdin = b""
+        self.bases: dict[str, Path] = {}  # file -> the folder its place under --output is relative to
+        self.color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    # ---- converting
+
+    def convert(self, paths: Sequence[str], stdin_filename: str, jobs: int) -> list[FileResult]:
+        """Convert everything, showing each file's results as they come."""
+        files, problems = self._files(paths)
+        found: list[FileResult] = []
+        for problem in problems:
+            found.append(self._settle(problem))
+        if "-" in paths:
+            self.stdin = sys.stdin.buffer.read()
+            found.append(self._settle(convert_bytes(self.stdin, stdin_filename, self.options), from_stdin=True))
+        with self._progress(len(files)) as advance:
+            for result in convert_files(files, self.options, jobs):
+                found.append(self._settle(result))
+                advance()
+        return found
+
+    def _files(self, paths: Sequence[str]) -> tuple[list[tuple[Path, bool]], list[FileResult]]:
+        """The files to convert, with whether the user named them, and the paths that lead to none."""
+        files: dict[Path, bool] = {}
+        problems: list[FileResult] = []
+        for given in paths:
+            path = Path(given)
+            if given == "-":
+                continue
+            if path.is_dir():
+                inside = list(python_files(path))
+                if not inside:
+                    problems.append(FileResult(given, error=f"{given}: contains no Python files; check the path"))
+                for file in inside:
+                    files.setdefault(file, False)
+                    self.bases.setdefault(str(file), path)
+            elif path.exists():
+                files[path] = True
+                self.bases[str(path)] = path.parent
+            else:
+                problems.append(FileResult(given, error=f"{given}: does not exist; check the path"))
+        return list(files.items()), problems
+
+    def _progress(self, count: int) -> Any:
+        """A progress bar on stderr for long runs on a terminal."""
+        if count < _PROGRESS_FROM or not sys.stderr.isatty() or self.verbosity < 0:
+            return nullcontext(lambda: None)
+        return _Bar(count)
+
+    # ---- one result
+
+    def _settle(self, result: FileResult, from_stdin: bool = False) -> FileResult:
+        """Write and show one file's result."""
+        if result.output is not None:
+            try:
+                if from_stdin:
+                    if self.write and not self.json:
+                        sys.stdout.buffer.write(result.output)
+                elif self.write:
+                    write_atomically(Path(result.path), result.output)
+                elif self.output is not None:
+                    self._write_under(self.output, result)
+            except BadSource as error:
+                result = FileResult(result.path, result.plan, error=str(error))
+        elif from_stdin and self.write and not self.json:
+            sys.stdout.buffer.write(self.stdin)  # left alone: handed through
+        self.report.add(result)
+        if not self.json:
+            self._show(result)
+        return result
+
+    def _write_under(self, folder: Path, result: FileResult) -> None:
+        path = Path(result.path)
+        target = folder / path.relative_to(self.bases[result.path])
+        if target.resolve() == path.resolve():
+            raise BadSource(str(path), 0, "would be overwritten by --output", "choose another folder, or use --write")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadSource(str(target), 0, f"cannot be written ({error.strerror})", "choose another folder") from None
+        assert result.output is not None
+        write_atomically(target, result.output)
+
+    def _show(self, result: FileResult) -> None:
+        preview = not (self.write or self.output or self.check)
+        if preview and result.diff:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.diff(result, self.color).encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
+        elif result.output is not None and not result.error and self.verbosity >= 0:
+            verb = "would be converted" if self.check else "converted"
+            click.echo(f"{result.path}: {verb}", err=not self.check)
+        for line in text.remarks(result, self.verbosity):
+            click.echo(line, err=True)
+
+    # ---- the end
+
+    def finish(self, results: list[FileResult]) -> int:
+        """Write the launch config, the summary or the JSON document; returns the exit code."""
+        code = self.report.exit_code(self.check)
+        if self.config_out is not None and not self._write_configs(results):
+            code = 2
+        if self.json:
+            from accelift_codemod.render.data import as_json
+
+            click.echo(as_json(results, self.report, code), nl=False)
+        elif self.verbosity >= 0 and (len(results) > 1 or self.verbosity > 0 or not self.report.converted):
+            verb = "converted" if self.write or self.output else "convertible"
+            click.echo(self.report.summary(verb), err=True)
+        return code
+
+    def _write_configs(self, results: list[FileResult]) -> bool:
+        """Write each script's launch config; returns whether that went well."""
+        assert self.config_out is not None
+        found = [r for r in results if r.config]
+        target = Path(self.config_out)
+        folder = target.is_dir() or self.config_out.endswith(("/", os.sep))
+        if not found:
+            reason = (
+                "no script was converted"
+                if any(r.outcome is not Outcome.NOTHING for r in results)
+                else "nothing to convert"
+            )
+            click.echo(f"{self.config_out}: not written: {reason}", err=True)
+            return True
+        if len(found) > 1 and not folder:
+            click.echo(
+                f"accelift: --config-out {self.config_out}: names one file, but {len(found)} scripts have a launch "
+                "config; give a folder (a name that ends with /)",
+                err=True,
+            )
+            return False
+        try:
+            if folder:
+                target.mkdir(parents=True, exist_ok=True)
+            for result in found:
+                name = (
+                    "-".join(Path(result.path).with_suffix("").parts[-2:]) if len(found) > 1 else Path(result.path).stem
+                )
+                path = target / f"{name}.yaml" if folder else target
+                write_atomically(path, result.config.encode())
+        except (BadSource, OSError) as error:
+            click.echo(f"accelift: {error}", err=True)
+            return False
+        return True
+
+
+class _Bar:
+    """rich's progress bar."""
+
+    def __init__(self, count: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.progress = Progress(console=Console(stderr=True), transient=True)
+        self.count = count
+
+    def __enter__(self) -> Any:
+        self.progress.start()
+        task = self.progress.add_task("converting", total=self.count)
+        return lambda: self.progress.advance(task)
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()

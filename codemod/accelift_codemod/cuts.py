@@ -1,0 +1,358 @@
+"""Where an evaluation loop gathers: the narrowest cut of its data flow that every result passes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accelift_codemod.facts import BatchLoop, Facts
+from accelift_codemod.facts.effects import Effects, assignments, flatten, loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.values import Role, Values
+
+_COUNTS = frozenset({"size", "shape"})
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Gather `names` after (or before) a statement of the loop body; the rest of the body stays as it is.
+
+    `wrapped` are expressions to gather in place (a model called inside the statement that collects its result).
+    `recounts` are expressions such as `x.size(0)` after the cut whose tensor need not be gathered for its length
+    alone; they are to be asked of `counter`.
+    """
+
+    anchor: ast.stmt
+    after: bool
+    names: tuple[str, ...]
+    recounts: tuple[ast.Name, ...] = ()
+    counter: str = ""
+    wrapped: tuple[ast.expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class NoCut:
+    """Why a loop cannot gather."""
+
+    reason: str
+    needless: bool = False  # nothing of the loop outlives an iteration
+
+
+def find_cut(facts: Facts, loop: BatchLoop) -> Cut | NoCut:
+    """The cut of an evaluation loop, or why there is none.
+
+    The cut may go down the body as long as nothing that depends on the batch has left the iteration and
+    every value that passes it is a sample-first tensor. Of the possible ones the one with the fewest values is
+    taken, and of these the lowest (a prediction rather than logits).
+    """
+    return _Cutter(facts, loop).find()
+
+
+class _Cutter:
+    def __init__(self, facts: Facts, loop: BatchLoop) -> None:
+        self.facts = facts
+        self.loop = loop
+        self.layouts = facts.layouts
+
+    def find(self) -> Cut | NoCut:
+        node = self.loop.node
+        if not isinstance(node, (ast.For, ast.AsyncFor)) or not self.loop.direct:
+            return NoCut("it draws its batches one by one from an iterator")
+        if not all(self.facts.objects.loader(v).stock_batches for v in self.loop.loaders):
+            return NoCut("its batches are collated by a function that the tool does not follow")
+        body = flatten(node.body)
+        shape = self._element(self.facts.resolver.values(node.iter))
+        env: Environment = {}
+        self.layouts.assign(node.target, shape, env)
+        batch = {name for name, layout in env.items() if not _fixed(layout)}
+        if not batch:
+            return NoCut("its loop variables cannot be told apart")
+        first, tainted = self._first_escape(node, body, batch)
+        if first is None:
+            return NoCut("nothing it computes outlives an iteration", needless=True)
+        environments = self._environments(body[:first], env)
+        reason = "what its results are computed from cannot be proved to be one row per sample"
+        inline = self._inline(body, first, tainted[first], environments[first])
+        if inline is not None:
+            return inline
+        best: Cut | None = None
+        for k in range(first, -1, -1):
+            if any(self._runs_model(s) for s in body[k:]):
+                reason = "it calls the model again after its first result"
+                break
+            live = self._live(body[k:], tainted[k])
+            found = self._try(body, k, live, environments[k], batch)
+            if found is not None and (best is None or len(found.names) < len(best.names)):
+                best = found
+        return best or NoCut(reason)
+
+    def _element(self, values: Values) -> Shape:
+        shapes: list[Shape] = []
+        for value in values:
+            if value.role is Role.LOADER:
+                shapes.append(Layout.BATCH)
+            elif value.role is Role.ENUMERATE:
+                shapes.append((Layout.CONST, self._element(value.inner[0])))
+            elif value.role is Role.ITERATOR:
+                shapes.append(self._element(value.inner[0]))
+        return shapes[0] if shapes and all(s == shapes[0] for s in shapes) else Layout.UNKNOWN
+
+    def _first_escape(
+        self, node: ast.For | ast.AsyncFor, body: Sequence[ast.stmt], batch: set[str]
+    ) -> tuple[int | None, list[set[str]]]:
+        """The first statement whose effect outlives the iteration, and the batch-dependent names before each one."""
+        effects = Effects(self.facts.resolver, node)
+        names = set(batch)
+        fresh = stores(node.target)
+        before: list[set[str]] = []
+        for i, statement in enumerate(body):
+            before.append(set(names))
+            if effects.escapes(statement, names, fresh):
+                return i, before
+            names |= effects.tainted(statement, names)
+            if isinstance(statement, ast.Assign):
+                fresh |= stores(statement)
+        return None, before
+
+    def _environments(self, body: Sequence[ast.stmt], env: Environment) -> list[Environment]:
+        found = [dict(env)]
+        current = dict(env)
+        for statement in body:
+            self.layouts.step(statement, current)
+            self._trust(statement, current)
+            found.append(dict(current))
+        return found
+
+    def _trust(self, statement: ast.stmt, env: Environment) -> None:
+        """Take a model's output for sample-first if the loop itself compares it with a part of the batch."""
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name) or env.get(target.id) is not Layout.UNKNOWN:
+            return
+        if not self._is_forward(statement.value):
+            return
+        trial = dict(env)
+        trial[target.id] = Layout.ROWS
+        for witness in self._witnesses(target.id, statement, trial):
+            if witness:
+                env[target.id] = Layout.ROWS
+                return
+
+    def _is_forward(self, node: ast.expr) -> bool:
+        """Whether an expression is the output of a model, perhaps squeezed or reshaped row by row."""
+        while isinstance(node, ast.Call):
+            if self.facts.objects.models(node.func):
+                return True
+            if not isinstance(node.func, ast.Attribute):
+                return False
+            node = node.func.value
+        return False
+
+    def _witnesses(self, name: str, statement: ast.stmt, trial: Environment) -> list[bool]:
+        """Comparisons and losses that only make sense if the named value runs over the samples of the batch."""
+        node = self.loop.node
+        assert isinstance(node, (ast.For, ast.AsyncFor))
+        env = dict(trial)
+        found: list[bool] = []
+        started = False
+        for later in flatten(node.body):
+            if later is statement:
+                started = True
+                continue
+            if not started:
+                continue
+            for part in ast.walk(later):
+                pair = self._compared(part)
+                if pair is None:
+                    continue
+                sides = [self.layouts.read(p, env) for p in pair]
+                mentions = [name in {n.id for n in loads(p)} or self._derived(p, name) for p in pair]
+                if all(s is Layout.ROWS for s in sides) and mentions[0] != mentions[1]:
+                    found.append(True)
+            if not isinstance(later, (ast.For, ast.While, ast.AsyncFor)):
+                self.layouts.step(later, env)
+        return found
+
+    def _derived(self, node: ast.expr, name: str) -> bool:
+        """Whether an expression reads a variable that the loop computes from the named one."""
+        for load in loads(node):
+            for binding in self.facts.resolver.bindings(load):
+                if binding.value is not None and name in {n.id for n in loads(binding.value)}:
+                    return True
+        return False
+
+    def _compared(self, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            return node.left, node.comparators[0]
+        if not isinstance(node, ast.Call):
+            return None
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("eq", "ne") and len(node.args) == 1:
+            return node.func.value, node.args[0]
+        qualified = self.facts.resolver.qualified(node.func) or ""
+        is_loss = self.facts.resolver.only(node.func, Role.LOSS) or (
+            qualified.startswith("torch.nn.functional.") and qualified.endswith(("_loss", "cross_entropy", "_logits"))
+        )
+        if (is_loss or qualified in ("torch.eq", "torch.ne")) and len(node.args) >= 2:
+            return node.args[0], node.args[1]
+        return None
+
+    def _live(self, rest: Sequence[ast.stmt], names: set[str]) -> list[str]:
+        """Of the names, those that the rest of the body reads before it binds them again, in order."""
+        found: dict[str, None] = {}
+        killed: set[str] = set()
+        for statement in rest:
+            for load in loads(statement):
+                if load.id in names and load.id not in killed:
+                    found.setdefault(load.id)
+            if isinstance(statement, ast.Assign):
+                killed |= stores(statement)
+        return list(found)
+
+    def _try(self, body: Sequence[ast.stmt], k: int, live: list[str], env: Environment, batch: set[str]) -> Cut | None:
+        rest = body[k:]
+        if not live or any(env.get(name) is not Layout.ROWS for name in live):
+            return None
+        if not all(self._is_tensor(name) for name in live):
+            return None
+        counted = [name for name in live if name in batch and self._only_counted(name, rest)]
+        kept = [name for name in live if name not in counted]
+        counter = next((name for name in kept if name in batch and self._from_loader(name, body[:k])), "")
+        recounts: list[ast.Name] = []
+        if counted and counter and all(self._from_loader(name, body[:k]) for name in counted):
+            recounts = [n for s in rest for n in loads(s) if n.id in counted]
+        else:
+            kept = live
+        if not kept:
+            return None
+        names = tuple(kept)
+        if k:
+            return Cut(body[k - 1], True, names, tuple(recounts), counter)
+        return Cut(body[0], False, names, tuple(recounts), counter)
+
+    def _inline(self, body: Sequence[ast.stmt], k: int, names: set[str], env: Environment) -> Cut | None:
+        """A cut inside the first statement that keeps a result, when the model is called right there."""
+        statement = body[k]
+        if any(self._runs_model(s) for s in body[k + 1 :]) or isinstance(statement, (ast.If, ast.For, ast.While)):
+            return None
+        calls = [c for c in self.facts.loops.own_calls(statement) if self.facts.objects.trained_models(c.func)]
+        if len(calls) != 1 or not self._is_alone(statement, calls[0]):
+            return None
+        call = calls[0]
+        inside = {n for n in ast.walk(call) if isinstance(n, ast.Name)}
+        live = self._live(body[k:], names)
+        fed = {n.id for n in inside} & names
+        outside = [n for s in body[k:] for n in loads(s) if n not in inside and n.id in names]
+        gathered = [name for name in live if name not in fed]
+        if any(env.get(n.id) is not Layout.ROWS or not self._is_tensor(n.id) for n in outside):
+            return None
+        if not self._forward_is_rows(statement, call, env):
+            return None
+        wrapped = (call, *(n for n in outside if n.id in fed))
+        return Cut(statement, False, tuple(gathered), wrapped=wrapped)
+
+    def _is_alone(self, statement: ast.stmt, call: ast.Call) -> bool:
+        """Whether the statement runs the model by this call only."""
+        for other in self.facts.loops.own_calls(statement):
+            target = self.facts.resolver.callee(other)
+            if isinstance(target, FUNCTIONS) and any(self._runs_model(s) for s in target.body):
+                return False
+        return True
+
+    def _forward_is_rows(self, statement: ast.stmt, call: ast.Call, env: Environment) -> bool:
+        if self.layouts.read(call, env) is Layout.ROWS:
+            return True
+        for part in ast.walk(statement):
+            pair = self._compared(part)
+            if pair is None:
+                continue
+            mine = [p for p in pair if call in set(ast.walk(p))]
+            other = [p for p in pair if p not in mine]
+            if (
+                len(mine) == 1
+                and self.layouts.read(other[0], env) is Layout.ROWS
+                and self._row_wise(mine[0], call, env)
+            ):
+                return True
+        return False
+
+    def _row_wise(self, node: ast.expr, call: ast.Call, env: Environment) -> bool:
+        """Whether an expression keeps rows if the call inside it yields them."""
+        return self.layouts.read(node, env, trusted=call) is Layout.ROWS
+
+    def _from_loader(self, name: str, before: Sequence[ast.stmt]) -> bool:
+        """Whether a loop variable still has one row per sample: it is at most moved to the device before the cut."""
+        for statement in before:
+            if name not in stores(statement):
+                continue
+            values = [v for t, v in assignments(statement) if isinstance(t, ast.Name) and t.id == name]
+            if not values or not all(self._is_moved(value, name) for value in values):
+                return False
+        return True
+
+    def _is_moved(self, node: ast.expr | None, name: str) -> bool:
+        while isinstance(node, ast.Call) and node in self.facts.moves.of:
+            node = self.facts.moves.of[node].receiver
+        return isinstance(node, ast.Name) and node.id == name
+
+    def _only_counted(self, name: str, rest: Sequence[ast.stmt]) -> bool:
+        """Whether the rest of the body asks a tensor for nothing but its number of rows."""
+        parents = self.facts.index.parents
+        for statement in rest:
+            for load in loads(statement):
+                if load.id != name:
+                    continue
+                parent = parents.get(load)
+                if isinstance(parent, ast.Call) and self.facts.resolver.builtin(parent.func) == "len":
+                    continue
+                if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
+                    return False
+                outer = parents.get(parent)
+                if isinstance(outer, ast.Call) and len(outer.args) == 1 and _zero(outer.args[0]):
+                    continue
+                if isinstance(outer, ast.Subscript) and _zero(outer.slice):
+                    continue
+                return False
+        return True
+
+    def _is_tensor(self, name: str) -> bool:
+        """Whether the loop treats a variable as a tensor somewhere (a leaf of a batch may be a list of strings)."""
+        node = self.loop.node
+        parents = self.facts.index.parents
+        for load in loads(node):
+            if load.id != name:
+                continue
+            parent = parents.get(load)
+            if isinstance(parent, (ast.Attribute, ast.BinOp, ast.Compare)):
+                return True
+            if isinstance(parent, ast.Call) and load in parent.args:
+                qualified = self.facts.resolver.qualified(parent.func) or ""
+                roles = self.facts.resolver.roles(parent.func)
+                if qualified.startswith("torch.") or Role.LOSS in roles or self.facts.objects.models(parent.func):
+                    return True
+        # computed in the loop, so a tensor whenever its layout is known
+        return name not in stores(node.target)  # type: ignore[union-attr]
+
+    def _runs_model(self, statement: ast.stmt, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether a statement calls a trained model, in functions it calls too."""
+        for call in self.facts.loops.own_calls(statement):
+            if self.facts.objects.trained_models(call.func):
+                return True
+            if isinstance(call.func, ast.Attribute) and self.facts.objects.trained_models(call.func.value):
+                if call.func.attr not in ("train", "eval", "parameters", "state_dict", "zero_grad"):
+                    return True
+            target = self.facts.resolver.callee(call)
+            if isinstance(target, FUNCTIONS) and target not in seen:
+                if any(self._runs_model(s, seen | {target}) for s in target.body):
+                    return True
+        return False
+
+
+def _fixed(shape: Shape) -> bool:
+    return shape in (Layout.CONST, Layout.ZERO)
+
+
+def _zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0

@@ -1,0 +1,213 @@
+"""The plan in the making: what rules see, and what they have said so far."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accelift_codemod.blueprint import Blueprint, Options
+from accelift_codemod.facts import BatchLoop, Facts, Function, position
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.values import Evidence, Role, Values
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity, Span
+
+if TYPE_CHECKING:
+    from accelift_codemod.reach import Reach
+
+
+@dataclass
+class Draft:
+    """Facts and decisions for the rules to read, and the edits and findings yielded so far."""
+
+    facts: Facts
+    blueprint: Blueprint
+    edits: list[Edit] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def options(self) -> Options:
+        return self.blueprint.options
+
+    @property
+    def runtime(self) -> bool:
+        """Whether the converted script imports the bundled runtime (else Hugging Face Accelerate)."""
+        return self.options.target == "runtime"
+
+    # ---- making edits and findings
+
+    def edit(
+        self,
+        rule: str,
+        node: ast.AST,
+        operation: Operation,
+        reason: str,
+        code: str = "",
+        *,
+        last: ast.AST | None = None,
+        place: int | None = None,
+        need: Need = Need.NONE,
+        safety: Safety = Safety.SAFE,
+        subject: ast.AST | None = None,
+        otherwise: Finding | None = None,
+    ) -> Edit:
+        """An edit of a node (or of the statements from it to `last`), with the evidence for `subject`."""
+        span = Span.of(node)
+        if last is not None:
+            end = Span.of(last)
+            span = Span(span.line, span.column, end.end_line, end.end_column)
+        evidence: tuple[Evidence, ...] = self.facts.evidence(subject) if subject is not None else ()
+        return Edit(rule, span, operation, reason, code, place, safety, need, evidence, otherwise, node)
+
+    def finding(self, code: str, severity: Severity, node: ast.AST | int, message: str, remedy: str) -> Finding:
+        """A finding at a node or line."""
+        line = node if isinstance(node, int) else node.lineno  # type: ignore[attr-defined]
+        return Finding(code, severity, line, message, remedy)
+
+    # ---- questions that several rules ask
+
+    @cached_property
+    def calls(self) -> tuple[ast.Call, ...]:
+        """Calls that running the script may make, in source order."""
+        return tuple(sorted(filter(self.facts.runs, self.facts.index.calls), key=position))
+
+    @cached_property
+    def _by_node(self) -> dict[ast.AST, list[Edit]]:
+        found: dict[ast.AST, list[Edit]] = {}
+        for edit in self.edits:
+            if edit.node is not None:
+                found.setdefault(edit.node, []).append(edit)
+        return found
+
+    def edits_at(self, node: ast.AST) -> list[Edit]:
+        """The edits of exactly this node."""
+        return self._by_node.get(node, [])
+
+    def add(self, edit: Edit) -> None:
+        """Take an edit into the plan."""
+        self.edits.append(edit)
+        self.__dict__.pop("_by_node", None)
+
+    def remove(self, edit: Edit) -> None:
+        """Take an edit out of the plan again."""
+        self.edits = [e for e in self.edits if e is not edit]
+        self.__dict__.pop("_by_node", None)
+
+    def gone(self, node: ast.AST) -> bool:
+        """Whether the edits so far remove a node from the script."""
+        child = node
+        for parent in (node, *self.facts.index.ancestors(node)):
+            for edit in self.edits_at(parent):
+                if edit.operation in (Operation.DROP, Operation.SWAP):
+                    return True
+                if edit.operation in (Operation.BECOME, Operation.KEYWORD):
+                    return not (isinstance(node, ast.Name) and mentions(edit.code, node.id))
+                if edit.operation is Operation.RECEIVER and isinstance(parent, ast.Call) and parent.func is not child:
+                    return True
+                if edit.operation is Operation.METHOD and isinstance(parent, ast.Call) and parent.func is not child:
+                    return True
+            child = parent
+        return False
+
+    def gradients_off(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether a node only runs with gradients switched off."""
+        for parent in self.facts.index.ancestors(node):
+            if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
+                self._no_grad(item.context_expr) for item in parent.items
+            ):
+                return True
+            if isinstance(parent, FUNCTIONS):
+                if any(self._no_grad(d) for d in parent.decorator_list):
+                    return True
+                sites = self.facts.resolver.sites(parent)
+                return bool(sites) and depth < 6 and all(self.gradients_off(s, depth + 1) for s in sites)
+        return False
+
+    def _no_grad(self, node: ast.expr) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        qualified = self.facts.resolver.qualified(func) or ""
+        if qualified in ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"):
+            return True
+        return (
+            qualified in ("torch.set_grad_enabled", "torch.autograd.set_grad_enabled")
+            and isinstance(node, ast.Call)
+            and bool(node.args)
+            and isinstance(node.args[0], ast.Constant)
+            and node.args[0].value is False
+        )
+
+    def enclosable(self, statement: ast.stmt) -> ast.stmt | None:
+        """The statement to put under a header in another's place: itself, or the `if` whose line it shares."""
+        block, place = self.facts.index.block(statement)
+        shares = any(
+            s is not statement and (s.end_lineno == statement.lineno or s.lineno == statement.end_lineno) for s in block
+        )
+        if shares:
+            return None
+        parent = self.facts.index.parents.get(statement)
+        if isinstance(parent, ast.stmt) and parent.lineno == statement.lineno:
+            alone = isinstance(parent, ast.If) and len(block) == 1 and place == 0 and not parent.orelse
+            return parent if alone and not any(isinstance(n, ast.NamedExpr) for n in ast.walk(parent)) else None
+        return statement
+
+    def collective(self, statement: ast.stmt) -> ast.AST | None:
+        """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
+        loops: dict[ast.AST, BatchLoop] = {
+            loop.node: loop for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)
+        }
+        functions: list[ast.AST] = [statement, *self.blueprint.timeline.calls_into(statement)]
+        for function in functions:
+            for node in ast.walk(function):
+                loop = loops.get(node)
+                if loop is not None and self.blueprint.shares_batches(loop):
+                    return node
+                if isinstance(node, ast.Call) and self.blueprint.prepared_models(node.func):
+                    return node
+                if any(e.rule in _COLLECTIVE_RULES for e in self.edits_at(node)):
+                    return node
+        return None
+
+    def environment(self, loop: BatchLoop, node: ast.AST) -> Environment | None:
+        """How variables depend on the batch just before a node in the body of a loop."""
+        if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
+            return None
+        env: Environment = {}
+        stock = all(self.facts.objects.loader(v).stock_batches for v in loop.loaders)
+        self.facts.layouts.assign(loop.node.target, self._dealt(loop, stock), env)
+        return self.facts.layouts.before(node, loop.node.body, env)
+
+    def _dealt(self, loop: BatchLoop, stock: bool) -> Shape:
+        def shape(values: Values) -> Shape:
+            for value in values:
+                if value.role is Role.ENUMERATE:
+                    return (Layout.CONST, shape(value.inner[0]))
+                if value.role is Role.ITERATOR:
+                    return shape(value.inner[0])
+                if value.role is Role.ZIP:
+                    return tuple(shape(inner) for inner in value.inner)
+            return Layout.BATCH if stock else Layout.UNKNOWN
+
+        assert isinstance(loop.node, (ast.For, ast.AsyncFor))
+        return shape(self.facts.resolver.values(loop.node.iter))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Where the accelerator is made and used: asked by the closing rules, when the ordinary ones have spoken."""
+        from accelift_codemod.reach import Reach
+
+        return Reach(self)
+
+    def function(self, node: ast.AST) -> Function | None:
+        """The function whose body contains a node."""
+        return self.facts.index.function(node)
+
+
+def mentions(code: str, name: str) -> bool:
+    """Whether code reads a name."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}\b", code) is not None
+
+
+_COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD"})

@@ -1,0 +1,174 @@
+"""Facts: one immutable description of a script. They know nothing of rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from accelift_codemod.facts.batches import Batches
+from accelift_codemod.facts.devices import Devices
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
+from accelift_codemod.facts.layout import Layouts
+from accelift_codemod.facts.loops import BatchLoop, Loops
+from accelift_codemod.facts.moves import Moves
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.source import Source
+
+__all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Role", "Scope", "Value", "position"]
+
+
+class Facts:
+    """Everything the rules may ask about one script.
+
+    Answers are computed when first asked and kept; nothing changes them afterwards.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tree = source.tree
+        self.index = Index(self.tree)
+        self.resolver = Resolver(self.index)
+
+    @cached_property
+    def objects(self) -> Objects:
+        return Objects(self.resolver)
+
+    @cached_property
+    def loops(self) -> Loops:
+        return Loops(self.resolver)
+
+    @cached_property
+    def devices(self) -> Devices:
+        return Devices(self.resolver, self.source.segment)
+
+    @cached_property
+    def moves(self) -> Moves:
+        return Moves(self.devices)
+
+    @cached_property
+    def batches(self) -> Batches:
+        return Batches(self.objects, self.loops, self.moves)
+
+    @cached_property
+    def layouts(self) -> Layouts:
+        return Layouts(self.objects)
+
+    def segment(self, node: ast.AST) -> str:
+        """The author's text of a node."""
+        return self.source.segment(node)
+
+    # ---- what runs
+
+    @cached_property
+    def executed(self) -> frozenset[ast.AST]:
+        """Functions that running the script may run: those reachable from its module-level code."""
+        reached: set[ast.AST] = set()
+        names_in: dict[ast.AST | None, list[tuple[Scope, str]]] = {}
+        for scope in self.index.scopes.values():
+            holder = self._holder(scope)
+            for name in scope.loads:
+                names_in.setdefault(holder, []).append((scope, name))
+        queue: list[ast.AST | None] = [None]
+        seen: set[ast.AST | None] = {None}
+        while queue:
+            holder = queue.pop()
+            for scope, name in names_in.get(holder, []):
+                owner = scope.owner(name)
+                for binding in owner.bindings[name] if owner else ():
+                    targets: list[ast.AST] = []
+                    if binding.how is How.FUNCTION:
+                        targets.append(binding.node)
+                    elif binding.how is How.CLASS and isinstance(binding.node, ast.ClassDef):
+                        for cls in self.resolver.ancestry(binding.node):
+                            targets += (s for s in cls.body if isinstance(s, FUNCTIONS))
+                    for target in targets:
+                        if target not in seen:
+                            seen.add(target)
+                            reached.add(target)
+                            queue.append(target)
+        return frozenset(reached)
+
+    def _holder(self, scope: Scope) -> ast.AST | None:
+        """The function in which a scope's code runs; None for module level (class bodies run there, too)."""
+        current: Scope | None = scope
+        while current is not None:
+            if isinstance(current.node, FUNCTIONS):
+                return current.node
+            current = current.parent
+        return None
+
+    def runs(self, node: ast.AST) -> bool:
+        """Whether running the script may evaluate a node."""
+        function = self.index.function(node)
+        while function is not None:
+            if function not in self.executed:
+                return False
+            function = self.index.function(function)
+        return True
+
+    # ---- references
+
+    def references(self, function: Function) -> list[ast.Name]:
+        """Loads of a function's name other than as the callee of a call."""
+        owner = self.index.scope(function)
+        found = []
+        for name in self.loads(owner, function.name):
+            parent = self.index.parents.get(name)
+            if not (isinstance(parent, ast.Call) and parent.func is name):
+                found.append(name)
+        return found
+
+    def loads(self, owner: Scope, name: str) -> list[ast.Name]:
+        """Every load of a scope's variable, in nested scopes too, in source order."""
+        found = []
+        for scope in self.index.scopes.values():
+            if name in scope.loads and scope.owner(name) is owner:
+                found += scope.loads[name]
+        return sorted(found, key=position)
+
+    # ---- evidence
+
+    def evidence(self, node: ast.AST) -> tuple[Evidence, ...]:
+        """How an expression came to be what it is: the chain from its creation to here."""
+        steps: list[Evidence] = []
+        current: ast.AST | None = node
+        for _ in range(8):
+            if not isinstance(current, ast.Name):
+                break
+            owner = self.index.scope(current).owner(current.id)
+            bindings = self.resolver.reaching(current, owner) if owner else []
+            if not bindings:
+                break
+            binding = bindings[0]
+            current = self._source_of(binding, steps)
+        return tuple(reversed(steps))
+
+    def _source_of(self, binding: Binding, steps: list[Evidence]) -> ast.AST | None:
+        line = binding.node.lineno  # type: ignore[attr-defined]
+        if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+            function = self.index.parents[self.index.parents[binding.node]]
+            if not isinstance(function, FUNCTIONS):
+                return None
+            steps.append(Evidence(line, f"parameter `{binding.name}` of {function.name}()"))
+            for call in self.resolver.sites(function):
+                given = (self.resolver.bind(call, function) or {}).get(binding.name)
+                if given is not None:
+                    steps.append(Evidence(call.lineno, f"called with `{self.segment(given)}`"))
+                    return given
+            return None
+        if binding.value is not None:
+            verb = {How.LOOP: "iterates over", How.WITH: "enters"}.get(binding.how, "is")
+            text = self.segment(binding.value).split("\n")[0]
+            steps.append(Evidence(line, f"`{binding.name}` {verb} `{text}`"))
+            return binding.value if isinstance(binding.value, ast.Name) else None
+        return None
+
+    def objects_of(self, role: Role) -> Iterator[tuple[ast.Call, Value]]:
+        """The calls that create objects of a role."""
+        for call in self.index.calls:
+            for value in self.resolver.values(call):
+                if value.role is role and value.origin is call:
+                    yield call, value

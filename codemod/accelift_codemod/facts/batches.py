@@ -1,0 +1,152 @@
+"""What a loop does with the tensors of its batches before they are on the device."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from accelift_codemod.facts.effects import assignments
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.loops import BatchLoop, Loops
+from accelift_codemod.facts.moves import Moves
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.values import Role, Value
+
+
+class Batches:
+    """Finds whether batches may arrive on the device."""
+
+    def __init__(self, objects: Objects, loops: Loops, moves: Moves) -> None:
+        self.objects = objects
+        self.loops = loops
+        self.moves = moves
+        self.resolver = objects.resolver
+        self.index = objects.index
+
+    def placed(self, loop: BatchLoop) -> bool:
+        """Whether every tensor of a batch is moved to the device before it is used (its shape aside)."""
+        if not self.moves.all:
+            return True  # a script for the CPU: the device is the CPU
+        if self._feeds_model_directly(loop):
+            return True
+        parents = self.index.parents
+        for statement in loop.body:
+            for load in _all_loads(statement):
+                if not self._is_batch(load, loop):
+                    continue
+                if self._moved_before(load) or self._only_shape(load):
+                    continue
+                parent: ast.AST | None = parents.get(load)
+                node: ast.AST = load
+                while isinstance(parent, (ast.Subscript, ast.Attribute)) and parent.value is node:  # batch[0].to(...)
+                    node, parent = parent, parents.get(parent)
+                    if isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node:
+                        break
+                if self._under_move(load) or self._renamed(load):
+                    continue
+                if isinstance(parent, (ast.For, ast.comprehension)) and node is parent.iter:
+                    continue
+                if isinstance(parent, ast.Assign) and node is parent.value:
+                    continue  # unpacked or renamed: judged by the new names
+                if isinstance(parent, (ast.Tuple, ast.List)) and isinstance(parents.get(parent), ast.Assign):
+                    continue
+                return False
+        return True
+
+    def _of(self, value: Value, loop: BatchLoop) -> bool:
+        return any(part in loop.loaders for inner in value.inner for part in inner)
+
+    def _is_batch(self, load: ast.Name, loop: BatchLoop, depth: int = 0) -> bool:
+        """Whether a variable holds a part of the loop's batch, perhaps reshaped or cast, but on its device."""
+        values = self.resolver.values(load)
+        if any(v.role is Role.BATCH and self._of(v, loop) for v in values):
+            return True
+        if depth > 4 or not any(v.role is Role.DATA and self._of(v, loop) for v in values):
+            return False
+        for binding in self.resolver.bindings(load):
+            root = self.moves.root(binding.value) if binding.how is How.ASSIGN and not binding.path else None
+            if isinstance(root, ast.Name) and root is not load and self._is_batch(root, loop, depth + 1):
+                return True
+        return False
+
+    def _renamed(self, load: ast.Name) -> bool:
+        """Whether a read only gives the tensor to another variable, perhaps reshaped: judged by that one's reads."""
+        for parent in self.index.ancestors(load):
+            if isinstance(parent, ast.Assign):
+                return any(self.moves.root(value) is load for _, value in assignments(parent) if value is not None)
+            if isinstance(parent, ast.stmt):
+                return False
+        return False
+
+    def _under_move(self, load: ast.Name) -> bool:
+        """Whether a read is the receiver of a move, at any depth of method calls and subscripts."""
+        moves = self.moves.of
+        parents = self.index.parents
+        node: ast.AST = load
+        while True:
+            parent = parents.get(node)
+            if (isinstance(parent, ast.Attribute) and parent.value is node) or (
+                isinstance(parent, ast.Subscript) and parent.value is node
+            ):
+                node = parent
+            elif isinstance(parent, ast.Call) and parent.func is node:
+                if parent in moves:
+                    return True
+                node = parent
+            elif isinstance(parent, ast.Call) and self._is_variable(parent) and node in parent.args:
+                node = parent
+            elif isinstance(parent, ast.comprehension) and parent.iter is node:
+                comprehension = parents.get(parent)
+                return comprehension is not None and any(
+                    isinstance(n, ast.Call) and n in moves for n in ast.walk(comprehension)
+                )
+            else:
+                return False
+
+    def _is_variable(self, call: ast.Call) -> bool:
+        return self.resolver.qualified(call.func) == "torch.autograd.Variable"
+
+    def _moved_before(self, load: ast.Name, depth: int = 0) -> bool:
+        """Whether the variable was assigned from a move, or from a variable that was."""
+        moves = self.moves.of
+        for binding in self.resolver.bindings(load):
+            if binding.value is None or binding.how is not How.ASSIGN or depth > 4:
+                continue
+            for node in ast.walk(binding.value):
+                if isinstance(node, ast.Call) and node in moves:
+                    return True
+                if isinstance(node, ast.Name) and node is not load and self._moved_before(node, depth + 1):
+                    return True
+        return False
+
+    def _feeds_model_directly(self, loop: BatchLoop) -> bool:
+        """Whether a loop moves nothing of its batches and yet hands them to a model: they are on the device already."""
+        batch_moves = any(
+            self._of(v, loop)
+            for move in self.moves.all
+            for v in self.resolver.values(move.receiver)
+            if v.role in (Role.BATCH, Role.DATA)
+        )
+        if batch_moves:
+            return False
+        for statement in loop.body:
+            for call in self.loops.own_calls(statement):
+                if self.objects.models(call.func):
+                    for argument in call.args:
+                        if any(v.role is Role.BATCH and self._of(v, loop) for v in self.resolver.values(argument)):
+                            return True
+        return False
+
+    def _only_shape(self, load: ast.Name) -> bool:
+        parents = self.index.parents
+        node: ast.AST = load
+        parent = parents.get(node)
+        while isinstance(parent, ast.Subscript) and parent.value is node:
+            node, parent = parent, parents.get(parent)
+        if isinstance(parent, ast.Call) and self.resolver.builtin(parent.func) == "len":
+            return True
+        return isinstance(parent, ast.Attribute) and parent.attr in ("size", "shape", "dim", "numel", "dtype", "ndim")
+
+
+def _all_loads(node: ast.AST) -> Iterable[ast.Name]:
+    return (n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))

@@ -1,0 +1,173 @@
+"""What calls return: those of libraries by what is known of them, those of the script by their code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts import library, parts
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.signatures import own_nodes
+from accelift_codemod.facts.values import Role, Value, Values
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.resolve import Resolver
+
+_MOVES = frozenset({"to", "cuda", "cpu", "pin_memory", "contiguous", "detach", "data", "requires_grad_"})
+_PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "get_parameters"})
+
+
+class Calls:
+    """Answers what the calls of one module return."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+
+    def of(self, call: ast.Call) -> Iterable[Value]:
+        """The values of a call."""
+        func = call.func
+        qualified = self.resolver.qualified(func)
+        if qualified is not None and not qualified.startswith("."):
+            found = self._library_call(call, qualified)
+            if found is not None:
+                return found
+        builtin = self.resolver.builtin(func)
+        if builtin is not None:
+            return self._builtin_call(call, builtin)
+        target = self.resolver.callee(call)
+        if isinstance(target, ast.ClassDef):
+            role = self.resolver.class_role(target) or Role.OBJECT
+            return (Value(role, call, target.name, declaration=target),)
+        if isinstance(target, FUNCTIONS):
+            return self._returned(target)
+        if isinstance(func, ast.Attribute):
+            return self._method_call(call, func)
+        callees = self.resolver.values(func)
+        arguments = self._argument_values(call)
+        if any(v.role in parts.BATCH_LIKE for v in arguments):
+            return parts.data(call, arguments)
+        if any(v.role in (Role.MODEL, Role.LOSS) for v in callees):
+            return ()
+        return (Value(Role.OBJECT, call),)
+
+    def _returned(self, function: Function) -> Values:
+        found: list[Value] = []
+        for statement in self.resolver.returns(function):
+            found += self.resolver.values(statement.value)
+        yields = [n for n in own_nodes(function) if isinstance(n, (ast.Yield, ast.YieldFrom)) and n.value]
+        if yields:
+            inner = parts.unique(
+                v
+                for y in yields
+                for v in (
+                    self.resolver.values(y.value)
+                    if isinstance(y, ast.Yield)
+                    else parts.element(self.resolver.values(y.value))
+                )
+            )
+            return (Value(Role.SEQUENCE, function, inner=(inner,)),)
+        return parts.unique(found)
+
+    def _argument_values(self, call: ast.Call) -> Values:
+        found: list[Value] = []
+        for argument in (*call.args, *(k.value for k in call.keywords)):
+            found += self.resolver.values(argument.value if isinstance(argument, ast.Starred) else argument)
+        return tuple(found)
+
+    def _library_call(self, call: ast.Call, qualified: str) -> Iterable[Value] | None:
+        first = call.args[0] if call.args else None
+        if qualified in library.WRAPS_MODULE:
+            argument = first if first is not None else self.resolver.argument(call, None, "module")
+            return self.resolver.values(argument)
+        if qualified in library.ITERATES:
+            return (
+                Value(
+                    Role.ITERATOR,
+                    call,
+                    qualified,
+                    (self.resolver.values(first or self.resolver.argument(call, None, "iterable")),),
+                ),
+            )
+        role = library.role(qualified)
+        if role is not None:
+            return (Value(role, call, qualified),)
+        if qualified == "torch.autograd.Variable":
+            return self.resolver.values(first)
+        if qualified == "itertools.chain":
+            inner = parts.unique(v for a in call.args for v in self.resolver.values(a))
+            return (Value(Role.SEQUENCE, call, qualified, (inner,)),)
+        if qualified in ("copy.copy", "copy.deepcopy"):
+            return tuple(
+                Value(v.role, call, v.name, v.inner, v.keys, v.declaration) for v in self.resolver.values(first)
+            )
+        if qualified in library.NOT_DATA:
+            return ()
+        if qualified.endswith((".parse_args", ".parse_known_args")):
+            return (Value(Role.ARGUMENTS, call),)
+        arguments = self._argument_values(call)
+        if any(v.role in parts.BATCH_LIKE for v in arguments):
+            return parts.data(call, arguments)
+        return (Value(Role.OBJECT, call, qualified),)
+
+    def _builtin_call(self, call: ast.Call, name: str) -> Iterable[Value]:
+        first = self.resolver.values(call.args[0]) if call.args else ()
+        if name == "enumerate":
+            return (Value(Role.ENUMERATE, call, inner=(first,)),)
+        if name == "zip":
+            return (Value(Role.ZIP, call, inner=tuple(self.resolver.values(a) for a in call.args)),)
+        if name == "next":
+            return parts.element(first)
+        if name in library.ITERATES_BUILTIN:
+            if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
+                return first
+            return (Value(Role.ITERATOR, call, name, (first,)),)
+        if name in ("filter", "map") and len(call.args) > 1:
+            return self.resolver.values(call.args[1]) if name == "filter" else ()
+        if name in ("sum", "max", "min", "abs"):
+            return parts.data(call, (*first, *parts.element(first)))
+        if name in ("len", "print", "range", "int", "float", "str", "bool", "isinstance", "open", "type", "format"):
+            return ()
+        arguments = self._argument_values(call)
+        if any(v.role in parts.BATCH_LIKE for v in arguments):
+            return parts.data(call, arguments)
+        return (Value(Role.OBJECT, call),)
+
+    def _method_call(self, call: ast.Call, func: ast.Attribute) -> Iterable[Value]:
+        receivers = self.resolver.values(func.value)
+        name = func.attr
+        if name in ("parse_args", "parse_known_args"):
+            parsed = Value(Role.ARGUMENTS, call)
+            return (parsed,) if name == "parse_args" else (Value(Role.TUPLE, call, inner=((parsed,), ())),)
+        found: list[Value] = []
+        for value in receivers:
+            if value.role in (Role.MODEL, Role.LOSS, Role.OBJECT) and name in library.RETURNS_SELF:
+                found.append(value)
+            elif value.role in (Role.MODEL, Role.LOSS, Role.OBJECT) and name in _PARAMETER_METHODS:
+                found.append(Value(Role.PARAMETERS, call, inner=((value,),)))
+            elif value.role is Role.BATCH and name in ("items", "values"):
+                part = Value(Role.BATCH, value.origin, parts.part(value.name, "*"), value.inner)
+                pair = Value(Role.TUPLE, call, inner=((), (part,)))
+                found.append(Value(Role.SEQUENCE, call, inner=(((pair if name == "items" else part),),)))
+            elif value.role is Role.BATCH:
+                found.append(value if name in _MOVES else parts.as_data(call, value))
+            elif value.role is Role.DATA:
+                found.append(parts.as_data(call, value))
+            elif value.role is Role.DICT and name in ("values", "items", "get", "keys"):
+                inner = parts.unique(v for part in value.inner for v in part)
+                if name == "items":
+                    found.append(Value(Role.SEQUENCE, call, inner=((Value(Role.TUPLE, call, inner=((), inner)),),)))
+                elif name == "values":
+                    found.append(Value(Role.SEQUENCE, call, inner=(inner,)))
+                elif name == "get":
+                    found += inner
+            elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("__iter__",):
+                found.append(Value(Role.ITERATOR, call, inner=((value,),)))
+            elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("next", "__next__"):
+                found += parts.element((value,))
+        if found:
+            return found
+        arguments = self._argument_values(call)
+        if any(v.role in parts.BATCH_LIKE for v in arguments):
+            return parts.data(call, arguments)
+        return (Value(Role.OBJECT, call),)

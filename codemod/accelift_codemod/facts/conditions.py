@@ -1,0 +1,193 @@
+"""Conditions such as `not args.no_cuda and torch.cuda.is_available()`, simplified as if an accelerator is there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.signatures import default
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A boolean expression: a constant, an expression of the script, or a combination of conditions.
+
+    `operator` is "constant", "atom", "not", "and" or "or".
+    """
+
+    operator: str
+    value: bool = False
+    text: str = ""
+    node: ast.expr | None = None
+    parts: tuple[Condition, ...] = ()
+
+    @property
+    def constant(self) -> bool | None:
+        return self.value if self.operator == "constant" else None
+
+    def __str__(self) -> str:
+        if self.operator == "constant":
+            return str(self.value)
+        if self.operator == "atom":
+            return self.text
+        if self.operator == "not":
+            inner = self.parts[0]
+            return f"not {inner}" if inner.operator == "atom" and _simple(inner) else f"not ({inner})"
+        return f" {self.operator} ".join(
+            f"({p})" if p.operator in ("and", "or") and p.operator != self.operator else str(p) for p in self.parts
+        )
+
+    def atoms(self) -> list[ast.expr]:
+        """The expressions of the script that it is made of."""
+        if self.node is not None:
+            return [self.node]
+        return [a for p in self.parts for a in p.atoms()]
+
+
+def _simple(condition: Condition) -> bool:
+    return isinstance(condition.node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+
+
+TRUE = Condition("constant", True)
+FALSE = Condition("constant", False)
+
+
+def negate(condition: Condition) -> Condition:
+    if condition.constant is not None:
+        return FALSE if condition.constant else TRUE
+    if condition.operator == "not":
+        return condition.parts[0]
+    return Condition("not", parts=(condition,))
+
+
+def _combine(operator: str, parts: Iterable[Condition]) -> Condition:
+    absorbing = operator == "or"
+    kept: list[Condition] = []
+    for part in parts:
+        if part.constant is absorbing:
+            return part
+        if part.constant is None and part not in kept:
+            kept.append(part)
+    if not kept:
+        return FALSE if absorbing else TRUE
+    return kept[0] if len(kept) == 1 else Condition(operator, parts=tuple(kept))
+
+
+def both(*parts: Condition) -> Condition:
+    return _combine("and", parts)
+
+
+def either(*parts: Condition) -> Condition:
+    return _combine("or", parts)
+
+
+def choose(test: Condition, yes: Condition, no: Condition) -> Condition:
+    """`yes if test else no`, as a condition."""
+    if yes == no:
+        return yes
+    return either(both(test, yes), both(negate(test), no))
+
+
+class Conditions:
+    """Reads the conditions of a script."""
+
+    def __init__(self, resolver: Resolver, segment: Callable[[ast.AST], str]) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+        self.segment = segment
+
+    def read(self, node: ast.expr, depth: int = 0) -> Condition:
+        """A test, with questions for an accelerator answered by yes and variables replaced by what they hold."""
+        if isinstance(node, ast.Constant):
+            return TRUE if node.value else FALSE
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return negate(self.read(node.operand, depth))
+        if isinstance(node, ast.BoolOp):
+            parts = [self.read(v, depth) for v in node.values]
+            return both(*parts) if isinstance(node.op, ast.And) else either(*parts)
+        if isinstance(node, ast.IfExp):
+            return choose(self.read(node.test, depth), self.read(node.body, depth), self.read(node.orelse, depth))
+        if self.is_availability(node):
+            return TRUE
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = node.left, node.comparators[0]
+            if isinstance(left, ast.Name) and left.id == "__name__":
+                return TRUE
+            if isinstance(right, ast.Constant) and right.value is True and isinstance(node.ops[0], (ast.Is, ast.Eq)):
+                return self.read(left, depth)
+            if isinstance(right, ast.Constant) and right.value is False and isinstance(node.ops[0], (ast.Is, ast.Eq)):
+                return negate(self.read(left, depth))
+            if self.is_availability(left) and isinstance(node.ops[0], (ast.Gt, ast.GtE)):
+                return TRUE
+        if depth < 8 and isinstance(node, (ast.Name, ast.Attribute)):
+            held = self._held(node)
+            if held is not None:
+                return self.read(held, depth + 1)
+            given = self._given(node, depth)
+            if given is not None:
+                return given
+        return Condition("atom", text=self.segment(node), node=node)
+
+    def is_availability(self, node: ast.expr) -> bool:
+        """Whether an expression asks for the presence of an accelerator."""
+        func = node.func if isinstance(node, ast.Call) else node
+        return (self.resolver.qualified(func) or "") in library.AVAILABLE
+
+    def _held(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+        """The boolean expression that a variable certainly holds."""
+        bindings: list[Binding]
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+        else:
+            bindings = [
+                b
+                for b in self.index.attribute_bindings.get(node.attr, [])
+                if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == ast.dump(node.value)
+            ]
+            if bindings and bindings[0].value is not None and _mentions(bindings[0].value, node):
+                return None
+        if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
+            return None
+        value = bindings[0].value
+        if value is not None and self._is_boolean(value):
+            return value
+        return None
+
+    def _given(self, node: ast.Name | ast.Attribute, depth: int) -> Condition | None:
+        """The one condition that every call passes for a parameter."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
+            return None
+        function = self.index.parents[self.index.parents[bindings[0].node]]
+        if not isinstance(function, FUNCTIONS):
+            return None
+        found: set[Condition] = set()
+        for call in self.resolver.sites(function):
+            given = self.resolver.bind(call, function)
+            argument = (given or {}).get(bindings[0].name, default(function, bindings[0].node))
+            if given is None or argument is None:
+                return None
+            found.add(self.read(argument, depth + 1))
+        return found.pop() if len(found) == 1 else None
+
+    def _is_boolean(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, bool)
+        if isinstance(node, (ast.BoolOp, ast.Compare)):
+            return True
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, ast.Not)
+        if isinstance(node, ast.IfExp):
+            return self._is_boolean(node.body) and self._is_boolean(node.orelse)
+        if isinstance(node, ast.Name):
+            return self._held(node) is not None
+        return self.is_availability(node)
+
+
+def _mentions(tree: ast.AST, node: ast.Name | ast.Attribute) -> bool:
+    wanted = ast.dump(node)
+    return any(type(n) is type(node) and ast.dump(n) == wanted for n in ast.walk(tree))

@@ -1,0 +1,309 @@
+"""Device selection and device moves."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelift_codemod.facts.conditions import (
+    FALSE,
+    TRUE,
+    Condition,
+    Conditions,
+    choose,
+)
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.values import Role
+
+_DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(:\d+)?$")
+
+
+@dataclass(frozen=True)
+class DeviceVariable:
+    """A variable (or attribute) that holds the device the script chose."""
+
+    name: str
+    scope: Scope | None  # None for an attribute
+    text: str  # how the script spells it
+    bindings: tuple[Binding, ...]
+    statements: tuple[ast.stmt, ...]  # sibling statements that choose the device, first to last
+    whole: bool  # the statements do nothing else
+    is_string: bool
+    cpu: Condition | None  # when it is the CPU, an accelerator being there; None: cannot be told
+    indexed: ast.expr | None  # the expression that picks one accelerator of several
+
+
+class Devices:
+    """Finds how a script picks its device and what it moves there."""
+
+    def __init__(self, resolver: Resolver, segment: Callable[[ast.AST], str]) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+        self.segment = segment
+        self.conditions = Conditions(resolver, segment)
+
+    # ---- expressions
+
+    def is_device(self, node: ast.AST | None, depth: int = 0) -> bool:
+        """Whether an expression denotes a device."""
+        if node is None or depth > 8:
+            return False
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, str) and bool(_DEVICE.match(node.value))
+        if isinstance(node, ast.JoinedStr):
+            first = node.values[0] if node.values else None
+            return isinstance(first, ast.Constant) and str(first.value).startswith(("cuda", "xpu", "npu"))
+        if isinstance(node, ast.BinOp):
+            left = node.left
+            return isinstance(left, ast.Constant) and str(left.value).startswith(("cuda", "xpu", "npu"))
+        if isinstance(node, ast.IfExp):
+            return self.is_device(node.body, depth + 1) and self.is_device(node.orelse, depth + 1)
+        if isinstance(node, ast.BoolOp):
+            return any(self.is_device(v, depth + 1) for v in node.values)
+        if isinstance(node, ast.Call):
+            qualified = self.resolver.qualified(node.func) or ""
+            if qualified in ("torch.device", "torch.accelerator.current_accelerator"):
+                return True
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr == "format":
+                return self.is_device(func.value, depth + 1) or _template(func.value)
+            target = self.resolver.callee(node)
+            if isinstance(target, FUNCTIONS):
+                returned = self.resolver.returns(target)
+                return bool(returned) and all(self.is_device(r.value, depth + 1) for r in returned)
+            return False
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            return bool(bindings) and all(self._binds_device(b, depth + 1) for b in bindings)
+        if isinstance(node, ast.Attribute):
+            if any(v.role is Role.DEVICE for v in self.resolver.values(node)):
+                return True
+            found = self.attribute_bindings(node)
+            if found:
+                return all(self._binds_device(b, depth + 1) for b in found)
+            return self.option(node) is not None
+        return False
+
+    def _binds_device(self, binding: Binding, depth: int) -> bool:
+        if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+            function = self.index.parents[self.index.parents[binding.node]]
+            if not isinstance(function, FUNCTIONS):
+                return False
+            arguments: list[ast.expr | None] = []
+            for call in self.resolver.sites(function):
+                given = self.resolver.bind(call, function)
+                if given is None:
+                    return False
+                arguments.append(given.get(binding.name, default(function, binding.node)))
+            return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
+        return binding.how is How.ASSIGN and not binding.path and self.is_device(binding.value, depth)
+
+    def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
+        """Assignments to the same attribute of the same variable."""
+        return [
+            b
+            for b in self.index.attribute_bindings.get(node.attr, [])
+            if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == ast.dump(node.value)
+        ]
+
+    def option(self, node: ast.Attribute) -> ast.Call | None:
+        """The `add_argument` call of a command-line option that holds a device name by default."""
+        if Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return None
+        call = self.options.get(node.attr)
+        if call is None:
+            return None
+        value = self.resolver.argument(call, None, "default")
+        return call if isinstance(value, ast.Constant) and self.is_device(value) else None
+
+    @cached_property
+    def options(self) -> dict[str, ast.Call]:
+        """`add_argument` calls by destination."""
+        found = {}
+        for call in self.index.methods.get("add_argument", []):
+            flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            destination = self.resolver.argument(call, None, "dest")
+            if isinstance(destination, ast.Constant):
+                found[str(destination.value)] = call
+            elif flags:
+                name = next((f for f in flags if f.startswith("--")), flags[0])
+                found[name.lstrip("-").replace("-", "_")] = call
+        return found
+
+    def cpu(self, node: ast.expr | None, depth: int = 0) -> Condition | None:
+        """When a device expression is the CPU although an accelerator is there; None if that cannot be told."""
+        if node is None or depth > 8:
+            return None
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                return TRUE if node.value == "cpu" else FALSE if _DEVICE.match(node.value) else None
+            return FALSE if isinstance(node.value, int) else None
+        if isinstance(node, ast.IfExp):
+            yes, no = self.cpu(node.body, depth + 1), self.cpu(node.orelse, depth + 1)
+            if yes is None or no is None:
+                return None
+            return choose(self.conditions.read(node.test), yes, no)
+        if isinstance(node, ast.BoolOp):
+            return self.cpu(node.values[0], depth + 1)
+        if isinstance(node, ast.Call):
+            qualified = self.resolver.qualified(node.func) or ""
+            if qualified == "torch.accelerator.current_accelerator":
+                return FALSE
+            if qualified == "torch.device":
+                return self.cpu(self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type"))
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+                return FALSE if _template(node.func.value) else None
+            target = self.resolver.callee(node)
+            if isinstance(target, FUNCTIONS):
+                returned = self.resolver.returns(target)
+                found = [self.cpu(r.value, depth + 1) for r in returned]
+                return found[0] if len(set(found)) == 1 else None
+            return None
+        if isinstance(node, (ast.JoinedStr, ast.BinOp)):
+            return FALSE if self.is_device(node) else None
+        if isinstance(node, ast.Attribute) and self.option(node) is not None and not self.attribute_bindings(node):
+            return Condition("atom", text=f'{self.segment(node)} == "cpu"', node=node)
+        bindings: list[Binding] = []
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+        elif isinstance(node, ast.Attribute):
+            bindings = self.attribute_bindings(node)
+        if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
+            return self.cpu(bindings[0].value, depth + 1)
+        return None
+
+    def indexed(self, node: ast.AST | None) -> ast.expr | None:
+        """The part of a device expression that picks one accelerator other than the first."""
+        if node is None:
+            return None
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                match = _DEVICE.match(part.value)
+                if match and match[2] not in (None, ":0"):
+                    return part
+            elif isinstance(part, (ast.JoinedStr, ast.BinOp)) and self.is_device(part):
+                return part
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "format":
+                if _template(part.func.value):
+                    return part
+            elif isinstance(part, ast.Attribute) and self.option(part) is not None:
+                return part
+        return None
+
+    # ---- variables
+
+    @cached_property
+    def variables(self) -> list[DeviceVariable]:
+        """Variables that hold the chosen device, in source order."""
+        found: list[DeviceVariable] = []
+        for scope in self.index.scopes.values():
+            for name, bindings in scope.bindings.items():
+                chosen = [b for b in bindings if b.how is How.ASSIGN]
+                if (
+                    chosen
+                    and len(chosen) == len(bindings)
+                    and all(not b.path and self.is_device(b.value) for b in chosen)
+                ):
+                    variable = self._variable(name, scope, name, chosen)
+                    if not variable.is_string or self._used_as_device(scope, name):
+                        found.append(variable)
+        for name, bindings in self.index.attribute_bindings.items():
+            spellings = {ast.dump(b.node): b for b in bindings}
+            for spelling, first in spellings.items():
+                same = [b for b in bindings if ast.dump(b.node) == spelling]
+                if all(b.how is How.ASSIGN and not b.path and self.is_device(b.value) for b in same):
+                    found.append(self._variable(name, None, self.segment(first.node), same))
+        return sorted(found, key=lambda v: position(v.statements[0]))
+
+    def _used_as_device(self, scope: Scope, name: str) -> bool:
+        """Whether a string variable is handed to something that takes a device."""
+        for call in self.index.calls:
+            arguments = [
+                *call.args,
+                *(k.value for k in call.keywords if k.arg in ("device", "map_location", "device_type")),
+            ]
+            takes = (isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda")) or (
+                self.resolver.qualified(call.func) == "torch.device"
+            )
+            for argument in arguments if takes else arguments[len(call.args) :]:
+                if isinstance(argument, ast.Name) and argument.id == name:
+                    if self.index.scope(argument).owner(name) is scope:
+                        return True
+        for function in self.index.functions:  # handed on as a parameter
+            for call in self.resolver.sites(function):
+                given = self.resolver.bind(call, function) or {}
+                for parameter, argument in given.items():
+                    if isinstance(argument, ast.Name) and argument.id == name:
+                        inner = self.index.scopes[function]
+                        if self.index.scope(argument).owner(name) is scope and self._used_as_device(inner, parameter):
+                            return True
+        return False
+
+    def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
+        bindings = sorted(bindings, key=lambda b: position(b.node))
+        statements, whole, cpu = self._region(bindings, text)
+        strings = not any(self._is_object(b.value) for b in bindings)
+        indexed = next((i for b in bindings if (i := self.indexed(b.value)) is not None), None)
+        return DeviceVariable(name, scope, text, tuple(bindings), statements, whole, strings, cpu, indexed)
+
+    def _is_object(self, node: ast.expr | None) -> bool:
+        """Whether a device expression is a torch.device (else a string)."""
+        if isinstance(node, ast.IfExp):
+            return self._is_object(node.body) or self._is_object(node.orelse)
+        return any(v.role is Role.DEVICE for v in self.resolver.values(node))
+
+    def _region(self, bindings: list[Binding], text: str) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
+        """The sibling statements that choose a device, whether they do only that, and when it is the CPU."""
+        index = self.index
+        chains = [index.chain(b.node) for b in bindings]
+        depth = 0
+        while all(len(c) > depth for c in chains) and len({c[depth] for c in chains}) == 1:
+            depth += 1
+        if len(bindings) > 1 and depth and all(len(c) > depth for c in chains):
+            blocks = {id(index.block(c[depth])[0]) for c in chains}
+            if len(blocks) > 1:
+                depth -= 1  # branches of one `if`: the `if` itself is the region
+        elif depth:
+            depth -= 1
+        tops = [c[min(depth, len(c) - 1)] for c in chains]
+        block, _ = index.block(tops[0])
+        places = sorted({index.block(t)[1] for t in tops if index.block(t)[0] is block})
+        region = tuple(block[places[0] : places[-1] + 1])
+        targets = {b.node for b in bindings}
+        whole = len(places) == len(region) and all(self._only_chooses(s, targets) for s in region)
+        cpu: Condition | None = None
+        for statement in region:
+            cpu = self._fold(statement, targets, cpu)
+        return region, whole, cpu
+
+    def _only_chooses(self, statement: ast.stmt, targets: set[ast.AST]) -> bool:
+        if isinstance(statement, ast.Assign):
+            return len(statement.targets) == 1 and statement.targets[0] in targets
+        if isinstance(statement, ast.If):
+            return all(self._only_chooses(s, targets) for s in (*statement.body, *statement.orelse))
+        return False
+
+    def _fold(self, statement: ast.stmt, targets: set[ast.AST], cpu: Condition | None) -> Condition | None:
+        if isinstance(statement, ast.Assign) and any(t in targets for t in statement.targets):
+            return self.cpu(statement.value)
+        if isinstance(statement, ast.If):
+            yes, no = cpu, cpu
+            for inner in statement.body:
+                yes = self._fold(inner, targets, yes)
+            for inner in statement.orelse:
+                no = self._fold(inner, targets, no)
+            if yes == no:
+                return yes
+            if yes is None or no is None:
+                return None
+            return choose(self.conditions.read(statement.test), yes, no)
+        return cpu
+
+
+def _template(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and str(node.value).startswith(("cuda:{", "xpu:{", "npu:{"))

@@ -1,0 +1,156 @@
+"""Names that statements read and write, and what outlives one iteration of a loop."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.resolve import Resolver
+
+
+def loads(node: ast.AST) -> list[ast.Name]:
+    """Names read by a statement or expression, nested definitions left out, in source order."""
+    found: list[ast.Name] = []
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.Name):
+            if not isinstance(item.ctx, ast.Store):
+                found.append(item)
+        elif isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Name):
+            found.append(item.target)
+        if isinstance(item, (*FUNCTIONS, ast.ClassDef)) and item is not node:
+            continue
+        stack.extend(reversed(list(ast.iter_child_nodes(item))))
+    return found
+
+
+def stores(node: ast.AST) -> set[str]:
+    """Names that running a statement may bind."""
+    found: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
+            found.add(item.id)
+        if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
+            found.add(item.name)
+            continue
+        if isinstance(item, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda)):
+            continue
+        stack.extend(ast.iter_child_nodes(item))
+    return found
+
+
+def flatten(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements in execution order, with those inside `with` blocks in the place of the block."""
+    found: list[ast.stmt] = []
+    for statement in statements:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            found += flatten(statement.body)
+        else:
+            found.append(statement)
+    return found
+
+
+def assignments(statement: ast.stmt) -> list[tuple[ast.expr, ast.expr | None]]:
+    """Targets of an assignment with the expression each one gets; None where unpacking hides it."""
+    if isinstance(statement, ast.AnnAssign):
+        return [(statement.target, statement.value)]
+    if not isinstance(statement, ast.Assign):
+        return []
+    found: list[tuple[ast.expr, ast.expr | None]] = []
+    for target in statement.targets:
+        value = statement.value
+        if isinstance(target, (ast.Tuple, ast.List)):
+            same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+            for i, element in enumerate(target.elts):
+                found.append((element, value.elts[i] if same else None))  # type: ignore[attr-defined]
+        else:
+            found.append((target, value))
+    return found
+
+
+class Effects:
+    """Tells which statements of a loop body leave something behind that depends on given names."""
+
+    def __init__(self, resolver: Resolver, loop: ast.For | ast.AsyncFor | ast.While) -> None:
+        self.resolver = resolver
+        self.index: Index = resolver.index
+        self.loop = loop
+
+    def tainted(self, statement: ast.stmt, names: set[str]) -> set[str]:
+        """The names bound by a statement from any of the given ones."""
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            return {statement.name} if names & {n.id for n in loads(statement)} else set()
+        if names & {n.id for n in loads(statement)}:
+            return stores(statement)
+        return set()
+
+    def escapes(self, statement: ast.stmt, names: set[str], fresh: set[str]) -> bool:
+        """Whether a statement changes, by one of the names, anything that outlives the iteration.
+
+        `fresh` are names already assigned in this iteration: adding to them leaves nothing behind.
+        """
+        used = {n.id for n in loads(statement)}
+        if isinstance(statement, ast.AugAssign):
+            if not used & names or (isinstance(statement.target, ast.Name) and used & names == {statement.target.id}):
+                return False
+            return not (isinstance(statement.target, ast.Name) and statement.target.id in fresh) or self.outlives(
+                statement.target
+            )
+        if isinstance(statement, (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Try, ast.With, ast.AsyncWith)):
+            return self._compound(statement, names, fresh)
+        if not used & names:
+            return False
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            return any(self.outlives(part) for target in targets for part in _parts(target))
+        return not isinstance(statement, (ast.Assert, ast.Raise, ast.Pass))
+
+    def _compound(self, statement: ast.stmt, names: set[str], fresh: set[str]) -> bool:
+        inner = set(names)
+        test = getattr(statement, "test", None)
+        if test is not None and names & {n.id for n in loads(test)}:
+            return True  # the iteration takes a different way by the value
+        if isinstance(statement, (ast.For, ast.AsyncFor)):
+            if names & {n.id for n in loads(statement.iter)}:
+                inner |= stores(statement.target)
+        bodies = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+        bodies += [handler.body for handler in getattr(statement, "handlers", [])]
+        seen = set(fresh)
+        for body in bodies:
+            for child in body:
+                if self.escapes(child, inner, seen):
+                    return True
+                inner |= self.tainted(child, inner)
+                if isinstance(child, ast.Assign):
+                    seen |= stores(child)
+        return False
+
+    def outlives(self, target: ast.expr) -> bool:
+        """Whether what is assigned to a target can be read outside this iteration."""
+        if not isinstance(target, ast.Name):
+            return not isinstance(target, ast.Starred)
+        owner = self.index.scope(target).owner(target.id)
+        if owner is None:
+            return False
+        inside = set(ast.walk(self.loop))
+        for scope in self.index.scopes.values():
+            if target.id not in scope.loads or scope.owner(target.id) is not owner:
+                continue
+            for load in scope.loads[target.id]:
+                reached = any(b.node is target for b in self.resolver.reaching(load, owner))
+                if not reached:
+                    continue
+                if load not in inside:
+                    return True
+                if (load.lineno, load.col_offset) < (target.lineno, target.col_offset):
+                    return True  # read by the next iteration
+        return False
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [p for e in target.elts for p in _parts(e.value if isinstance(e, ast.Starred) else e)]
+    return [target]

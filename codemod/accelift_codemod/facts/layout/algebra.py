@@ -1,0 +1,142 @@
+"""Layouts and their algebra: what arithmetic does to means, sums and sample-first tensors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeAlias
+
+
+class Layout(Enum):
+    """How one value depends on the samples of a batch."""
+
+    CONST = "does not depend on the batch"
+    ZERO = "a literal number"
+    BATCH = "a batch, or a collection of its tensors"
+    ROWS = "dimension 0 runs over the samples"
+    MEAN = "a mean over the samples"
+    WEIGHTED = "a mean over weights or over the targets that are not ignored"
+    SUM = "a sum over the samples"
+    COUNT = "the number of samples"
+    SHAPE = "the shape of a sample-first tensor"
+    UNKNOWN = "not known"
+
+
+Shape: TypeAlias = "Layout | tuple[Shape, ...]"
+Environment: TypeAlias = dict[str, "Shape"]
+
+# Operators by the names of torch functions.
+ARITHMETIC: dict[str, ast.operator] = {
+    "add": ast.Add(),
+    "sub": ast.Sub(),
+    "mul": ast.Mult(),
+    "div": ast.Div(),
+}
+FIXED = (Layout.CONST, Layout.ZERO)
+SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
+
+
+def join(left: Shape, right: Shape) -> Shape:
+    """The layout of a value that is one or the other."""
+    if left == right:
+        return left
+    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+        return tuple(join(a, b) for a, b in zip(left, right, strict=True))
+    pair = {left, right} if not isinstance(left, tuple) and not isinstance(right, tuple) else set()
+    if pair == {Layout.CONST, Layout.ZERO}:
+        return Layout.CONST
+    if Layout.ZERO in pair:
+        other = next(iter(pair - {Layout.ZERO}))
+        if other in SCALARS:
+            return other
+    if pair == {Layout.MEAN, Layout.WEIGHTED}:
+        return Layout.WEIGHTED
+    return Layout.UNKNOWN
+
+
+def element(value: Shape) -> Shape:
+    """The layout of what iterating over a value yields."""
+    if isinstance(value, tuple):
+        joined = value[0] if value else Layout.UNKNOWN
+        for part in value[1:]:
+            joined = join(joined, part)
+        return joined
+    if value is Layout.BATCH:
+        return Layout.ROWS
+    return value if value in FIXED else Layout.UNKNOWN
+
+
+def item(value: Shape, place: int) -> Shape:
+    """The layout of a part of a value."""
+    if isinstance(value, tuple):
+        return value[place] if -len(value) <= place < len(value) else Layout.UNKNOWN
+    if value is Layout.BATCH:
+        return Layout.ROWS
+    if value is Layout.SHAPE:
+        return Layout.COUNT if place == 0 else Layout.CONST
+    return value if value in FIXED else Layout.UNKNOWN
+
+
+def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
+    """The layout of `left operator right`."""
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return Layout.UNKNOWN
+    if left in FIXED and right in FIXED:
+        return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
+    if isinstance(operator, (ast.Add, ast.Sub)):
+        return _add(left, right)
+    if isinstance(operator, ast.Mult):
+        return _multiply(left, right)
+    if isinstance(operator, (ast.Div, ast.FloorDiv)):
+        return _divide(left, right)
+    if Layout.ROWS in (left, right) and {left, right} <= {Layout.ROWS, *FIXED}:
+        if isinstance(operator, ast.MatMult) and left is not Layout.ROWS:
+            return Layout.UNKNOWN
+        return Layout.UNKNOWN if isinstance(operator, ast.MatMult) and right is Layout.ROWS else Layout.ROWS
+    return Layout.UNKNOWN
+
+
+def elementwise(parts: Iterable[Shape]) -> Shape:
+    """The layout of an elementwise function of several values."""
+    found = list(parts)
+    if all(p in FIXED for p in found):
+        return Layout.CONST
+    if any(p is Layout.ROWS for p in found) and all(p is Layout.ROWS or p in FIXED for p in found):
+        return Layout.ROWS
+    return Layout.UNKNOWN
+
+
+def _add(left: Layout, right: Layout) -> Layout:
+    pair = {left, right}
+    if pair <= {Layout.ROWS, *FIXED}:
+        return Layout.ROWS
+    if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
+        return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
+    if pair <= {Layout.SUM, Layout.ZERO}:
+        return Layout.SUM
+    return Layout.UNKNOWN
+
+
+def _multiply(left: Layout, right: Layout) -> Layout:
+    pair = {left, right}
+    if pair <= {Layout.ROWS, *FIXED}:
+        return Layout.ROWS
+    for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.COUNT):
+        if scalar in pair and pair - {scalar} and (pair - {scalar}) <= set(FIXED):
+            return scalar
+    if pair == {Layout.MEAN, Layout.COUNT}:
+        return Layout.SUM
+    return Layout.UNKNOWN
+
+
+def _divide(left: Layout, right: Layout) -> Layout:
+    if right in FIXED:
+        return left
+    if left is Layout.ROWS and right is Layout.ROWS:
+        return Layout.ROWS
+    if left in FIXED and right is Layout.ROWS:
+        return Layout.ROWS
+    if left is Layout.SUM and right is Layout.COUNT:
+        return Layout.MEAN
+    return Layout.UNKNOWN

@@ -1,0 +1,298 @@
+"""An abstract interpreter: runs a loop body, or a module's forward, on layouts in place of tensors.
+
+What it cannot follow is UNKNOWN, and rules treat that as not proved.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.layout import operations
+from accelift_codemod.facts.layout.algebra import (
+    FIXED,
+    SCALARS,
+    Environment,
+    Layout,
+    Shape,
+    combine,
+    element,
+    elementwise,
+    item,
+    join,
+)
+from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.values import Role
+
+
+@dataclass
+class Frame:
+    """One function being interpreted: its class (for `self`) and what it has returned so far."""
+
+    owner: ast.ClassDef | None
+    returned: Shape | None = None
+
+
+class Layouts:
+    """Interprets code on layouts."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.resolver = objects.resolver
+        self.index: Index = objects.index
+        self.modules = Modules(self)
+        self._trusted: ast.expr | None = None
+
+    # ---- statements
+
+    def run(self, statements: list[ast.stmt], env: Environment, frame: Frame | None = None) -> None:
+        """Interpret statements, updating the environment."""
+        frame = frame or Frame(None)
+        for statement in statements:
+            self.step(statement, env, frame)
+
+    def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
+        """Interpret one statement."""
+        frame = frame or Frame(None)
+        if isinstance(statement, ast.Assign):
+            value = self.read(statement.value, env, frame)
+            for target in statement.targets:
+                self.assign(target, value, env)
+        elif isinstance(statement, ast.AnnAssign):
+            if statement.value is not None:
+                self.assign(statement.target, self.read(statement.value, env, frame), env)
+        elif isinstance(statement, ast.AugAssign):
+            value = combine(
+                statement.op, self.read(statement.target, env, frame), self.read(statement.value, env, frame)
+            )
+            self.assign(statement.target, value, env)
+        elif isinstance(statement, ast.Return):
+            value = Layout.CONST if statement.value is None else self.read(statement.value, env, frame)
+            frame.returned = value if frame.returned is None else join(frame.returned, value)
+        elif isinstance(statement, ast.If):
+            self._branches(env, frame, statement.body, statement.orelse)
+        elif isinstance(statement, (ast.For, ast.AsyncFor)):
+            iterated = self.read(statement.iter, env, frame)
+            for _ in range(2):
+                before = dict(env)
+                self.assign(statement.target, element(iterated), env)
+                self.run(statement.body, env, frame)
+                self._merge(env, before)
+            self.run(statement.orelse, env, frame)
+        elif isinstance(statement, ast.While):
+            for _ in range(2):
+                self._branches(env, frame, statement.body, [])
+        elif isinstance(statement, (ast.With, ast.AsyncWith)):
+            self.run(statement.body, env, frame)
+        elif isinstance(statement, ast.Try):
+            self._branches(env, frame, statement.body, [])
+            for handler in statement.handlers:
+                self._branches(env, frame, handler.body, [])
+            self.run([*statement.orelse, *statement.finalbody], env, frame)
+        elif isinstance(statement, ast.Expr):
+            self.read(statement.value, env, frame)
+
+    def before(self, node: ast.AST, statements: list[ast.stmt], env: Environment) -> Environment | None:
+        """The environment just before a node is evaluated, from that before the statements; None if not among them."""
+        inside = {node, *self.index.ancestors(node)}
+        for statement in statements:
+            if statement not in inside:
+                self.step(statement, env)
+                continue
+            if isinstance(statement, (ast.For, ast.AsyncFor)) and node is not statement.iter:
+                self.assign(statement.target, element(self.read(statement.iter, env)), env)
+            for name in ("body", "orelse", "finalbody"):
+                inner = getattr(statement, name, None)
+                if isinstance(inner, list) and any(s in inside for s in inner):
+                    return self.before(node, inner, env)
+            return env
+        return None
+
+    def _branches(self, env: Environment, frame: Frame, *bodies: list[ast.stmt]) -> None:
+        results = []
+        for body in bodies:
+            branch = dict(env)
+            self.run(body, branch, frame)
+            if not (body and isinstance(body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))):
+                results.append(branch)
+        if results:
+            merged = results[0]
+            for other in results[1:]:
+                self._merge(merged, other)
+            env.clear()
+            env.update(merged)
+
+    def _merge(self, env: Environment, other: Environment) -> None:
+        for name, value in other.items():
+            env[name] = join(env[name], value) if name in env else value
+
+    def assign(self, target: ast.expr, value: Shape, env: Environment) -> None:
+        """Bind an assignment target to a layout."""
+        if isinstance(target, ast.Name):
+            env[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for i, part in enumerate(target.elts):
+                if isinstance(part, ast.Starred):
+                    self.assign(part.value, Layout.UNKNOWN, env)
+                else:
+                    self.assign(part, item(value, i), env)
+
+    # ---- expressions
+
+    def read(
+        self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
+    ) -> Shape:
+        """The layout of an expression; `trusted` is a part of it to be taken for sample-first."""
+        if trusted is not None:
+            self._trusted = trusted
+            try:
+                return self.read(node, env, frame)
+            finally:
+                self._trusted = None
+        frame = frame or Frame(None)
+        if node is None:
+            return Layout.CONST
+        if node is self._trusted:
+            return Layout.ROWS
+        if isinstance(node, ast.Constant):
+            return Layout.ZERO if isinstance(node.value, (int, float)) else Layout.CONST
+        if isinstance(node, ast.Name):
+            return self._name(node, env)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return tuple(self.read(e, env, frame) for e in node.elts)
+        if isinstance(node, ast.BinOp):
+            return combine(node.op, self.read(node.left, env, frame), self.read(node.right, env, frame))
+        if isinstance(node, ast.UnaryOp):
+            return self.read(node.operand, env, frame)
+        if isinstance(node, ast.Compare):
+            return elementwise(self.read(e, env, frame) for e in (node.left, *node.comparators))
+        if isinstance(node, ast.BoolOp):
+            return elementwise(self.read(e, env, frame) for e in node.values)
+        if isinstance(node, ast.IfExp):
+            return join(self.read(node.body, env, frame), self.read(node.orelse, env, frame))
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, env, frame)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node, env, frame)
+        if isinstance(node, ast.Call):
+            return self._call(node, env, frame)
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
+            return self._comprehension(node, env, frame)
+        if isinstance(node, (ast.Starred, ast.NamedExpr)):
+            return self.read(node.value, env, frame)
+        if isinstance(node, ast.JoinedStr):
+            return Layout.CONST
+        return Layout.UNKNOWN
+
+    def _name(self, node: ast.Name, env: Environment) -> Shape:
+        if node.id in env:
+            return env[node.id]
+        values = self.resolver.values(node)
+        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
+            return Layout.UNKNOWN
+        return Layout.CONST
+
+    def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
+        if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
+            return Layout.CONST
+        base = self.read(node.value, env, frame)
+        if base is Layout.ROWS:
+            if node.attr == "shape":
+                return Layout.SHAPE
+            return Layout.ROWS if node.attr in ("data", "grad", "real") else _flag(node.attr)
+        if base in SCALARS and node.attr == "data":
+            return base
+        return base if base in FIXED else Layout.UNKNOWN
+
+    def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
+        base = self.read(node.value, env, frame)
+        if isinstance(node.slice, ast.Constant):
+            place = node.slice.value
+            if isinstance(place, int):
+                return item(base, place)
+            return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
+        if base is Layout.ROWS:
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            if isinstance(first, ast.Slice) and first.lower is first.upper is first.step is None:
+                return Layout.ROWS
+            return Layout.UNKNOWN
+        if base in FIXED:
+            index = self.read(node.slice, env, frame) if not isinstance(node.slice, ast.Slice) else Layout.CONST
+            return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
+        return Layout.UNKNOWN
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp, env: Environment, frame: Frame
+    ) -> Shape:
+        inner = dict(env)
+        iterated: Shape = Layout.CONST
+        for generator in node.generators:
+            iterated = self.read(generator.iter, inner, frame)
+            self.assign(generator.target, element(iterated), inner)
+        produced = self.read(node.value if isinstance(node, ast.DictComp) else node.elt, inner, frame)
+        if produced is Layout.ROWS and iterated is Layout.BATCH:
+            return Layout.BATCH
+        if isinstance(iterated, tuple):
+            return tuple(produced for _ in iterated)
+        return produced if produced in FIXED else Layout.UNKNOWN
+
+    def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+        func = call.func
+        arguments = [self.read(a, env, frame) for a in call.args]
+        keywords = {k.arg: self.read(k.value, env, frame) for k in call.keywords if k.arg}
+        everything = [*arguments, *keywords.values()]
+        qualified = self.resolver.qualified(func)
+        if qualified is not None and qualified.startswith("torch"):
+            name = qualified.rpartition(".")[2]
+            if qualified == "torch.autograd.Variable":
+                return arguments[0] if arguments else Layout.UNKNOWN
+            if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
+                return operations.functional_loss(call, name, everything)
+            if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
+                return operations.operation(name, call, arguments, keywords, 1)
+        builtin = self.resolver.builtin(func)
+        if builtin is not None:
+            return operations.builtin(builtin, arguments)
+        if isinstance(func, ast.Attribute):
+            if func.attr == "scale" and self.resolver.only(func.value, Role.SCALER) and arguments:
+                return arguments[0]
+            if isinstance(func.value, ast.Name) and func.value.id == "self" and frame.owner is not None:
+                return self.modules.own(func.attr, call, arguments, keywords, frame.owner)
+            receiver = self.read(func.value, env, frame)
+            if not isinstance(receiver, tuple) and receiver not in FIXED:
+                return operations.method(func.attr, call, receiver, arguments, keywords)
+            if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
+                return Layout.CONST
+        return self._called(call, arguments, keywords, env)
+
+    def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
+        """A call of a model, a loss, or a function of the script."""
+        everything = [*arguments, *keywords.values()]
+        values = self.resolver.values(call.func)
+        losses = [v for v in values if v.role is Role.LOSS]
+        if losses and len(losses) == len(values):
+            found = {operations.loss(v, everything) for v in losses}
+            return found.pop() if len(found) == 1 else Layout.UNKNOWN
+        models = [v for v in values if self.objects.is_model(v)]
+        if models and len(models) == len(values):
+            layouts = [self.modules.forward(v, arguments, keywords) for v in models]
+            joined = layouts[0]
+            for other in layouts[1:]:
+                joined = join(joined, other)
+            return joined
+        target = self.resolver.callee(call)
+        if isinstance(target, FUNCTIONS):
+            owner = self.index.parents.get(target)
+            bound = isinstance(owner, ast.ClassDef)
+            given = self.resolver.bind(call, target, bound=bound)
+            if given is not None:
+                by_name = {n: self.read(e, env) for n, e in given.items()}
+                return self.modules.function(target, by_name, owner if isinstance(owner, ast.ClassDef) else None)
+        return Layout.CONST if all(e in FIXED for e in everything) and not values else Layout.UNKNOWN
+
+
+def _flag(name: str) -> Shape:
+    return Layout.CONST if name in ("device", "dtype", "is_cuda", "ndim", "requires_grad") else Layout.UNKNOWN

@@ -1,0 +1,155 @@
+"""What calling a module or a function of the script returns, found by interpreting its code."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import Function, How
+from accelift_codemod.facts.layout import operations
+from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout, Shape, join
+from accelift_codemod.facts.layout.operations import integer
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.values import Role, Value
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.layout.interpreter import Layouts
+
+_MAX_DEPTH = 12
+
+
+class Modules:
+    """Layouts of calls into layers, modules and functions."""
+
+    def __init__(self, layouts: Layouts) -> None:
+        self.layouts = layouts
+        self.resolver = layouts.resolver
+        self.index = layouts.index
+        self._known: dict[tuple[Function, tuple[Shape, ...]], Shape] = {}
+        self._layers: dict[ast.ClassDef, bool] = {}
+        self._depth = 0
+
+    def forward(self, value: Value, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
+        """What calling a module returns."""
+        everything = [*arguments, *keywords.values()]
+        if value.role is Role.LOSS:
+            return operations.loss(value, everything)
+        if isinstance(value.declaration, ast.ClassDef):
+            method = self.resolver.method(value.declaration, "forward")
+            if method is None:
+                return Layout.UNKNOWN
+            names = [p.arg for p in (*method.args.posonlyargs, *method.args.args)][1:]
+            by_name = dict(zip(names, arguments, strict=False)) | keywords
+            return self.function(method, by_name, value.declaration)
+        if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
+            return Layout.UNKNOWN
+        if value.name.startswith("torchvision.models."):
+            return Layout.ROWS
+        return self._layer(value.name, value.origin)
+
+    def _layer(self, qualified: str, origin: ast.AST) -> Shape:
+        """A layer of torch.nn called on sample-first tensors."""
+        name = qualified.rpartition(".")[2]
+        if not isinstance(origin, ast.Call):
+            return Layout.UNKNOWN
+        if name in torch_ops.ROW_WISE_LAYERS:
+            return Layout.ROWS
+        if name in ("Flatten", "Unflatten", "Softmax", "LogSoftmax", "Softmin"):
+            keyword = "start_dim" if name == "Flatten" else "dim"
+            place = self.resolver.argument(origin, 0, keyword)
+            if place is None:
+                return Layout.ROWS if name == "Flatten" else Layout.UNKNOWN
+            return Layout.ROWS if integer(place) not in (None, 0) else Layout.UNKNOWN
+        if name in torch_ops.RECURRENT:
+            first = self.resolver.argument(origin, None, "batch_first")
+            if isinstance(first, ast.Constant) and first.value is True:
+                return (Layout.ROWS, Layout.UNKNOWN)
+            return Layout.UNKNOWN
+        if name == "Sequential":
+            return Layout.ROWS if all(self._keeps_rows(a) for a in origin.args) else Layout.UNKNOWN
+        return Layout.UNKNOWN
+
+    def _keeps_rows(self, node: ast.expr) -> bool:
+        """Whether every module that an argument of Sequential holds keeps rows."""
+        owner = self.index.enclosing_class(node)
+        if isinstance(node, ast.Starred) or not isinstance(node, ast.Call):
+            return owner is not None and self._all_layers_keep_rows(owner)
+        values = self.resolver.values(node)
+        modules = [v for v in values if v.role is Role.MODEL]
+        if not modules or len(modules) != len(values):
+            return owner is not None and self._all_layers_keep_rows(owner)
+        return all(self.forward(v, [Layout.ROWS], {}) is Layout.ROWS for v in modules)
+
+    def _all_layers_keep_rows(self, cls: ast.ClassDef) -> bool:
+        """Whether every layer constructed anywhere in a class keeps rows (for layers kept in lists)."""
+        if cls not in self._layers:
+            self._layers[cls] = False
+            kept = True
+            for call in self.index.calls:
+                if not kept or self.index.enclosing_class(call) is not cls:
+                    continue
+                for value in self.resolver.values(call):
+                    if value.role is Role.MODEL and value.origin is call:
+                        name = value.name.rpartition(".")[2]
+                        if name in torch_ops.CONTAINERS:
+                            continue
+                        kept = kept and self.forward(value, [Layout.ROWS], {}) is Layout.ROWS
+            self._layers[cls] = kept
+        return self._layers[cls]
+
+    def own(
+        self, name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], cls: ast.ClassDef
+    ) -> Shape:
+        """`self.name(...)` inside a module: a layer, or a method."""
+        method = self.resolver.method(cls, name)
+        if method is not None:
+            given = self.resolver.bind(call, method, bound=True)
+            if given is None:
+                return Layout.UNKNOWN
+            names = [p.arg for p in (*method.args.posonlyargs, *method.args.args)][1:]
+            return self.function(method, dict(zip(names, arguments, strict=False)) | keywords, cls)
+        found: list[Shape] = []
+        for owner in self.resolver.ancestry(cls):
+            for binding in self.index.attribute_bindings.get(name, []):
+                if binding.how is not How.ASSIGN or self.index.enclosing_class(binding.node) is not owner:
+                    continue
+                values = self.resolver.values(binding.value)
+                modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
+                if not modules or len(modules) != len(values):
+                    return Layout.UNKNOWN
+                found += (self.forward(v, arguments, keywords) for v in modules)
+        if not found:
+            return Layout.UNKNOWN
+        joined = found[0]
+        for other in found[1:]:
+            joined = join(joined, other)
+        return joined
+
+    def function(self, function: Function, arguments: dict[str, Shape], owner: ast.ClassDef | None) -> Shape:
+        """Interpret a function of the script on the layouts of its arguments."""
+        names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+        key = (function, tuple(arguments.get(n, Layout.CONST) for n in names))
+        if key in self._known:
+            return self._known[key]
+        if self._depth >= _MAX_DEPTH:
+            return Layout.UNKNOWN
+        self._known[key] = Layout.UNKNOWN  # a recursive call is not followed
+        env: Environment = {}
+        for parameter in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+            if parameter.arg in arguments:
+                env[parameter.arg] = arguments[parameter.arg]
+            else:
+                value = default(function, parameter)
+                env[parameter.arg] = self.layouts.read(value, {}) if value is not None else Layout.CONST
+        from accelift_codemod.facts.layout.interpreter import Frame
+
+        frame = Frame(owner)
+        self._depth += 1
+        try:
+            self.layouts.run(function.body, env, frame)
+        finally:
+            self._depth -= 1
+        result = frame.returned if frame.returned is not None else Layout.CONST
+        self._known[key] = result
+        return result

@@ -1,0 +1,216 @@
+"""What torch functions, tensor methods and losses make of the layouts of their arguments."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops as ops
+from accelift_codemod.facts.layout.algebra import (
+    ARITHMETIC,
+    FIXED,
+    SCALARS,
+    Layout,
+    Shape,
+    combine,
+    elementwise,
+)
+from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.values import Value
+
+
+def builtin(name: str, arguments: list[Shape]) -> Shape:
+    first = arguments[0] if arguments else Layout.CONST
+    if name == "len":
+        return Layout.COUNT if first is Layout.ROWS else Layout.CONST if first in FIXED else Layout.UNKNOWN
+    if name in ("float", "int", "abs") and not isinstance(first, tuple):
+        return first
+    if name == "sum" and isinstance(first, tuple) and first:
+        total: Shape = Layout.ZERO
+        for part in first:
+            total = combine(ast.Add(), total, part)
+        return total
+    if name in ("list", "tuple") and isinstance(first, tuple):
+        return first
+    return Layout.CONST if all(a in FIXED for a in arguments) else Layout.UNKNOWN
+
+
+def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
+    if receiver is Layout.BATCH:
+        if name == "items":
+            return ((Layout.CONST, Layout.ROWS),)
+        return Layout.BATCH if name in ("to", "cuda") else Layout.UNKNOWN
+    if name == "item":
+        return receiver if receiver in (*SCALARS, Layout.COUNT) else Layout.UNKNOWN
+    if receiver in SCALARS:
+        arithmetic = ARITHMETIC.get(name.rstrip("_"))
+        if arithmetic is not None and len(arguments) == 1:
+            return combine(arithmetic, receiver, arguments[0])
+        if name in ("detach", "cpu", "cuda", "to", "clone", "float", "double", "numpy", "mean", "sum", "squeeze"):
+            return receiver
+        return Layout.UNKNOWN
+    if receiver is Layout.UNKNOWN:
+        whole = not arguments and not keywords
+        return Layout.MEAN if name == "mean" and whole else Layout.UNKNOWN
+    if receiver is not Layout.ROWS:
+        return Layout.UNKNOWN
+    if name in ("size", "numel", "nelement", "dim", "ndimension"):
+        return _size(name, call)
+    return operation(name, call, [receiver, *arguments], keywords, 0)
+
+
+def _size(name: str, call: ast.Call) -> Shape:
+    if name in ("dim", "ndimension"):
+        return Layout.CONST
+    if name == "size" and not call.args and not call.keywords:
+        return Layout.SHAPE
+    if name == "size":
+        place = integer(argument(call, 0, "dim"))
+        return Layout.UNKNOWN if place is None or place < 0 else Layout.COUNT if place == 0 else Layout.CONST
+    return Layout.COUNT
+
+
+def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], offset: int) -> Shape:
+    """A torch function or tensor method; `offset` is how many of the call's own arguments are the tensor."""
+    everything = [*arguments, *keywords.values()]
+    if name in ops.SIZED:
+        sizes = arguments[0] if arguments else Layout.UNKNOWN
+        first = sizes[0] if isinstance(sizes, tuple) and sizes else sizes
+        if first in (Layout.COUNT, Layout.SHAPE):
+            return Layout.ROWS
+        return Layout.CONST if first in FIXED else Layout.UNKNOWN
+    if name in ("cat", "concat", "concatenate", "stack", "hstack"):
+        return _join_tensors(name, call, arguments)
+    if not everything or all(e in FIXED for e in everything):
+        return Layout.CONST
+    tensor = arguments[0] if arguments else keywords.get("input", Layout.UNKNOWN)
+    if tensor in SCALARS and name in ("mean", "sum"):
+        return tensor
+    if name == "where" and offset == 1:
+        return elementwise(arguments)
+    if name in ops.ELEMENTWISE and len(arguments) > 1:
+        return combine(ARITHMETIC.get(name.rstrip("_")[:3], ast.Mod()), tensor, arguments[1])
+    if tensor is Layout.UNKNOWN:
+        return Layout.MEAN if name == "mean" and len(call.args) <= offset and not call.keywords else Layout.UNKNOWN
+    if tensor is not Layout.ROWS:
+        return Layout.UNKNOWN
+    others = everything[1:] if arguments else everything
+    if any(o in (Layout.UNKNOWN, *SCALARS) for o in others):
+        return Layout.UNKNOWN
+    if name in ops.ROW_WISE or name in ops.LIKE:
+        return Layout.ROWS
+    if name in ops.REDUCES:
+        return _reduce(name, call, offset)
+    return _reshape(name, call, others, offset)
+
+
+def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
+    parts = arguments[0] if arguments else Layout.UNKNOWN
+    dimension = argument(call, 1, "dim") or argument(call, None, "axis")
+    place = 1 if name == "hstack" else integer(dimension) if dimension is not None else 0
+    if not isinstance(parts, tuple):
+        return Layout.CONST if parts in FIXED else Layout.UNKNOWN
+    if all(p in FIXED for p in parts):
+        return Layout.CONST
+    if place is None or place == 0:
+        return Layout.UNKNOWN
+    return Layout.ROWS if all(p is Layout.ROWS for p in parts) else Layout.UNKNOWN
+
+
+def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
+    kind = ops.REDUCES[name]
+    place = ops.DIMENSION_PLACE.get(name, 0) + offset
+    if name == "cosine_similarity":
+        place = 1 + offset
+    dimension = argument(call, place, "dim") or argument(call, None, "axis")
+    if dimension is None:
+        assumed = ops.DIMENSION_DEFAULT.get(name)
+        if assumed is None:
+            if kind == "rows":
+                return Layout.ROWS
+            return {"mean": Layout.MEAN, "sum": Layout.SUM}.get(kind, Layout.UNKNOWN)
+        dimensions: list[int | None] = [assumed]
+    elif isinstance(dimension, (ast.Tuple, ast.List)):
+        dimensions = [integer(d) for d in dimension.elts]
+    else:
+        dimensions = [integer(dimension)]
+    if None in dimensions:
+        return Layout.UNKNOWN
+    if 0 in dimensions:
+        return {"mean": Layout.MEAN, "sum": Layout.SUM}.get(kind, Layout.UNKNOWN)
+    return (Layout.ROWS, Layout.ROWS) if kind == "pair" else Layout.ROWS
+
+
+def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Shape:
+    given = call.args[offset:]
+    if name in ("view", "reshape"):
+        first = given[0] if given else None
+        if isinstance(first, (ast.Tuple, ast.List)):
+            layouts = others[0] if others and isinstance(others[0], tuple) else ()
+            first, shape = (first.elts[0] if first.elts else None), (layouts[0] if layouts else Layout.UNKNOWN)
+        else:
+            shape = others[0] if others else Layout.UNKNOWN
+        return Layout.ROWS if integer(first) == -1 or shape in (Layout.COUNT, Layout.SHAPE) else Layout.UNKNOWN
+    place = integer(given[0]) if given else None
+    if name == "flatten":
+        return Layout.ROWS  # flattening from dimension 0 keeps the samples in order, too
+    if name == "squeeze":
+        return Layout.ROWS if not given or (place is not None and place != 0) else Layout.UNKNOWN
+    if name == "unsqueeze":
+        return Layout.ROWS if place is not None and place != 0 else Layout.UNKNOWN
+    if name in ("transpose", "swapaxes"):
+        places = [integer(a) for a in given[:2]]
+        return Layout.ROWS if len(places) == 2 and None not in places and 0 not in places else Layout.UNKNOWN
+    if name == "permute":
+        return Layout.ROWS if place == 0 else Layout.UNKNOWN
+    if name in ("gather", "scatter", "scatter_", "index_select", "narrow", "select"):
+        return Layout.ROWS if place is not None and place != 0 else Layout.UNKNOWN
+    if name == "expand":
+        return Layout.ROWS if (others and others[0] in (Layout.COUNT, Layout.SHAPE)) or place == -1 else Layout.UNKNOWN
+    return Layout.UNKNOWN
+
+
+def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
+    keywords = {k.arg: k.value for k in call.keywords if k.arg}
+    weighted = ops.FUNCTIONAL_LOSSES[name] and bool(keywords.keys() & {"weight", "ignore_index"})
+    return _reduced(keywords, arguments, weighted)
+
+
+def loss(value: Value, arguments: list[Shape]) -> Shape:
+    call = value.origin
+    if not isinstance(call, ast.Call):
+        return Layout.UNKNOWN
+    keywords = {k.arg: k.value for k in call.keywords if k.arg}
+    weighted = value.name.rpartition(".")[2] in ops.WEIGHTED_LOSSES and (
+        bool(keywords.keys() & {"weight", "ignore_index"}) or bool(call.args)
+    )
+    return _reduced(keywords, arguments, weighted)
+
+
+def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
+    if arguments and all(a in FIXED for a in arguments):
+        return Layout.CONST
+    reduction = keywords.get("reduction")
+    averaged = keywords.get("size_average")
+    reduced = keywords.get("reduce")
+    if isinstance(averaged, ast.Constant) and averaged.value is False:
+        return Layout.SUM
+    if isinstance(reduced, ast.Constant) and reduced.value is False:
+        return Layout.ROWS
+    if reduction is not None:
+        word = reduction.value if isinstance(reduction, ast.Constant) else None
+        if word == "sum":
+            return Layout.SUM
+        if word == "none":
+            return Layout.ROWS
+        if word not in ("mean", "batchmean", "elementwise_mean"):
+            return Layout.UNKNOWN
+    return Layout.WEIGHTED if weighted else Layout.MEAN
+
+
+def integer(node: ast.expr | None) -> int | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = integer(node.operand)
+        return None if inner is None else -inner
+    return None

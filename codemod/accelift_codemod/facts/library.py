@@ -1,0 +1,232 @@
+"""What library functions return, as data. Only public, documented behaviour is listed.
+
+A name maps to a role; a name ending in `.*` covers every class of that module (a capitalised name).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from accelift_codemod.facts.values import Role
+
+_ROLES: dict[str, Role] = {
+    # optimizers
+    "torch.optim.*": Role.OPTIMIZER,
+    "apex.optimizers.*": Role.OPTIMIZER,
+    "bitsandbytes.optim.*": Role.OPTIMIZER,
+    "torch_optimizer.*": Role.OPTIMIZER,
+    "timm.optim.create_optimizer": Role.OPTIMIZER,
+    "timm.optim.create_optimizer_v2": Role.OPTIMIZER,
+    "transformers.AdamW": Role.OPTIMIZER,
+    "transformers.Adafactor": Role.OPTIMIZER,
+    "adabelief_pytorch.AdaBelief": Role.OPTIMIZER,
+    "lion_pytorch.Lion": Role.OPTIMIZER,
+    # schedulers
+    "torch.optim.lr_scheduler.*": Role.SCHEDULER,
+    "transformers.get_scheduler": Role.SCHEDULER,
+    "transformers.get_constant_schedule": Role.SCHEDULER,
+    "transformers.get_constant_schedule_with_warmup": Role.SCHEDULER,
+    "transformers.get_linear_schedule_with_warmup": Role.SCHEDULER,
+    "transformers.get_cosine_schedule_with_warmup": Role.SCHEDULER,
+    "transformers.get_polynomial_decay_schedule_with_warmup": Role.SCHEDULER,
+    # loaders
+    "torch.utils.data.DataLoader": Role.LOADER,
+    "torch.utils.data.dataloader.DataLoader": Role.LOADER,
+    "torch_geometric.loader.DataLoader": Role.LOADER,
+    "torch_geometric.data.DataLoader": Role.LOADER,
+    "monai.data.DataLoader": Role.LOADER,
+    # datasets
+    "torch.utils.data.TensorDataset": Role.DATASET,
+    "torch.utils.data.ConcatDataset": Role.DATASET,
+    "torch.utils.data.Subset": Role.DATASET,
+    "torch.utils.data.Dataset": Role.DATASET,
+    "torch.utils.data.IterableDataset": Role.DATASET,
+    "torchvision.datasets.*": Role.DATASET,
+    "torchaudio.datasets.*": Role.DATASET,
+    # modules
+    "torch.nn.*": Role.MODEL,
+    "torch.nn.modules.*": Role.MODEL,
+    "timm.create_model": Role.MODEL,
+    "timm.models.create_model": Role.MODEL,
+    "torch.hub.load": Role.MODEL,
+    "torchvision.models.get_model": Role.MODEL,
+    # the rest
+    "torch.amp.GradScaler": Role.SCALER,
+    "torch.cuda.amp.GradScaler": Role.SCALER,
+    "torch.amp.grad_scaler.GradScaler": Role.SCALER,
+    "torch.utils.tensorboard.SummaryWriter": Role.WRITER,
+    "torch.utils.tensorboard.writer.SummaryWriter": Role.WRITER,
+    "tensorboardX.SummaryWriter": Role.WRITER,
+    "torch.device": Role.DEVICE,
+    "torch.accelerator.current_accelerator": Role.DEVICE,
+}
+
+# Loss functions of torch.nn: classes without parameters that reduce over the batch. Of these, the ones that hold a
+# tensor (class weights) when given one of these arguments.
+LOSS_BUFFERS = {"weight", "pos_weight"}
+
+# Factories of torchvision.models return modules; so do from_pretrained and from_config of transformers.
+_MODEL_FACTORIES = ("torchvision.models.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
+_MODEL_METHODS = (".from_pretrained", ".from_config", ".from_name")
+
+# Methods of nn.Module that return the module itself.
+RETURNS_SELF = frozenset(
+    "to cuda cpu xpu ipu train eval float half double bfloat16 type apply requires_grad_ share_memory to_empty".split()
+)
+
+# Callables that wrap a module and return one that stands for the same parameters.
+WRAPS_MODULE = frozenset(
+    {
+        "torch.compile",
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.jit.script",
+    }
+)
+DATA_PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
+
+# Callables that iterate over their first argument, one element for one.
+ITERATES = frozenset(
+    {
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.notebook.tqdm",
+        "tqdm.tqdm_notebook",
+        "tqdm.autonotebook.tqdm",
+        "tqdm.std.tqdm",
+        "rich.progress.track",
+        "itertools.islice",
+        "itertools.cycle",
+        "itertools.takewhile",
+    }
+)
+TQDM = frozenset(name for name in ITERATES if "tqdm" in name) | {"tqdm.trange", "tqdm.auto.trange", "tqdm.tnrange"}
+ITERATES_BUILTIN = frozenset({"iter", "list", "tuple", "reversed", "sorted"})
+
+# Iterables that yield no data.
+NOT_DATA = frozenset({"itertools.count", "itertools.repeat", "itertools.product", "tqdm.trange", "tqdm.auto.trange"})
+
+# The signature of torch.utils.data.DataLoader (documented order).
+LOADER_SIGNATURE = (
+    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+    "worker_init_fn multiprocessing_context generator"
+).split()
+
+# Answers to "is there an accelerator?".
+AVAILABLE = frozenset(
+    {
+        "torch.cuda.is_available",
+        "torch.cuda.device_count",
+        "torch.accelerator.is_available",
+        "torch.accelerator.device_count",
+        "torch.backends.mps.is_available",
+        "torch.backends.mps.is_built",
+        "torch.xpu.is_available",
+        "torch.has_mps",
+        "torch.backends.cuda.is_built",
+    }
+)
+
+# Signs that a script already trains on several processes.
+DISTRIBUTED = {
+    "torch.nn.parallel.DistributedDataParallel": "DistributedDataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "DistributedDataParallel",
+    "torch.distributed": "torch.distributed",
+    "torch.utils.data.distributed.DistributedSampler": "DistributedSampler",
+    "torch.utils.data.DistributedSampler": "DistributedSampler",
+    "torch.multiprocessing.spawn": "torch.multiprocessing.spawn",
+    "torch.multiprocessing.Process": "torch.multiprocessing.Process",
+    "torch.distributed.fsdp": "FSDP",
+    "horovod": "Horovod",
+    "deepspeed": "DeepSpeed",
+    "fairscale": "FairScale",
+    "apex.parallel": "apex.parallel",
+    "colossalai": "Colossal-AI",
+    "ray.train": "Ray Train",
+    "torch_xla": "torch_xla",
+}
+ACCELERATE = ("accelerate", "accelift")
+FRAMEWORKS = {
+    "pytorch_lightning": "Lightning",
+    "lightning": "Lightning",
+    "lightning_fabric": "Lightning Fabric",
+    "transformers.Trainer": "the transformers Trainer",
+    "transformers.Seq2SeqTrainer": "the transformers Trainer",
+    "trl": "TRL trainers",
+    "ignite": "Ignite",
+    "fastai": "fastai",
+    "catalyst": "Catalyst",
+    "skorch": "skorch",
+    "composer": "Composer",
+    "mmengine": "MMEngine",
+    "detectron2": "Detectron2",
+}
+
+
+@lru_cache(maxsize=4096)
+def role(qualified: str) -> Role | None:
+    """The role of what calling this library name returns, if it is known."""
+    exact = _ROLES.get(qualified)
+    if exact is not None:
+        return exact
+    module, _, name = qualified.rpartition(".")
+    if name[:1].isupper():
+        if module in ("torch.nn", "torch.nn.modules.loss") and name.endswith("Loss"):
+            return Role.LOSS
+        found = _ROLES.get(f"{module}.*")
+        if found is not None and name not in _NOT_CLASSES:
+            return found
+    if qualified.startswith(_MODEL_FACTORIES) or (
+        qualified.startswith("transformers.") and qualified.endswith(_MODEL_METHODS) and "Model" in qualified
+    ):
+        return Role.MODEL
+    return None
+
+
+_NOT_CLASSES = frozenset({"Parameter", "ParameterList", "ParameterDict"})
+
+
+@lru_cache(maxsize=1024)
+def matches(qualified: str, names: tuple[str, ...] | frozenset[str]) -> str | None:
+    """The listed name that `qualified` is, or lies under."""
+    probe = qualified
+    while probe:
+        if probe in names:
+            return probe
+        probe = probe.rpartition(".")[0]
+    return None
+
+
+# Functions that write files, change folders or show something.
+SIDE_EFFECTS = frozenset(
+    """
+    os.makedirs os.mkdir os.remove os.unlink os.rename os.replace os.rmdir os.removedirs os.symlink
+    shutil.rmtree shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move
+    matplotlib.pyplot.savefig matplotlib.pyplot.show matplotlib.pyplot.imsave matplotlib.pyplot.pause
+    torchvision.utils.save_image torchvision.io.write_png torchvision.io.write_jpeg torchvision.io.write_video
+    imageio.imwrite imageio.imsave imageio.mimsave imageio.v2.imwrite imageio.v2.mimsave scipy.misc.imsave
+    cv2.imwrite cv2.imshow skimage.io.imsave scipy.io.savemat soundfile.write torchaudio.save
+    numpy.save numpy.savez numpy.savez_compressed numpy.savetxt json.dump pickle.dump joblib.dump yaml.dump
+    torch.onnx.export torch.jit.save safetensors.torch.save_file
+    sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint
+    """.split()
+)
+# Of these, what does no harm on every process.
+HARMLESS_EVERYWHERE = frozenset(
+    "sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint matplotlib.pyplot.show matplotlib.pyplot.pause "
+    "cv2.imshow".split()
+)
+# Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
+WRITES = frozenset(
+    "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave".split()
+)
+# Functions that fetch files, and the keyword by which data sets do.
+DOWNLOADS = frozenset(
+    """
+    torchvision.datasets.utils.download_url torchvision.datasets.utils.download_and_extract_archive
+    urllib.request.urlretrieve wget.download gdown.download gdown.cached_download torch.hub.download_url_to_file
+    huggingface_hub.snapshot_download huggingface_hub.hf_hub_download kaggle.api.dataset_download_files
+    kagglehub.dataset_download datasets.load_dataset
+    """.split()
+)

@@ -1,0 +1,148 @@
+"""Loops over batches, and which of them train."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Role, Value, Values
+
+_NOT_LOSSES = frozenset({Role.OPTIMIZER, Role.MODEL, Role.CLASS, Role.METHOD})
+
+
+@dataclass(frozen=True)
+class BatchLoop:
+    """A loop over the batches of one or several loaders."""
+
+    node: ast.For | ast.AsyncFor | ast.While | ast.comprehension
+    loaders: Values
+    trains: bool
+    function: Function | None
+    direct: bool  # the loop itself iterates over the loader; otherwise its body calls next() on an iterator
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        return [] if isinstance(self.node, ast.comprehension) else self.node.body
+
+
+class Loops:
+    """Batch loops of a script and the calls that run backward passes."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+        self._reaches: dict[Function, bool] = {}
+
+    @cached_property
+    def backwards(self) -> list[ast.Call]:
+        """Calls of `Tensor.backward`, and of `torch.autograd.backward`."""
+        found = []
+        for call in self.index.methods.get("backward", []):
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(receiver, ast.Call) and self.resolver.builtin(receiver.func) == "super":
+                continue
+            if self.resolver.qualified(call.func) == "torch.autograd.backward":
+                found.append(call)
+                continue
+            values = self.resolver.values(receiver)
+            if any(v.role in _NOT_LOSSES or v.declaration is not None for v in values):
+                continue
+            if isinstance(receiver, ast.Name) and receiver.id == "self":
+                continue
+            found.append(call)
+        return found
+
+    def own_calls(self, node: ast.AST) -> list[ast.Call]:
+        """Calls inside a node, nested functions left out."""
+        found: list[ast.Call] = []
+        stack: list[ast.AST] = [node]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, ast.Call):
+                found.append(item)
+            for child in ast.iter_child_nodes(item):
+                if not isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+                    stack.append(child)
+        return found
+
+    def reaches_backward(self, nodes: list[ast.stmt]) -> bool:
+        """Whether running the statements may run a backward pass, in functions they call too."""
+        backwards = set(self.backwards)
+        for statement in nodes:
+            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+                continue
+            for call in self.own_calls(statement):
+                if call in backwards:
+                    return True
+                target = self.resolver.callee(call)
+                if isinstance(target, FUNCTIONS) and self._function_reaches(target):
+                    return True
+                if self._closure_reaches(call):
+                    return True
+        return False
+
+    def _closure_reaches(self, call: ast.Call) -> bool:
+        """`optimizer.step(closure)` with a closure that runs backward."""
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "step" and call.args):
+            return False
+        for value in self.resolver.values(call.args[0]):
+            if isinstance(value.declaration, FUNCTIONS) and self._function_reaches(value.declaration):
+                return True
+        return False
+
+    def _function_reaches(self, function: Function) -> bool:
+        known = self._reaches.get(function)
+        if known is None:
+            self._reaches[function] = False  # a recursive call adds nothing
+            known = self._reaches[function] = self.reaches_backward(function.body)
+        return known
+
+    @cached_property
+    def batch_loops(self) -> list[BatchLoop]:
+        """Every loop over batches, in source order."""
+        found = []
+        for node in self.index.loops:
+            if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+                loaders = self.loaders(self.resolver.values(node.iter))
+                if loaders:
+                    body = [] if isinstance(node, ast.comprehension) else node.body
+                    trains = bool(body) and self.reaches_backward(body)
+                    found.append(BatchLoop(node, loaders, trains, self.index.function(node), True))
+                    continue
+            if isinstance(node, LOOPS):
+                loaders = self._drawn(node)
+                if loaders:
+                    trains = self.reaches_backward(node.body)
+                    found.append(BatchLoop(node, loaders, trains, self.index.function(node), False))
+        return found
+
+    def loaders(self, values: Values) -> Values:
+        """The loaders that iterating over the values draws batches from."""
+        found: list[Value] = []
+        for value in values:
+            if value.role is Role.LOADER:
+                found.append(value)
+            elif value.role in (Role.ENUMERATE, Role.ITERATOR):
+                found += self.loaders(value.inner[0])
+            elif value.role is Role.ZIP:
+                for inner in value.inner:
+                    found += self.loaders(inner)
+        return tuple(dict.fromkeys(found))
+
+    def _drawn(self, loop: ast.For | ast.AsyncFor | ast.While) -> Values:
+        """Loaders that the loop draws from by `next(iterator)`, the iterator made outside or inside."""
+        found: list[Value] = []
+        for statement in loop.body:
+            if isinstance(statement, LOOPS):
+                continue
+            for call in self.own_calls(statement):
+                stream = call.args[0] if self.resolver.builtin(call.func) == "next" and call.args else None
+                if isinstance(stream, (ast.Name, ast.Attribute)) and self._innermost(call) is loop:
+                    found += self.loaders(self.resolver.values(stream))
+        return tuple(dict.fromkeys(found))
+
+    def _innermost(self, node: ast.AST) -> ast.AST | None:
+        return next(iter(self.index.enclosing_loops(node)), None)

@@ -1,0 +1,178 @@
+"""Calls that move things to the device, and the conditions under which they do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, negate
+from accelift_codemod.facts.devices import Devices
+from accelift_codemod.facts.index import FUNCTIONS, How, position
+from accelift_codemod.facts.values import Role
+
+_ALIAS = re.compile(r"^torch\.(cuda\.)?(\w*Tensor)$")
+# Methods after which a tensor is where it was.
+_STAYS = frozenset(
+    "view reshape float long int double half squeeze unsqueeze permute transpose flatten contiguous type t clone "
+    "detach "
+    "repeat expand bool type_as requires_grad_".split()
+)
+_DTYPES = {
+    "FloatTensor": "torch.float32",
+    "DoubleTensor": "torch.float64",
+    "HalfTensor": "torch.float16",
+    "BFloat16Tensor": "torch.bfloat16",
+    "LongTensor": "torch.int64",
+    "IntTensor": "torch.int32",
+    "ShortTensor": "torch.int16",
+    "ByteTensor": "torch.uint8",
+    "CharTensor": "torch.int8",
+    "BoolTensor": "torch.bool",
+}
+
+
+@dataclass(frozen=True)
+class Move:
+    """A call that moves something to the device."""
+
+    call: ast.Call
+    receiver: ast.expr
+    kind: str  # "to", "cuda" or "type"
+    target: ast.expr | None
+    rest: tuple[ast.AST, ...]  # further arguments (dtype, non_blocking)
+
+
+class Moves:
+    """Finds what a script moves to its device."""
+
+    def __init__(self, devices: Devices) -> None:
+        self.devices = devices
+        self.resolver = devices.resolver
+        self.index = devices.index
+        self.conditions = devices.conditions
+
+    @cached_property
+    def all(self) -> list[Move]:
+        """Calls that move an object to the device, in source order."""
+        found = []
+        for call in self.index.methods.get("to", []):
+            receiver = call.func.value  # type: ignore[attr-defined]
+            target = self.resolver.argument(call, 0, "device")
+            if target is not None and self.devices.is_device(target):
+                rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
+                found.append(Move(call, receiver, "to", target, tuple(rest)))
+        for call in self.index.methods.get("cuda", []):
+            receiver = call.func.value  # type: ignore[attr-defined]
+            if self.resolver.qualified(receiver) == "torch":
+                continue
+            target = self.resolver.argument(call, 0, "device")
+            rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
+            found.append(Move(call, receiver, "cuda", target, tuple(rest)))
+        for call in self.index.methods.get("type", []):
+            receiver = call.func.value  # type: ignore[attr-defined]
+            if len(call.args) == 1 and self.tensor_type(call.args[0]) is not None:
+                found.append(Move(call, receiver, "type", call.args[0], ()))
+        return sorted(found, key=lambda m: position(m.call))
+
+    def root(self, node: ast.expr | None) -> ast.expr | None:
+        """What an expression is made of that stays on the same device: views, casts, moves and Variables taken off."""
+        while isinstance(node, ast.Call):
+            if node in self.of:
+                node = self.of[node].receiver
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in _STAYS:
+                node = node.func.value
+            elif self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
+                node = node.args[0]
+            else:
+                break
+        return node
+
+    @cached_property
+    def of(self) -> dict[ast.Call, Move]:
+        """The moves by their call."""
+        return {move.call: move for move in self.all}
+
+    def tensor_type(self, node: ast.expr) -> str | None:
+        """The dtype that a legacy tensor type selects, where it may also select the GPU."""
+        names = self._type_names(node)
+        if not names or not any(n.startswith("torch.cuda.") for n in names):
+            return None
+        dtypes = {_DTYPES.get(n.rpartition(".")[2], "") for n in names if n.startswith("torch.cuda.")}
+        return dtypes.pop() if len(dtypes) == 1 else None
+
+    def _type_names(self, node: ast.expr) -> set[str]:
+        if isinstance(node, ast.IfExp):
+            return self._type_names(node.body) | self._type_names(node.orelse)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return {node.value} if _ALIAS.match(node.value) else set()
+        qualified = self.resolver.qualified(node)
+        if qualified is not None:
+            return {qualified} if _ALIAS.match(qualified) else set()
+        if isinstance(node, ast.Name):
+            names: set[str] = set()
+            for binding in self.resolver.bindings(node):
+                if binding.how is How.ASSIGN and binding.value is not None and not binding.path:
+                    names |= self._type_names(binding.value)
+                elif binding.how is How.PARAMETER:
+                    return set()
+            return names
+        return set()
+
+    def _guard(self, node: ast.AST) -> tuple[ast.If, bool] | None:
+        """The innermost `if` around a node, and whether the node is in its body (not in its else)."""
+        child = node
+        for parent in self.index.ancestors(node):
+            if isinstance(parent, FUNCTIONS):
+                return None
+            if isinstance(parent, ast.If) and child is not parent.test:
+                return parent, child in parent.body
+            child = parent
+        return None
+
+    @cached_property
+    def guards_cpu(self) -> Condition | None:
+        """For scripts that only call `.cuda()`: when they do not; None if their conditions disagree."""
+        found: list[Condition] = []
+        for move in self.all:
+            if move.kind == "type":
+                continue
+            guard = self._guard(move.call)
+            condition = TRUE
+            if guard is not None:
+                test = self.conditions.read(guard[0].test)
+                condition = test if guard[1] else negate(test)
+                if not self._about_devices(guard[0].test):
+                    condition = TRUE
+            expression = self._conditional(move.call)
+            if expression is not None:
+                condition = self.conditions.read(expression.test)
+            found.append(condition)
+        if not found:
+            return TRUE  # nothing is ever moved: the script runs on the CPU
+        distinct = set(found)
+        if len(distinct) == 1:
+            return negate(distinct.pop())
+        return FALSE if TRUE in distinct else None
+
+    def _conditional(self, call: ast.Call) -> ast.IfExp | None:
+        """`x.cuda() if use_cuda else x`."""
+        for parent in self.index.ancestors(call):
+            if isinstance(parent, ast.stmt):
+                return None
+            if isinstance(parent, ast.IfExp) and self._about_devices(parent.test):
+                return parent
+        return None
+
+    def _about_devices(self, test: ast.expr) -> bool:
+        """Whether a test asks for an accelerator, directly or through variables, or tests a plain flag."""
+        for part in ast.walk(test):
+            if isinstance(part, ast.expr) and self.conditions.is_availability(part):
+                return True
+            if isinstance(part, (ast.Name, ast.Attribute)):
+                if self.conditions.read(part).constant is not None:
+                    return True
+        if isinstance(test, ast.Attribute) and Role.ARGUMENTS in self.resolver.roles(test.value):
+            return True
+        return isinstance(test, ast.Name)

@@ -1,0 +1,97 @@
+"""Names: the bindings that a read of a variable can see, and the library names that expressions spell."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, position
+
+
+class Names:
+    """Answers what the names of one module are bound to."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """The library name an expression spells (`nn.Linear` -> `torch.nn.Linear`), through the imports."""
+        if isinstance(node, ast.Name):
+            owner = self.index.scope(node).owner(node.id)
+            if owner is None:
+                return None
+            for binding in self.reaching(node, owner):
+                if binding.how is How.IMPORT:
+                    return binding.qualified
+            return None
+        if isinstance(node, ast.Attribute):
+            base = self.qualified(node.value)
+            return f"{base}.{node.attr}" if base else None
+        return None
+
+    def builtin(self, node: ast.AST) -> str | None:
+        """The name of the builtin that an expression is, unless the script binds that name itself."""
+        if isinstance(node, ast.Name) and self.index.scope(node).owner(node.id) is None:
+            return node.id
+        return None
+
+    def bindings(self, name: ast.Name) -> list[Binding]:
+        """The bindings that a load may see."""
+        owner = self.index.scope(name).owner(name.id)
+        return self.reaching(name, owner) if owner else []
+
+    def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
+        """Of the bindings of a variable in `owner`, those that can reach this load."""
+        found = [b for b in owner.bindings.get(name.id, []) if b.how is not How.AUGMENT]
+        if len(found) <= 1:
+            return found
+        index = self.index
+        home = owner.node if isinstance(owner.node, FUNCTIONS) else None
+        if index.function(name) is not home or any(index.function(b.node) is not home for b in found):
+            if not all(b.how is How.PARAMETER or index.function(b.node) is home for b in found):
+                return found
+            if index.function(name) is not home:
+                return found
+        here = position(name)
+        chain = index.chain(name)
+        loops = index.enclosing_loops(name)
+        reached: list[Binding] = []
+        killer: Binding | None = None
+        for binding in sorted(found, key=lambda b: position(b.node), reverse=True):
+            if position(binding.node) >= here or self._same_statement(binding, chain):
+                continue
+            reached.append(binding)
+            if self._dominates(binding, name, chain):
+                killer = binding
+                break
+        killer_loops = index.enclosing_loops(killer.node) if killer else []
+        if killer is not None and isinstance(statement := index.statement(killer.node), (ast.For, ast.AsyncFor)):
+            killer_loops = [*killer_loops, statement]
+        for binding in found:
+            if binding in reached or (position(binding.node) < here and not self._same_statement(binding, chain)):
+                continue
+            shared = [loop for loop in index.enclosing_loops(binding.node) if loop in loops]
+            if shared and not any(loop in killer_loops for loop in shared):
+                reached.append(binding)
+        return reached
+
+    def _same_statement(self, binding: Binding, chain: list[ast.stmt]) -> bool:
+        """Whether the binding is made by the very (simple) statement that the load is part of."""
+        if binding.how is How.PARAMETER or not chain:
+            return False
+        statement = self.index.statement(binding.node)
+        return statement is chain[-1] and isinstance(statement, (ast.Assign, ast.AnnAssign))
+
+    def _dominates(self, binding: Binding, name: ast.Name, chain: list[ast.stmt]) -> bool:
+        if binding.how is How.PARAMETER:
+            return True
+        if isinstance(self.index.parents.get(binding.node), ast.comprehension):
+            return False
+        statement = self.index.statement(binding.node)
+        if statement in chain:
+            return isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith))
+        block, place = self.index.block(statement)
+        for outer in chain:
+            other, at = self.index.block(outer)
+            if other is block and at > place:
+                return True
+        return False

@@ -1,0 +1,300 @@
+"""The objects of a training script: optimizers, the models they train, loaders, schedulers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.values import Role, Value, Values
+
+_PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
+_COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
+_MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
+
+Key = tuple[ast.AST, str]
+
+
+def key(value: Value) -> Key:
+    """The identity of an object: values with one key are the same object."""
+    return value.origin, value.name if value.role is Role.OBJECT else value.role.value
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer and what it updates."""
+
+    value: Value
+    call: ast.Call
+    models: Values
+    loose: tuple[ast.expr, ...]  # parameters that belong to no model
+
+    @property
+    def is_lbfgs(self) -> bool:
+        return self.value.name.endswith(".LBFGS")
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A DataLoader and the arguments it was made with."""
+
+    value: Value
+    call: ast.Call | None
+    arguments: dict[str, ast.expr | None]  # None: given, but its expression is not known
+    complete: bool  # no argument is hidden behind an unknown `*` or `**`
+
+    @property
+    def stock_batches(self) -> bool:
+        """Whether batches are certainly collated by torch's default: sample-first tensors."""
+        return self.complete and self.value.name.startswith("torch.utils.data.") and "collate_fn" not in self.arguments
+
+
+class Objects:
+    """Finds the objects of a script by what they are made by and used for."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+        self.optimizers = self._optimizers()
+        self.trained: dict[Key, Value] = {}
+        for optimizer in self.optimizers:
+            for model in optimizer.models:
+                self.trained.setdefault(key(model), model)
+        self._loaders: dict[ast.AST, Loader] = {}
+
+    # ---- optimizers and models
+
+    def _optimizers(self) -> list[Optimizer]:
+        found = []
+        for call in self.index.calls:
+            for value in self.resolver.values(call):
+                if value.role is Role.OPTIMIZER and value.origin is call:
+                    argument = self.resolver.argument(call, 0, "params")
+                    argument = argument or (call.args[0] if call.args else None)
+                    models: list[Value] = []
+                    loose: list[ast.expr] = []
+                    if argument is not None:
+                        self._roots(argument, models, loose, set())
+                    found.append(Optimizer(value, call, tuple(dict.fromkeys(models)), tuple(loose)))
+        return found
+
+    def _roots(self, node: ast.expr, models: list[Value], loose: list[ast.expr], seen: set[ast.AST]) -> None:
+        """Collect the models whose parameters an expression holds."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
+                self._receiver(func.value, models)
+                return
+            direct = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
+            if direct:
+                models += direct
+                return
+            arguments = [*node.args, *(k.value for k in node.keywords)]
+            whole = [v for a in arguments for v in self.resolver.values(a) if v.role is Role.MODEL]
+            if whole:
+                models += whole
+                return
+            target = self.resolver.callee(node)
+            if isinstance(target, FUNCTIONS):
+                for statement in self.resolver.returns(target):
+                    if statement.value is not None:
+                        self._roots(statement.value, models, loose, seen)
+                return
+            if self.resolver.qualified(func) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+                loose.append(node)
+                return
+            for argument in arguments:
+                self._roots(argument, models, loose, seen)
+        elif isinstance(node, ast.Name):
+            self._name(node, models, loose, seen)
+        elif isinstance(node, ast.Dict):
+            for k, v in zip(node.keys, node.values, strict=True):
+                if isinstance(k, ast.Constant) and k.value == "params":
+                    self._roots(v, models, loose, seen)
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+            for generator in node.generators:
+                self._roots(generator.iter, models, loose, seen)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            values = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
+            if values:
+                models += values
+            else:
+                self._receiver(node, models)
+        elif isinstance(node, ast.Lambda):
+            return
+        else:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self._roots(child, models, loose, seen)
+
+    def _name(self, node: ast.Name, models: list[Value], loose: list[ast.expr], seen: set[ast.AST]) -> None:
+        values = self.resolver.values(node)
+        if any(v.role in (Role.MODEL, Role.LOSS) for v in values):
+            models += (v for v in values if v.role in (Role.MODEL, Role.LOSS))
+            return
+        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
+            loose.append(node)
+            return
+        if any(v.role is Role.OBJECT and v.name.startswith("torch.") for v in values):
+            loose.append(node)
+            return
+        for binding in self.resolver.bindings(node):
+            for expression in self._bound_expressions(binding):
+                self._roots(expression, models, loose, seen)
+        owner = self.index.scope(node).owner(node.id)
+        for name in _COLLECTS:
+            for call in self.index.methods.get(name, []):
+                receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+                if (
+                    isinstance(receiver, ast.Name)
+                    and receiver.id == node.id
+                    and self.index.scope(receiver).owner(receiver.id) is owner
+                ):
+                    for argument in call.args:
+                        self._roots(argument, models, loose, seen)
+
+    def _bound_expressions(self, binding: Binding) -> Iterator[ast.expr]:
+        if binding.value is not None:
+            yield binding.value
+        elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+            function = self.index.parents[self.index.parents[binding.node]]
+            if isinstance(function, FUNCTIONS):
+                for call in self.resolver.sites(function):
+                    given = self.resolver.bind(call, function) or {}
+                    expression = given.get(binding.name, default(function, binding.node))
+                    if expression is not None:
+                        yield expression
+
+    def _receiver(self, node: ast.expr, models: list[Value]) -> None:
+        """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""
+        while True:
+            values = [v for v in self.resolver.values(node) if v.role in _MODEL_ROLES]
+            if values:
+                models += values
+                return
+            if isinstance(node, (ast.Attribute, ast.Subscript)):
+                node = node.value
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                node = node.func.value
+            else:
+                return
+
+    def is_model(self, value: Value) -> bool:
+        """Whether a value is a network: an nn.Module, or an object whose parameters are trained."""
+        return value.role is Role.MODEL or key(value) in self.trained
+
+    def is_trained(self, value: Value) -> bool:
+        """Whether an optimizer updates the value's parameters."""
+        return key(value) in self.trained
+
+    def models(self, node: ast.AST | None) -> Values:
+        """The networks an expression may denote."""
+        return tuple(v for v in self.resolver.values(node) if self.is_model(v))
+
+    def trained_models(self, node: ast.AST | None) -> Values:
+        """The trained networks an expression may denote."""
+        return tuple(v for v in self.resolver.values(node) if self.is_trained(v))
+
+    # ---- loaders
+
+    def loader(self, value: Value) -> Loader:
+        """What is known of a loader."""
+        if value.origin not in self._loaders:
+            self._loaders[value.origin] = self._make_loader(value)
+        return self._loaders[value.origin]
+
+    def _make_loader(self, value: Value) -> Loader:
+        call = value.origin
+        if not isinstance(call, ast.Call) or value.declaration is not None:
+            return Loader(value, None, {}, False)
+        arguments: dict[str, ast.expr | None] = {}
+        complete = True
+        for name, argument in zip(library.LOADER_SIGNATURE, call.args, strict=False):
+            if isinstance(argument, ast.Starred):
+                complete = False
+                break
+            arguments[name] = argument
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                arguments[keyword.arg] = keyword.value
+                continue
+            entries = self.mapping(keyword.value)
+            if entries is None:
+                complete = False
+            else:
+                arguments.update(entries)
+        return Loader(value, call, arguments, complete)
+
+    def mapping(self, node: ast.expr) -> dict[str, ast.expr | None] | None:
+        """The entries a dict expression may hold, by key; None if they cannot be known."""
+        if isinstance(node, ast.Dict):
+            entries: dict[str, ast.expr | None] = {}
+            for k, v in zip(node.keys, node.values, strict=True):
+                if k is None:
+                    inner = self.mapping(v)
+                    if inner is None:
+                        return None
+                    entries.update(inner)
+                elif isinstance(k, ast.Constant) and isinstance(k.value, str):
+                    entries[k.value] = v
+                else:
+                    return None
+            return entries
+        if isinstance(node, ast.IfExp):
+            return self._merge((node.body, node.orelse))
+        if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "dict":
+            entries = dict(self._merge(node.args) or {}) if node.args else {}
+            for keyword in node.keywords:
+                if keyword.arg is None:
+                    return None
+                entries[keyword.arg] = keyword.value
+            return entries
+        if isinstance(node, ast.Name):
+            return self._named_mapping(node)
+        return None
+
+    def _merge(self, nodes: Iterable[ast.expr]) -> dict[str, ast.expr | None] | None:
+        merged: dict[str, ast.expr | None] = {}
+        for node in nodes:
+            entries = self.mapping(node)
+            if entries is None:
+                return None
+            for name, expression in entries.items():
+                merged[name] = None if name in merged else expression
+        return merged
+
+    def _named_mapping(self, node: ast.Name) -> dict[str, ast.expr | None] | None:
+        bindings = self.resolver.bindings(node)
+        if not bindings or any(b.how is not How.ASSIGN or b.path or b.value is None for b in bindings):
+            return None
+        merged = self._merge(b.value for b in bindings if b.value is not None)
+        if merged is None:
+            return None
+        owner = self.index.scope(node).owner(node.id)
+        for call in self.index.methods.get("update", []):
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(receiver, ast.Name) and receiver.id == node.id:
+                if self.index.scope(receiver).owner(receiver.id) is not owner:
+                    continue
+                more = self._merge(call.args)
+                if more is None or any(k.arg is None for k in call.keywords):
+                    return None
+                merged.update(dict.fromkeys([*more, *(k.arg or "" for k in call.keywords)]))
+        for statement in self.index.items:
+            for target in statement.targets:
+                if (
+                    isinstance(target, ast.Subscript)
+                    and isinstance(target.value, ast.Name)
+                    and target.value.id == node.id
+                ):
+                    if not isinstance(target.slice, ast.Constant):
+                        return None
+                    merged[str(target.slice.value)] = None
+        return merged

@@ -1,0 +1,81 @@
+"""What iterating over values, subscripting them and computing with them yields."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from accelift_codemod.facts.values import Role, Value, Values
+
+MAX_VALUES = 24  # an expression that may be more things than this is as good as unknown
+MAX_NESTING = 3
+BATCH_LIKE = frozenset({Role.BATCH, Role.DATA})
+
+
+def element(values: Values) -> Values:
+    """What iterating over the values yields."""
+    found: list[Value] = []
+    for value in values:
+        if value.role is Role.LOADER:
+            found.append(Value(Role.BATCH, value.origin, inner=((value,),)))
+        elif value.role is Role.ENUMERATE:
+            found.append(Value(Role.TUPLE, value.origin, inner=((), element(value.inner[0]))))
+        elif value.role is Role.ZIP:
+            found.append(Value(Role.TUPLE, value.origin, inner=tuple(element(v) for v in value.inner)))
+        elif value.role is Role.ITERATOR:
+            found += element(value.inner[0])
+        elif value.role in (Role.SEQUENCE, Role.TUPLE):
+            found += (v for inner in value.inner for v in inner)
+        elif value.role is Role.BATCH:
+            found.append(Value(Role.BATCH, value.origin, part(value.name, "*"), value.inner))
+        elif value.role is Role.DATA:
+            found.append(value)
+        elif value.role is Role.OBJECT:
+            found.append(Value(Role.OBJECT, value.origin, part(value.name, "*")))
+    return unique(found)
+
+
+def item(values: Values, key: object) -> Values:
+    """What subscripting (or unpacking at a place) yields."""
+    found: list[Value] = []
+    for value in values:
+        if value.role is Role.TUPLE:
+            if isinstance(key, int) and not isinstance(key, bool) and -len(value.inner) <= key < len(value.inner):
+                found += value.inner[key]
+            elif not isinstance(key, int):
+                found += (v for inner in value.inner for v in inner)
+        elif value.role is Role.SEQUENCE:
+            found += value.inner[0]
+        elif value.role is Role.DICT:
+            for k, inner in zip(value.keys, value.inner, strict=False):
+                if k is None or key is None or k == key:
+                    found += inner
+        elif value.role is Role.BATCH:
+            found.append(Value(Role.BATCH, value.origin, part(value.name, key), value.inner))
+        elif value.role is Role.DATA:
+            found.append(value)
+        elif value.role is Role.OBJECT:
+            found.append(Value(Role.OBJECT, value.origin, part(value.name, key)))
+        elif value.role is Role.PARAMETERS:
+            found.append(value)
+    return unique(found)
+
+
+def as_data(node: ast.AST, value: Value) -> Value:
+    return Value(Role.DATA, node, inner=value.inner)
+
+
+def data(node: ast.AST, values: Iterable[Value]) -> Values:
+    """A tensor computed from those of the values that come from batches."""
+    loaders = unique(v for value in values if value.role in BATCH_LIKE for part in value.inner for v in part)
+    return (Value(Role.DATA, node, inner=(loaders,)),) if loaders else ()
+
+
+def unique(values: Iterable[Value]) -> Values:
+    found = tuple(dict.fromkeys(values))
+    return found if len(found) <= MAX_VALUES else ()
+
+
+def part(name: str, key: object) -> str:
+    """The name of a part of an object; deep inside, parts are not told apart any more."""
+    return name if name.count("[") >= MAX_NESTING else f"{name}[{key!r}]"

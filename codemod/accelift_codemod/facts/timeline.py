@@ -1,0 +1,89 @@
+"""When code runs, seen from one function (or from module level)."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import FUNCTIONS, Function, position
+from accelift_codemod.facts.resolve import Resolver
+
+Moment = tuple[int, int]
+
+
+class Timeline:
+    """Places code that runs inside called functions at the call that runs it."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+
+    def moments(self, node: ast.AST, home: Function | None) -> list[Moment]:
+        """When a node is evaluated, as positions in `home` (None: module level); empty if unknown."""
+        return sorted({position(place) for place in self.places(node, home)})
+
+    def places(self, node: ast.AST, home: Function | None) -> list[ast.AST]:
+        """The nodes in `home` (None: module level) that evaluate a node, through calls; empty if unknown."""
+        found: dict[ast.AST, None] = {}
+        queue: list[ast.AST] = [node]
+        seen: set[ast.AST] = set()
+        while queue:
+            current = queue.pop()
+            function = self.index.function(current)
+            if function is home:
+                found.setdefault(current)
+                continue
+            if function is None or function in seen:
+                continue
+            seen.add(function)
+            queue += self.resolver.sites(function)
+            queue += self._handed_on(function)
+        return list(found)
+
+    def _handed_on(self, function: Function) -> list[ast.AST]:
+        """Places where a function is handed on as a value: it may run there."""
+        owner = self.index.scope(function)
+        found: list[ast.AST] = []
+        for name in owner.loads.get(function.name, []):
+            parent = self.index.parents.get(name)
+            if not (isinstance(parent, ast.Call) and parent.func is name):
+                found.append(name)
+        return found
+
+    def exclusive(self, left: ast.AST, right: ast.AST) -> bool:
+        """Whether two nodes of one function stand in different arms of an `if`, so that only one of them runs."""
+        arms: dict[ast.AST, ast.AST] = {}
+        child = left
+        for parent in self.index.ancestors(left):
+            arms[parent] = child
+            child = parent
+        child = right
+        for parent in self.index.ancestors(right):
+            if parent in arms:
+                if not isinstance(parent, ast.If) or child is arms[parent]:
+                    return False
+                apart = (child in parent.body) != (arms[parent] in parent.body)
+                return apart and not self.index.enclosing_loops(parent)
+            child = parent
+        return False
+
+    def calls_into(self, statement: ast.stmt) -> set[Function]:
+        """Functions of the script that a statement may run."""
+        found: set[Function] = set()
+        stack: list[ast.AST] = [statement]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.Call):
+                target = self.resolver.callee(node)
+                targets = [target] if isinstance(target, FUNCTIONS) else []
+                for argument in (*node.args, *(k.value for k in node.keywords)):
+                    targets += [
+                        v.declaration for v in self.resolver.values(argument) if isinstance(v.declaration, FUNCTIONS)
+                    ]
+                for function in targets:
+                    if isinstance(function, FUNCTIONS) and function not in found:
+                        found.add(function)
+                        stack.extend(function.body)
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node is not statement:
+                continue
+            stack.extend(ast.iter_child_nodes(node))
+        return found

@@ -1,0 +1,119 @@
+"""How torch functions, methods and layers treat the batch dimension, as data (documented behaviour of torch 2)."""
+
+from __future__ import annotations
+
+# Tensor methods and torch / torch.nn.functional functions that map a sample-first tensor to a sample-first tensor,
+# whatever their other arguments are.
+ROW_WISE = frozenset(
+    """
+    float double half bfloat16 long int short byte char bool type type_as to cuda cpu detach clone contiguous numpy
+    abs neg exp log log1p log2 log10 expm1 sqrt rsqrt reciprocal sigmoid tanh relu relu_ elu selu celu gelu silu mish
+    leaky_relu leaky_relu_ prelu rrelu softplus softsign logsigmoid hardtanh hardswish hardsigmoid tanhshrink threshold
+    sin cos tan erf floor ceil round sign trunc frac clamp clamp_ clip clamp_min clamp_max nan_to_num
+    pow square float_power eq ne gt lt ge le logical_not logical_and logical_or logical_xor isclose where
+    view_as expand_as reshape_as masked_fill masked_fill_ fill_ normal_ uniform_ zero_ bernoulli bernoulli_ random_
+    requires_grad_ data retain_grad tolist lerp addcmul addcdiv
+    dropout dropout_ dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear embedding one_hot unfold
+    max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool2d
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    batch_norm layer_norm instance_norm group_norm local_response_norm normalize interpolate upsample pad
+    pixel_shuffle pixel_unshuffle grid_sample affine_grid rms_norm
+    """.split()
+)
+
+# Creation functions whose result has the rows of their argument.
+LIKE = frozenset("zeros_like ones_like full_like rand_like randn_like randint_like empty_like".split())
+# Creation functions whose result has as many rows as their first size says.
+SIZED = frozenset("zeros ones full rand randn randint empty".split())
+
+# Elementwise functions of two tensors.
+ELEMENTWISE = frozenset(
+    "add sub subtract mul multiply div divide true_divide maximum minimum fmod remainder atan2 "
+    "add_ sub_ mul_ div_".split()
+)
+
+# Functions that reduce over dimensions: row-wise if a dimension other than the first is given.
+REDUCES = {
+    "mean": "mean",
+    "nanmean": "mean",
+    "sum": "sum",
+    "nansum": "sum",
+    "max": "pair",
+    "min": "pair",
+    "median": "pair",
+    "mode": "pair",
+    "argmax": "one",
+    "argmin": "one",
+    "amax": "one",
+    "amin": "one",
+    "logsumexp": "one",
+    "norm": "one",
+    "std": "one",
+    "var": "one",
+    "prod": "one",
+    "all": "one",
+    "any": "one",
+    "softmax": "same",
+    "log_softmax": "same",
+    "softmin": "same",
+    "cumsum": "same",
+    "argsort": "same",
+    "sort": "pair",
+    "topk": "pair",
+    "gumbel_softmax": "same",
+    "cosine_similarity": "one",
+    "pairwise_distance": "rows",
+    "glu": "same",
+    "flip": "same",
+    "roll": "same",
+}
+# Where the dimension stands among the positional arguments after the tensor(s).
+DIMENSION_PLACE = {"topk": 1, "norm": 1, "cosine_similarity": 1, "gumbel_softmax": 3, "roll": 1}
+# What the dimension is if none is given; missing here: the whole tensor.
+DIMENSION_DEFAULT = {"sort": -1, "topk": -1, "argsort": -1, "cosine_similarity": 1, "glu": -1, "gumbel_softmax": -1}
+
+# Losses of torch.nn.functional; True: the mean is over classes' weights or kept targets if such an argument is given.
+FUNCTIONAL_LOSSES = {
+    "cross_entropy": True,
+    "nll_loss": True,
+    "binary_cross_entropy": False,
+    "binary_cross_entropy_with_logits": False,
+    "mse_loss": False,
+    "l1_loss": False,
+    "smooth_l1_loss": False,
+    "huber_loss": False,
+    "kl_div": False,
+    "poisson_nll_loss": False,
+    "gaussian_nll_loss": False,
+    "hinge_embedding_loss": False,
+    "cosine_embedding_loss": False,
+    "margin_ranking_loss": False,
+    "multi_margin_loss": False,
+    "multilabel_margin_loss": False,
+    "multilabel_soft_margin_loss": False,
+    "soft_margin_loss": False,
+    "triplet_margin_loss": False,
+    "ctc_loss": False,
+}
+WEIGHTED_LOSSES = frozenset({"CrossEntropyLoss", "NLLLoss", "NLLLoss2d"})
+
+# Layers of torch.nn that keep the first dimension as it is.
+ROW_WISE_LAYERS = frozenset(
+    """
+    Linear Bilinear LazyLinear Identity Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv2d
+    BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm GroupNorm
+    LocalResponseNorm RMSNorm Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout
+    ReLU ReLU6 LeakyReLU PReLU RReLU ELU SELU CELU GELU SiLU Mish Sigmoid LogSigmoid Tanh Hardtanh Hardswish Hardsigmoid
+    Softplus Softsign Tanhshrink Threshold Softmax2d
+    MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d
+    AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d
+    Embedding Upsample UpsamplingNearest2d UpsamplingBilinear2d PixelShuffle PixelUnshuffle
+    ZeroPad2d ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad2d ReflectionPad3d
+    """.split()
+)
+RECURRENT = frozenset({"RNN", "LSTM", "GRU"})
+CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
+BATCH_NORM = frozenset(
+    {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d"}
+)

@@ -1,0 +1,68 @@
+"""What an expression may be: roles follow values through a script, never names."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Role(str, Enum):
+    """What kind of object a value is."""
+
+    MODEL = "model"
+    LOSS = "loss function"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "learning-rate scheduler"
+    LOADER = "DataLoader"
+    DATASET = "dataset"
+    SCALER = "GradScaler"
+    WRITER = "SummaryWriter"
+    DEVICE = "device"
+    ARGUMENTS = "command-line arguments"
+    PARAMETERS = "parameters of a model"
+    BATCH = "batch"  # a batch of a loader, or a part of one
+    DATA = "tensor computed from a batch"
+    OBJECT = "object"  # the result of a call that nothing is known of
+    CLASS = "class"
+    FUNCTION = "function"
+    LIBRARY = "name of a library"
+    CONSTANT = "constant"
+    TUPLE = "tuple"
+    DICT = "dict"
+    SEQUENCE = "sequence"
+    ENUMERATE = "enumerate"
+    ZIP = "zip"
+    ITERATOR = "iterator"
+    METHOD = "method"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One thing an expression may evaluate to.
+
+    `origin` is the node that created it: two values with one origin are the same object. `name` is a
+    qualified library name or an attribute; `inner` holds what it is made of (elements, wrapped iterables,
+    the receiver of a method); `declaration` the class or function of the script it refers to.
+    """
+
+    role: Role
+    origin: ast.AST
+    name: str = ""
+    inner: tuple[tuple[Value, ...], ...] = ()
+    keys: tuple[object, ...] = ()
+    declaration: ast.AST | None = None
+
+
+Values = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One step of the chain that gave an object its role."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"

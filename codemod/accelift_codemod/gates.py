@@ -1,0 +1,99 @@
+"""What every output has to pass before anybody sees it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import Counter
+from collections.abc import Callable
+
+from accelift_codemod import diff
+from accelift_codemod.facts.index import How, Index
+from accelift_codemod.rewrite import Rewritten
+from accelift_codemod.rewrite.apply import trailing_comment
+from accelift_codemod.source import BadSource, Source
+
+_MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__package__", "__class__"})
+
+
+def failures(source: Source, before: Index, rewritten: Rewritten, again: Callable[[Source, Index], bool]) -> list[str]:
+    """The gates that an output fails, as sentences; empty if it passes all.
+
+    Args:
+        source: the original.
+        before: its index.
+        rewritten: the output.
+        again: whether converting the output again would change it.
+    """
+    try:
+        result = Source.decode(source.encode(rewritten.text), source.path)
+        tree = result.tree
+    except (BadSource, UnicodeEncodeError) as error:
+        return [f"the output does not parse ({error})"]
+    after = Index(tree)
+    found = []
+    unbound = _unbound(after) - _unbound(before)
+    if unbound:
+        found.append(f"the output uses names that nothing binds: {', '.join(sorted(unbound))}")
+    unused = _unused_imports(after) - _unused_imports(before)
+    if unused:
+        found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
+    lost = _comments(source.lines, rewritten, True) - _comments(source.lines, rewritten, False)
+    if lost:
+        found.append(f"the output loses a comment: {next(iter(lost))}")
+    if again(result, after):
+        found.append("converting the output again would change it")
+    text = diff.unified(source.path, source.lines, rewritten.changes)
+    try:
+        if "".join(diff.apply(text, source.lines)) != rewritten.text:
+            found.append("the diff does not produce the output")
+    except ValueError as error:
+        found.append(f"the diff cannot be applied ({error})")
+    return found
+
+
+def _unbound(index: Index) -> set[str]:
+    """Names that are read but bound nowhere."""
+    return {
+        name
+        for scope in index.scopes.values()
+        for name in scope.loads
+        if scope.owner(name) is None and not hasattr(builtins, name) and name not in _MODULE_NAMES
+    }
+
+
+def _unused_imports(index: Index) -> set[str]:
+    """Names that module-level imports bind and nothing reads."""
+    read: set[str] = set()
+    for scope in index.scopes.values():
+        for name in scope.loads:
+            if scope.owner(name) is index.module:
+                read.add(name)
+    exported = _exported(index.tree)
+    return {
+        name
+        for name, bindings in index.module.bindings.items()
+        if all(b.how is How.IMPORT for b in bindings)
+        and name not in read
+        and name not in exported
+        and not any(b.qualified.startswith("__future__") for b in bindings)
+    }
+
+
+def _exported(tree: ast.Module) -> set[str]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets
+        ):
+            return {str(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Constant)}
+    return set()
+
+
+def _comments(lines: list[str], rewritten: Rewritten, old: bool) -> Counter[str]:
+    """The comments on the lines that the edits touch, before or after."""
+    found: Counter[str] = Counter()
+    for change in rewritten.changes:
+        for line in lines[change.start : change.end] if old else change.lines:
+            if "#" in line and (comment := trailing_comment(line)):
+                found[comment] += 1
+    return found

@@ -1,0 +1,156 @@
+"""The launch configuration that fits a converted script, each value with the line it comes from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from accelift.config import LaunchConfig
+
+from accelift_codemod.blueprint import Options
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Facts, Role, library
+from accelift_codemod.facts.conditions import TRUE
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.rules.cuda_settings import visible_devices
+
+_AUTOCAST = ("torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast", "torch.cpu.amp.autocast")
+
+
+def launch_config(facts: Facts, draft: Draft | None, options: Options) -> str:
+    """The YAML for `accelift launch --config_file` and `accelerate launch --config_file`.
+
+    Args:
+        facts: the script.
+        draft: its conversion; None for a script that a framework distributes.
+        options: `num_processes` is taken from here, if given.
+    """
+    return _Config(facts, draft, options).yaml()
+
+
+class _Config:
+    def __init__(self, facts: Facts, draft: Draft | None, options: Options) -> None:
+        self.facts = facts
+        self.draft = draft
+        self.options = options
+        self.name = PurePath(facts.source.path).name
+        self.origins: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def yaml(self) -> str:
+        gpu_ids = self._gpu_ids()
+        processes = self._processes(gpu_ids)
+        use_cpu = self._use_cpu()
+        self._precision()
+        function = self._main_function()
+        self._accumulation()
+        if processes == 1:
+            kind = "NO"
+        else:
+            kind = "MULTI_CPU" if use_cpu else "MULTI_GPU"
+        config = LaunchConfig(
+            distributed_type=kind,
+            num_processes=processes,
+            use_cpu=use_cpu,
+            gpu_ids=gpu_ids if gpu_ids and not use_cpu else "all",
+            main_training_function=function,
+        )
+        return config.to_yaml(self.origins, self.notes)
+
+    def _at(self, node: ast.AST, what: str) -> str:
+        return f"{self.name}:{node.lineno} {what}"  # type: ignore[attr-defined]
+
+    # ---- values
+
+    def _gpu_ids(self) -> str:
+        """The GPUs that the script names, between commas; empty if it names none."""
+        for call in self.facts.index.calls:
+            if (self.facts.resolver.qualified(call.func) or "") in library.DATA_PARALLEL:
+                chosen = self._integers(self.facts.resolver.argument(call, 1, "device_ids"))
+                if chosen:
+                    self.origins["gpu_ids"] = self._at(call, "DataParallel device_ids")
+                    return ",".join(map(str, chosen))
+        if self.draft is not None:
+            for statement, value in visible_devices(self.draft):
+                ids = [v.strip() for v in value.split(",")]
+                if ids and all(v.isdigit() for v in ids):
+                    self.origins["gpu_ids"] = self._at(statement, "CUDA_VISIBLE_DEVICES")
+                    return ",".join(ids)
+        return ""
+
+    def _integers(self, node: ast.expr | None) -> list[int]:
+        """A literal list of integers, also through a variable or `range(n)`."""
+        if isinstance(node, ast.Name):
+            bindings = self.facts.resolver.bindings(node)
+            node = bindings[0].value if len(bindings) == 1 else None
+        if isinstance(node, (ast.List, ast.Tuple)):
+            values = [e.value for e in node.elts if isinstance(e, ast.Constant) and isinstance(e.value, int)]
+            return values if len(values) == len(node.elts) else []
+        if isinstance(node, ast.Call) and self.facts.resolver.builtin(node.func) == "range" and len(node.args) == 1:
+            count = node.args[0]
+            if isinstance(count, ast.Constant) and isinstance(count.value, int):
+                return list(range(count.value))
+        return []
+
+    def _processes(self, gpu_ids: str) -> int:
+        if self.options.num_processes is not None:
+            self.origins["num_processes"] = f"--num-processes {self.options.num_processes}"
+            return self.options.num_processes
+        if gpu_ids:
+            self.origins["num_processes"] = self.origins["gpu_ids"]
+            return len(gpu_ids.split(","))
+        self.origins["num_processes"] = f"{self.name} names no GPUs: set it, or launch with --num_processes"
+        return 1
+
+    def _use_cpu(self) -> bool:
+        if self.draft is None:
+            return False
+        condition = self.draft.reach.cpu
+        if condition == TRUE:
+            self.origins["use_cpu"] = f"{self.name} never moves anything to a GPU"
+            return True
+        for atom in condition.atoms() if condition.constant is None else ():
+            if isinstance(atom, ast.Attribute) and atom.attr in self.facts.devices.options:
+                call = self.facts.devices.options[atom.attr]
+                flag = next((str(a.value) for a in call.args if isinstance(a, ast.Constant)), atom.attr)
+                self.origins["use_cpu"] = self._at(call, f"{flag} stays a flag of the script")
+        return False
+
+    def _precision(self) -> None:
+        """Autocast and GradScaler stay in the script, so the launcher must not add its own."""
+        uses = [call for call, _ in self.facts.objects_of(Role.SCALER)]
+        uses += (c for c in self.facts.index.calls if self.facts.resolver.qualified(c.func) in _AUTOCAST)
+        if not uses:
+            self.origins["mixed_precision"] = f"{self.name}: no autocast or GradScaler"
+            return
+        first = min(uses, key=lambda c: c.lineno)
+        name = self.facts.segment(first.func).rpartition(".")[2]
+        self.origins["mixed_precision"] = self._at(first, f"{name} stays in the script")
+
+    def _main_function(self) -> str:
+        home = self.draft.reach.home if self.draft is not None else None
+        for function in self._called_at_top() if home is not None else ():
+            if function is home or home in self._calls(function):
+                self.origins["main_training_function"] = self._at(function, f"{function.name}() makes the accelerator")
+                return function.name
+        return "main"
+
+    def _called_at_top(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        for call in self.facts.index.calls:
+            target = self.facts.resolver.callee(call)
+            if isinstance(target, FUNCTIONS) and self.facts.index.function(call) is None:
+                yield target
+
+    def _calls(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[ast.AST]:
+        assert self.draft is not None
+        return {f for s in function.body for f in self.draft.blueprint.timeline.calls_into(s)}
+
+    def _accumulation(self) -> None:
+        gate = self.draft.reach.gate if self.draft is not None else None
+        if gate is not None:
+            steps = self.facts.segment(gate.steps)
+            self.notes.append(
+                f"gradient_accumulation_steps: {steps} ({self.name}:{gate.node.lineno}; the script's Accelerator sets "
+                "it)"
+            )

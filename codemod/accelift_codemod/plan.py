@@ -1,0 +1,192 @@
+"""A plan: edits and findings as data, made for one exact source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from accelift_codemod.facts.values import Evidence
+
+
+class Safety(str, Enum):
+    """How sure an edit is to keep what the script computes."""
+
+    SAFE = "safe"
+    REVIEW = "review"
+    UNSAFE = "unsafe"
+
+
+class Severity(str, Enum):
+    """How bad what a finding reports is on several processes."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Span(NamedTuple):
+    """A place in the source: lines from 1, columns in UTF-8 bytes from 0, as in `ast`."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    @classmethod
+    def of(cls, node: ast.AST) -> Span:
+        """The place of a node; of a decorated definition without its decorators."""
+        return cls(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+    def contains(self, other: Span) -> bool:
+        start, end = (self.line, self.column), (self.end_line, self.end_column)
+        return start <= (other.line, other.column) and (other.end_line, other.end_column) <= end
+
+
+class Operation(str, Enum):
+    """What an edit does to the node at its place.
+
+    Expressions: BECOME replaces it by `code`; RECEIVER keeps what a method is called on (`x.to(d)` -> `x`);
+    CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND passes it to one (`x` -> `code(x)`);
+    ADD_ARGUMENT gives a call one more argument, `code`, at `place` (None: as the last one); ARGUMENT replaces the
+    positional argument at `place`.
+    Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, by `code`; ADD_PARAMETER gives a
+    function one more, at `place`; DROP_NAME removes a name from an import.
+    TEST replaces the test of an `if` or `while`.
+    Statements: DROP removes it, SWAP puts `code` in its place, BEFORE and AFTER put `code` next to it, ENCLOSE puts
+    the statements of the span under the header `code`.
+    """
+
+    BECOME = "become"
+    RECEIVER = "receiver"
+    CALL_ON = "call-on"
+    SURROUND = "surround"
+    METHOD = "method"
+    ADD_ARGUMENT = "add-argument"
+    ARGUMENT = "argument"
+    KEYWORD = "keyword"
+    PARAMETER = "parameter"
+    ADD_PARAMETER = "add-parameter"
+    DROP_NAME = "drop-name"
+    TEST = "test"
+    DROP = "drop"
+    SWAP = "swap"
+    BEFORE = "before"
+    AFTER = "after"
+    ENCLOSE = "enclose"
+
+
+STATEMENT_OPERATIONS = frozenset({Operation.DROP, Operation.SWAP, Operation.BEFORE, Operation.AFTER, Operation.ENCLOSE})
+
+
+class Need(str, Enum):
+    """Whether the code that an edit writes uses the accelerator.
+
+    STRONG: the conversion is wrong without the edit, so the accelerator is brought to its place. WEAK: the edit is
+    made where the accelerator is at hand anyway, and becomes its `otherwise` finding elsewhere.
+    """
+
+    NONE = "none"
+    WEAK = "weak"
+    STRONG = "strong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person should know: what happens on several processes, where, and what to do."""
+
+    code: str
+    severity: Severity
+    line: int
+    message: str
+    remedy: str
+    evidence: tuple[Evidence, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.message}; {self.remedy}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "line": self.line,
+            "message": self.message,
+            "remedy": self.remedy,
+            "evidence": [asdict(e) for e in self.evidence],
+        }
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of one node. The code may write `{accelerator}` for the accelerator's name."""
+
+    rule: str
+    span: Span
+    operation: Operation
+    reason: str
+    code: str = ""
+    place: int | None = None
+    safety: Safety = Safety.SAFE
+    need: Need = Need.NONE
+    evidence: tuple[Evidence, ...] = ()
+    otherwise: Finding | None = None
+    node: ast.AST | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The edit as plain data."""
+        return {
+            "rule": self.rule,
+            "span": list(self.span),
+            "operation": self.operation.value,
+            "code": self.code,
+            "place": self.place,
+            "safety": self.safety.value,
+            "reason": self.reason,
+            "evidence": [asdict(e) for e in self.evidence],
+        }
+
+    def named(self, accelerator: str) -> Edit:
+        """The edit with the accelerator's name filled in."""
+        return replace(self, code=self.code.replace("{accelerator}", accelerator))
+
+
+class Outcome(str, Enum):
+    """What became of a file."""
+
+    CONVERTED = "converted"
+    CONVERTED_WITH_FINDINGS = "converted with findings"
+    REFUSED = "refused"
+    NOTHING = "nothing to do"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do to one source, and what a person should know of it."""
+
+    path: str
+    digest: str
+    edits: tuple[Edit, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    outcome: Outcome = Outcome.NOTHING
+    reason: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> tuple[Finding, ...]:
+        """Findings that ask for somebody's attention."""
+        return tuple(f for f in self.findings if f.severity is not Severity.NOTE)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        return {
+            "path": self.path,
+            "digest": self.digest,
+            "outcome": self.outcome.value,
+            "reason": self.reason,
+            "edits": [e.to_json() for e in self.edits],
+            "findings": [f.to_json() for f in self.findings],
+            "config": dict(self.config),
+        }

@@ -1,0 +1,411 @@
+"""Where the accelerator is made, and how it gets to where it is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function, Role, position
+from accelift_codemod.facts.accumulation import Gate, find_gate
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition
+from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.plan import Edit, Need, Operation, Severity
+from accelift_codemod.refusals import refuse
+
+
+@dataclass(frozen=True)
+class Passage:
+    """How one function gets the accelerator: in place of its device parameter, or by one more parameter."""
+
+    function: Function
+    parameter: str  # the device parameter it takes the place of; empty for a new one
+    place: int  # where a new one is inserted
+
+
+class Reach:
+    """Decides, once the ordinary rules have spoken, where the accelerator is made and which functions receive it."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.facts = draft.facts
+        self.index = draft.facts.index
+        self.timeline = draft.blueprint.timeline
+        self.home = self._home()
+        self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
+        self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
+        self.receivers = self._receivers()
+        self.block, self.place = self._position()
+
+    # ---- home
+
+    @cached_property
+    def variable(self) -> DeviceVariable | None:
+        """The variable in which the script keeps its device, in the function where the accelerator is made."""
+        for variable in self.facts.devices.variables:
+            statement = variable.statements[0]
+            if self.facts.runs(statement) and self.index.function(statement) is self.home:
+                return variable
+        return None
+
+    def _home(self) -> Function | None:
+        """The function in which the accelerator is made; None for module level."""
+        groups = [self.index.function(g.anchor) for g in self.draft.blueprint.groups]
+        anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
+        anchors = list(dict.fromkeys(anchors))
+        for variable in self.facts.devices.variables:
+            statement = variable.statements[0]
+            if not self.facts.runs(statement):
+                continue
+            candidate = self.index.function(statement)
+            if candidate is None and variable.scope is not None and not variable.scope.is_module:
+                continue
+            if all(self.timeline.places(a, candidate) for a in anchors):
+                return candidate
+        for candidate in groups:
+            if all(self.timeline.places(a, candidate) for a in anchors):
+                return candidate
+        if all(self.timeline.places(a, None) for a in anchors):
+            return None
+        raise refuse(
+            "PREP-NO-POINT",
+            self.draft.blueprint.groups[0].anchor.lineno,
+            "there is no one function in which everything that trains is made or called",
+            "make model, optimizer and loaders in one function",
+        )
+
+    def is_home(self, function: ast.AST | None) -> bool:
+        """Whether a function sees the accelerator's variable: it is home, nested in it, or reads module globals.
+
+        Under `if __name__ == "__main__":` a global does not exist for whoever imports the module, so functions get the
+        accelerator as a parameter there, unless they read other globals of that block anyway.
+        """
+        if self.home is None:
+            return function is None or self._inner is None or self._reads_inner(function)
+        while function is not None:
+            if function is self.home:
+                return True
+            function = self.index.function(function)
+        return False
+
+    @cached_property
+    def _inner(self) -> set[ast.stmt] | None:
+        """The statements of the `if __name__ == "__main__":` block, if the accelerator is made there."""
+        nodes: list[ast.AST] = [e.node for e in self.strong if e.node is not None]
+        nodes += self.variable.statements if self.variable is not None else ()
+        tops = {c[0] for n in nodes for c in [self.index.chain(p) for p in self.timeline.places(n, None)] if c}
+        top = tops.pop() if len(tops) == 1 else None
+        if isinstance(top, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(top.test)):
+            return {n for s in top.body for n in ast.walk(s) if isinstance(n, ast.stmt)}
+        return None
+
+    def _reads_inner(self, function: ast.AST) -> bool:
+        """Whether a function reads a global that only the main block binds."""
+        inner = self._inner or set()
+        module = self.index.module
+        for name in (n for n in ast.walk(function) if isinstance(n, ast.Name)):
+            if self.index.scope(name).owner(name.id) is module:
+                if all(self.index.statement(b.node) in inner for b in module.bindings[name.id]):
+                    return True
+        return False
+
+    # ---- functions that receive it
+
+    def _receivers(self) -> dict[Function, Passage]:
+        """The functions that get the accelerator as a parameter."""
+        wanted: list[Function] = []
+        for edit in self.strong:
+            function = self.index.function(edit.node)  # type: ignore[arg-type]
+            if function is not None and not self.is_home(function) and function not in wanted:
+                wanted.append(function)
+        for edit in (*self.strong, *self.weak):  # a device parameter becomes the accelerator wherever it is used
+            function = self.index.function(edit.node)  # type: ignore[arg-type]
+            if function is not None and function not in wanted and function is not self.home:
+                if self._device_parameter(function) is not None and self._passable(function) is None:
+                    wanted.append(function)
+        found: dict[Function, Passage] = {}
+        while wanted:
+            function = wanted.pop()
+            if function in found:
+                continue
+            problem = self._passable(function)
+            if problem is not None:
+                raise refuse("ACC-REACH", function.lineno, problem, "pass what it needs as plain arguments")
+            found[function] = self._passage(function)
+            for call in self.facts.resolver.sites(function):
+                caller = self.index.function(call)
+                if not self.facts.runs(call):
+                    continue
+                if caller is None and self.home is not None:
+                    raise refuse(
+                        "ACC-REACH",
+                        call.lineno,
+                        f"{function.name}() needs the accelerator, but is called where it does not exist",
+                        "call it from the function that makes the model",
+                    )
+                if caller is not None and not self.is_home(caller):
+                    wanted.append(caller)
+        return found
+
+    def _passable(self, function: Function) -> str | None:
+        """Why a function cannot be given one more argument at every call; None if it can."""
+        name = function.name
+        if isinstance(self.index.parents.get(function), ast.ClassDef):
+            return f"the method {name}() needs the accelerator, and methods are not given one yet"
+        if self.facts.references(function):
+            return f"{name}() needs the accelerator, but is also handed on as a value"
+        if function.args.posonlyargs:
+            return f"{name}() needs the accelerator, but has positional-only parameters"
+        sites = self.facts.resolver.sites(function)
+        if not sites:
+            return f"{name}() needs the accelerator, but where it is called cannot be told"
+        for call in sites:
+            if self.facts.resolver.bind(call, function) is None:
+                return f"{name}() needs the accelerator, but is called with * or ** arguments"
+        return None
+
+    def _passage(self, function: Function) -> Passage:
+        parameter = self._device_parameter(function)
+        positional = function.args.args
+        return Passage(function, parameter or "", len(positional) - len(function.args.defaults))
+
+    def _device_parameter(self, function: Function) -> str | None:
+        """The parameter through which a function is given the device at every call."""
+        if isinstance(self.index.parents.get(function), ast.ClassDef):
+            return None
+        scope = self.index.scopes[function]
+        for parameter in (*function.args.args, *function.args.kwonlyargs):
+            if len(scope.bindings.get(parameter.arg, [])) != 1:
+                continue
+            arguments: list[ast.expr | None] = []
+            for call in self.facts.resolver.sites(function):
+                given = self.facts.resolver.bind(call, function)
+                arguments.append((given or {}).get(parameter.arg))
+            if arguments and all(a is not None and self._is_own_device(a) for a in arguments):
+                return parameter.arg
+        return None
+
+    def _is_own_device(self, node: ast.expr) -> bool:
+        """Whether an argument is the script's device variable (not another device spelled out)."""
+        return isinstance(node, (ast.Name, ast.Attribute)) and self.facts.devices.is_device(node)
+
+    # ---- where it is made
+
+    def _position(self) -> tuple[list[ast.stmt], int]:
+        """The statement list and place before which the accelerator is made."""
+        strong = self._at_home(e.node for e in self.strong)  # type: ignore[misc]
+        for call in (c for f in self.receivers for c in self.facts.resolver.sites(f)):
+            strong += self._at_home([call])
+        weak = self._at_home(e.node for e in self.weak if self._may_use(e))  # type: ignore[misc]
+        variable = self.variable
+        if variable is not None and variable.scope is not None:
+            block, at = self.index.block(variable.statements[0])
+        else:
+            block = self._common(strong)
+            at = len(block)
+        needed = [i for i in (self._in_block(block, n) for n in strong) if i is not None]
+        limit = min(needed, default=len(block) - 1)
+        early = [i for i in (self._in_block(block, n) for n in weak) if i is not None]
+        wanted = min([at, limit, *early])
+        floor = self._floor(block, limit)
+        if floor > at and self.gate is not None and not self._may_wait(block, at, floor):
+            self._keep_accumulation()  # its number of steps is not known yet where the device is chosen
+            floor = self._floor(block, limit)
+        chosen = max(floor, wanted)
+        if variable is None and floor and floor <= min([limit, *early]):
+            chosen = floor  # right after the arguments are known
+        if chosen > limit or not self._may_wait(block, at, chosen):
+            raise refuse(
+                "DEV-UNKNOWN",
+                block[limit].lineno,
+                "the accelerator is needed here, before it is known whether the script means the CPU",
+                "choose the device before anything else is made",
+            )
+        return block, chosen
+
+    def _may_wait(self, block: list[ast.stmt], at: int, chosen: int) -> bool:
+        """Whether the device variable can be bound later than the script does: nothing reads it in between."""
+        variable = self.variable
+        if variable is None or chosen <= at:
+            return True
+        if not variable.whole or variable.scope is None:
+            return False
+        between = block[at + len(variable.statements) : chosen]
+        return not any(
+            name.id == variable.name
+            for statement in between
+            for name in ast.walk(statement)
+            if isinstance(name, ast.Name)
+        )
+
+    def _keep_accumulation(self) -> None:
+        """Give up managing the accumulation: the script's own arithmetic stays."""
+        for edit in [e for e in self.draft.edits if e.rule == "ACCUMULATE"]:
+            self.draft.remove(edit)
+        gate = self.gate
+        assert gate is not None
+        self.draft.findings.append(
+            self.draft.finding(
+                "ACC-KEPT",
+                Severity.NOTE,
+                gate.node,
+                "this way of accumulating gradients is kept, for the number of steps is not known where the "
+                "accelerator is made",
+                "nothing has to be done; gradients are averaged after every micro-batch",
+            )
+        )
+        self.__dict__["gate"] = None
+        self.strong = [e for e in self.strong if e.rule != "ACCUMULATE"]
+
+    def _may_use(self, edit: Edit) -> bool:
+        function = self.index.function(edit.node)  # type: ignore[arg-type]
+        return self.is_home(function) or function in self.receivers
+
+    def _at_home(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
+        found: list[ast.AST] = []
+        for node in nodes:
+            found += self.timeline.places(node, self.home)
+        return found
+
+    def _common(self, nodes: list[ast.AST]) -> list[ast.stmt]:
+        """The innermost statement list that leads to all the nodes."""
+        chains = [c for c in (self.index.chain(n) for n in nodes) if c]
+        depth = 0
+        while (
+            all(len(c) > depth + 1 for c in chains)
+            and len({c[depth] for c in chains}) == 1
+            and isinstance(chains[0][depth], (ast.If, ast.With, ast.Try))
+            and len({id(self.index.block(c[depth + 1])[0]) for c in chains}) == 1
+        ):
+            depth += 1
+        return self.index.block(chains[0][depth])[0]
+
+    def _in_block(self, block: list[ast.stmt], node: ast.AST) -> int | None:
+        chain = set(self.index.chain(node))
+        return next((i for i, s in enumerate(block) if s in chain), None)
+
+    def _floor(self, block: list[ast.stmt], before: int) -> int:
+        """The first place after everything that the accelerator's own arguments are made of."""
+        parts = [n for a in self._atoms() for n in ast.walk(a)]
+        roots = {n.id for n in parts if isinstance(n, ast.Name)}
+        attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)}
+        floor = 0
+        for i in range(before):
+            statement = block[i]
+            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+                continue
+            if self._ties_devices(statement) or self._parses(statement):
+                floor = i + 1
+            elif self.variable is not None and statement in self.variable.statements:
+                continue
+            elif roots & stores(statement) or any(
+                isinstance(n, ast.Attribute)
+                and isinstance(n.ctx, ast.Store)
+                and n.attr in attributes
+                and _root(n) in roots
+                for n in ast.walk(statement)
+            ):
+                floor = i + 1
+        return floor
+
+    def _parses(self, statement: ast.stmt) -> bool:
+        """Whether a statement reads the command line: `--help` should not start processes' groups."""
+        return isinstance(statement, ast.Assign) and any(
+            v.role is Role.ARGUMENTS for v in self.facts.resolver.values(statement.value)
+        )
+
+    def _ties_devices(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.Assign):
+            return any(
+                isinstance(t, ast.Subscript) and self.facts.resolver.qualified(t.value) == "os.environ"
+                for t in statement.targets
+            )
+        return False
+
+    def _atoms(self) -> list[ast.expr]:
+        atoms = [] if self.cpu.constant is not None else self.cpu.atoms()
+        gate = self.gate
+        return [*atoms, gate.steps] if gate is not None else atoms
+
+    @property
+    def replaces_variable(self) -> bool:
+        """Whether the accelerator is made just where the device was chosen."""
+        return self.variable is not None and self.block[self.place] is self.variable.statements[0]
+
+    @property
+    def follows_variable(self) -> bool:
+        """Whether the accelerator is made after the place where the device was chosen: both move there."""
+        if self.variable is None or self.variable.scope is None:
+            return False
+        block, at = self.index.block(self.variable.statements[0])
+        return block is self.block and at < self.place
+
+    def available(self, edit: Edit) -> bool:
+        """Whether the code an edit writes can use the accelerator."""
+        node = edit.node
+        assert node is not None
+        function = self.index.function(node)
+        if not self.is_home(function) and function not in self.receivers:
+            return False
+        moments = self.timeline.moments(node, self.home)
+        made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
+        return bool(moments) and min(moments) >= position(made)
+
+    # ---- what it is made with
+
+    @cached_property
+    def cpu(self) -> Condition:
+        """When the script means the CPU although an accelerator is there."""
+        variables = [v for v in self.facts.devices.variables if self.facts.runs(v.statements[0])]
+        if self.variable is not None:
+            variables = [self.variable]
+        if variables:
+            found = {v.cpu for v in variables}
+            condition = found.pop() if len(found) == 1 else None
+            line = variables[0].statements[0].lineno
+        else:
+            condition = self.facts.moves.guards_cpu
+            moves = self.facts.moves.all
+            line = moves[0].call.lineno if moves else 0
+        if condition is None or not self._evaluable(condition):
+            raise refuse(
+                "DEV-UNKNOWN",
+                line,
+                "it cannot be told when the script means the CPU",
+                "choose the device in one place, by torch.cuda.is_available() and a flag",
+            )
+        return condition
+
+    def _evaluable(self, condition: Condition) -> bool:
+        """Whether the names in a condition mean the same where the accelerator is made."""
+        if condition in (TRUE, FALSE):
+            return True
+        for atom in condition.atoms():
+            for name in (n for n in ast.walk(atom) if isinstance(n, ast.Name)):
+                owner = self.index.scope(name).owner(name.id)
+                if owner is None or owner.is_module:
+                    continue
+                if owner.node is not self.home:
+                    return False
+        return True
+
+    @cached_property
+    def gate(self) -> Gate | None:
+        """The accumulation that the accelerator manages."""
+        if not any(e.rule == "ACCUMULATE" and e.operation is Operation.ENCLOSE for e in self.draft.edits):
+            return None
+        for loop in self.draft.blueprint.train_loops:
+            gate = find_gate(self.facts.resolver, loop)
+            if gate is not None:
+                return gate
+        return None
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

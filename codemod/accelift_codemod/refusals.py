@@ -1,0 +1,328 @@
+"""Scripts that are left alone, and why."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+
+from accelift_codemod.facts import Facts, library
+from accelift_codemod.facts.index import LOOPS, How, Index
+from accelift_codemod.facts.values import Role
+from accelift_codemod.plan import Finding, Severity
+
+
+class Refused(Exception):
+    """The script is left alone: the finding says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a kind of script is left alone, for `accelift rule` and the documentation."""
+
+    code: str
+    title: str
+    text: str
+
+
+REASONS = (
+    Reason(
+        "ALREADY-ACCELERATE",
+        "uses Accelerate already",
+        "The script imports accelift or accelerate: there is nothing left to convert.",
+    ),
+    Reason(
+        "ALREADY-DISTRIBUTED",
+        "is distributed already",
+        "The script manages several processes itself (torch.distributed, DistributedDataParallel, DeepSpeed, Horovod, "
+        "...). Take its own distribution out first, or keep it.",
+    ),
+    Reason(
+        "FRAMEWORK",
+        "trains through a framework",
+        "Lightning, the transformers Trainer and their like distribute the training themselves: their own settings and "
+        "a launcher are all that is needed.",
+    ),
+    Reason(
+        "NO-TRAINING",
+        "does not train",
+        "Nothing in the file runs a backward pass: a library module, a data set, inference only. Convert the script "
+        "that trains.",
+    ),
+    Reason(
+        "NO-ENTRY",
+        "is not run by itself",
+        "The file defines functions that train, but nothing in it runs them. The Accelerator is created where the "
+        "program starts: convert the script that imports this file.",
+    ),
+    Reason(
+        "LOOP-IN-CLASS",
+        "trains inside a class",
+        "The training loop is a method. Objects that live in attributes are not followed yet.",
+    ),
+    Reason(
+        "DATA-UNSHARDED",
+        "has no DataLoader to share out",
+        "No DataLoader feeds the training loop, so every process would train on the same data: the same result, no "
+        "faster. Put the data behind a torch.utils.data.DataLoader first.",
+    ),
+    Reason(
+        "LOADER-UNKNOWN",
+        "draws batches from something unknown",
+        "The training loop iterates over an object that the tool cannot prove to be a torch DataLoader (made in "
+        "another file, or by a library it does not know), so it cannot be shared out among processes.",
+    ),
+    Reason(
+        "OPT-UNKNOWN",
+        "hides what its optimizer trains",
+        "The networks whose parameters an optimizer updates cannot be told, so they cannot be prepared.",
+    ),
+    Reason(
+        "DDP-FREEPARAM",
+        "trains parameters outside any module",
+        "The optimizer updates tensors that belong to no nn.Module. Their gradients would not be averaged across "
+        "processes, and the processes would silently drift apart. Put them into a module.",
+    ),
+    Reason(
+        "BWD-CLOSURE",
+        "steps by a closure",
+        "An optimizer such as LBFGS calls the backward pass several times in a closure and decides by the loss it "
+        "returns; that loss would have to be averaged across processes.",
+    ),
+    Reason(
+        "PREP-NO-POINT",
+        "has no place for prepare",
+        "There is no single place after which every use of the model, optimizer and loaders sees the prepared objects.",
+    ),
+    Reason(
+        "DEV-UNKNOWN",
+        "chooses its device in a way that cannot be read",
+        "It cannot be told when the script means the CPU and when the GPU, so the Accelerator cannot make the same "
+        "choice.",
+    ),
+    Reason(
+        "ACC-REACH",
+        "needs the accelerator where it cannot be passed",
+        "A function that trains, saves or evaluates has to be given the accelerator, but it is called in a way that "
+        "cannot be changed safely: as a value, with * arguments, or from where the accelerator does not exist.",
+    ),
+    Reason("PYTHON2", "is Python 2", "The file is written in Python 2 syntax. Port it first (2to3, python-modernize)."),
+    Reason(
+        "CLASH",
+        "could not be rewritten",
+        "The edits do not fit the way the code is laid out (several statements on one line, for instance), or the "
+        "result failed one of the checks that every output has to pass. The file was left untouched.",
+    ),
+)
+
+
+def refuse(code: str, line: int, message: str, remedy: str) -> Refused:
+    """A refusal as an exception."""
+    return Refused(Finding(code, Severity.ERROR, line, message, remedy))
+
+
+def check(facts: Facts) -> None:
+    """Raise Refused for scripts of the kinds that are left alone whatever their details.
+
+    Cheap questions come first: objects are only followed in scripts that train at module level or in functions.
+    """
+    _accelerate(facts)
+    _distributed(facts)
+    _frameworks(facts)
+    _structure(facts)
+    _training(facts)
+
+
+def _imports(facts: Facts) -> list[tuple[str, int, bool]]:
+    """Imported names with their line, and whether they are used."""
+    found = []
+    for scope in facts.index.scopes.values():
+        for name, bindings in scope.bindings.items():
+            for binding in bindings:
+                if binding.how is How.IMPORT:
+                    line = binding.node.lineno  # type: ignore[attr-defined]
+                    found.append((binding.qualified, line, bool(facts.loads(scope, name))))
+    found += ((module, 1, True) for module in facts.index.star_imports)
+    return sorted(found, key=lambda item: item[1])
+
+
+def already_uses(index: Index) -> tuple[str, int] | None:
+    """The Accelerate library that a script imports, and where; None if it imports none."""
+    for scope in index.scopes.values():
+        for bindings in scope.bindings.values():
+            for binding in bindings:
+                root = binding.qualified.partition(".")[0]
+                if binding.how is How.IMPORT and root in library.ACCELERATE:
+                    return root, binding.node.lineno  # type: ignore[attr-defined]
+    return None
+
+
+def _accelerate(facts: Facts) -> None:
+    found = already_uses(facts.index)
+    if found is not None:
+        root, line = found
+        raise refuse("ALREADY-ACCELERATE", line, f"imports {root} already", "nothing is left to convert")
+
+
+def _distributed(facts: Facts) -> None:
+    names = frozenset(library.DISTRIBUTED)
+    for qualified, line, used in _imports(facts):
+        match = library.matches(qualified, names)
+        if match is not None and used:
+            raise _already(match, line)
+    for attribute in ("DistributedDataParallel", "DistributedSampler", "distributed", "spawn", "Process", "fsdp"):
+        for node in facts.index.attributes.get(attribute, []):
+            match = library.matches(facts.resolver.qualified(node) or "", names)
+            if match is not None:
+                raise _already(match, node.lineno)
+
+
+def _already(match: str, line: int) -> Refused:
+    return refuse(
+        "ALREADY-DISTRIBUTED",
+        line,
+        f"uses {library.DISTRIBUTED[match]}: it manages several processes itself",
+        "take its own distribution out first, or keep it",
+    )
+
+
+def _frameworks(facts: Facts) -> None:
+    names = frozenset(library.FRAMEWORKS)
+    for qualified, line, used in _imports(facts):
+        match = library.matches(qualified, names)
+        if match is not None and used and not facts.index.methods.get("backward"):
+            raise refuse(
+                "FRAMEWORK",
+                line,
+                f"trains through {library.FRAMEWORKS[match]}, which distributes by itself",
+                "keep the code and start it with a launcher",
+            )
+
+
+def _structure(facts: Facts) -> None:
+    """Refuse by where the backward passes stand."""
+    calls = facts.index.methods.get("backward", [])
+    if not calls:
+        raise _no_training()
+    in_class = [call for call in calls if facts.index.enclosing_class(call) is not None]
+    if len(in_class) == len(calls):
+        function = facts.index.function(in_class[0])
+        name = function.name if function else "a method"
+        raise refuse(
+            "LOOP-IN-CLASS",
+            in_class[0].lineno,
+            f"the backward pass is in the method {name}(), and objects held in attributes are not followed yet",
+            "move the loop into a function that takes model, optimizer and loaders, or convert it by hand",
+        )
+    if not any(facts.runs(call) for call in calls):
+        function = facts.index.function(calls[0])
+        name = function.name if function else ""
+        raise refuse(
+            "NO-ENTRY",
+            calls[0].lineno,
+            f"nothing in this file runs {name}(), which trains",
+            "convert the script that imports it",
+        )
+
+
+def _no_training() -> Refused:
+    return refuse(
+        "NO-TRAINING", 0, "runs no backward pass", "nothing to distribute here; convert the script that trains"
+    )
+
+
+def _training(facts: Facts) -> None:
+    """Refuse by what is trained on what."""
+    run = [call for call in facts.loops.backwards if facts.runs(call)]
+    if not run:
+        raise _no_training()
+    for call in run:
+        if facts.index.enclosing_class(call) is not None:
+            raise refuse(
+                "LOOP-IN-CLASS",
+                call.lineno,
+                "a part of the training is in a class, and objects held in attributes are not followed yet",
+                "move it into a function that takes model, optimizer and loaders, or convert it by hand",
+            )
+    if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
+        raise _no_loader(facts, run[0])
+
+
+def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
+    loaders = list(facts.objects_of(Role.LOADER))
+    for loop in _loops_around(facts, backward):
+        if not isinstance(loop, (ast.For, ast.AsyncFor)):
+            continue
+        undefined = _undefined(facts, loop.iter)
+        if undefined:
+            return refuse(
+                "LOADER-UNKNOWN",
+                loop.lineno,
+                f"the training loop iterates over `{undefined}`, which this file never defines",
+                "correct the name",
+            )
+        values = facts.resolver.values(loop.iter)
+        unknown = [v for v in _flat(values) if v.role is Role.OBJECT]
+        if unknown:
+            return refuse(
+                "LOADER-UNKNOWN",
+                loop.lineno,
+                f"the training loop iterates over `{facts.segment(loop.iter)}`, which cannot be proved to be a "
+                "DataLoader",
+                "make the DataLoader in this file, or convert it by hand",
+            )
+    if loaders:
+        return refuse(
+            "LOADER-UNKNOWN",
+            backward.lineno,
+            f"the DataLoader of line {loaders[0][0].lineno} does not reach the training loop in a way that can be "
+            "followed",
+            "pass it to the loop as a plain variable or parameter",
+        )
+    return refuse(
+        "DATA-UNSHARDED",
+        backward.lineno,
+        "no DataLoader feeds the training: every process would train on the same data",
+        "put the data behind a torch.utils.data.DataLoader first",
+    )
+
+
+def _undefined(facts: Facts, node: ast.expr) -> str:
+    """A name in an expression that nothing binds: not the file, not a star import, not Python."""
+    if facts.index.star_imports:
+        return ""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            name = facts.resolver.builtin(part)
+            if name is not None and not hasattr(builtins, name):
+                return name
+    return ""
+
+
+def _loops_around(facts: Facts, node: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    seen: set[ast.AST] = set()
+    queue = [node]
+    while queue:
+        current = queue.pop()
+        found += facts.index.enclosing_loops(current)
+        function = facts.index.function(current)
+        if function is not None and function not in seen:
+            seen.add(function)
+            queue += facts.resolver.sites(function)
+    return [loop for loop in found if isinstance(loop, LOOPS)]
+
+
+def _flat(values: tuple) -> list:  # type: ignore[type-arg]
+    found = []
+    for value in values:
+        if value.role in (Role.ENUMERATE, Role.ITERATOR, Role.ZIP):
+            for inner in value.inner:
+                found += _flat(inner)
+        else:
+            found.append(value)
+    return found

@@ -1,0 +1,1 @@
+"""Renderers: what a run's results look like, one module per format."""

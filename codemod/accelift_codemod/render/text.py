@@ -1,0 +1,80 @@
+"""Results for people: diffs, findings with their place and remedy, and why files were left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accelift_codemod.api import FileResult
+from accelift_codemod.plan import Finding, Outcome, Severity
+
+_COLORS = {"+": "32", "-": "31", "@": "36"}
+
+
+def diff(result: FileResult, color: bool) -> str:
+    """The diff of a file, coloured for a terminal if asked to."""
+    if not color:
+        return result.diff
+    out = []
+    for line in result.diff.splitlines(keepends=True):
+        if line.startswith(("--- ", "+++ ")):
+            out.append(_painted(line, "1"))
+        elif line[:1] in _COLORS:
+            out.append(_painted(line, _COLORS[line[0]]))
+        else:
+            out.append(line)
+    return "".join(out)
+
+
+def _painted(line: str, code: str) -> str:
+    body = line.rstrip("\r\n")
+    return f"\x1b[{code}m{body}\x1b[0m{line[len(body) :]}"
+
+
+def remarks(result: FileResult, verbosity: int) -> Iterator[str]:
+    """What to say of a file beside its diff.
+
+    Args:
+        result: the file's result.
+        verbosity: -1 errors only, 0 also refusals and findings, 1 also notes, edits and evidence, 2 also files
+            without torch.
+    """
+    if result.error:
+        yield result.error
+        return
+    if result.skipped:
+        if verbosity > 1:
+            yield f"{result.path}: left alone: does not mention torch"
+        return
+    plan = result.plan
+    if plan is None or verbosity < 0:
+        return
+    if plan.outcome in (Outcome.REFUSED, Outcome.NOTHING):
+        if plan.outcome is Outcome.REFUSED or verbosity > 0:
+            word = "refused" if plan.outcome is Outcome.REFUSED else "left alone"
+            for finding in plan.findings:
+                yield _line(result.path, finding, f"{word}: ")
+                yield from _evidence(finding, verbosity)
+        return
+    for finding in plan.findings:
+        if finding.severity is not Severity.NOTE or verbosity > 0:
+            yield _line(result.path, finding, f"{finding.severity.value}: ")
+            yield from _evidence(finding, verbosity)
+    notes = sum(f.severity is Severity.NOTE for f in plan.findings)
+    if verbosity > 0:
+        for edit in plan.edits:
+            yield f"{result.path}:{edit.span.line}: {edit.rule} {edit.operation.value}: {edit.reason}"
+            for step in edit.evidence:
+                yield f"    {step}"
+    elif notes:
+        yield f"{result.path}: {notes} {'note' if notes == 1 else 'notes'} (-v shows them)"
+
+
+def _line(path: str, finding: Finding, prefix: str) -> str:
+    where = f"{path}:{finding.line}" if finding.line else path
+    return f"{where}: {prefix}{finding}"
+
+
+def _evidence(finding: Finding, verbosity: int) -> Iterator[str]:
+    if verbosity > 0:
+        for step in finding.evidence:
+            yield f"    {step}"

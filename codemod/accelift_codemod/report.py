@@ -1,0 +1,64 @@
+"""Counts of a run and its exit code: the one place that knows both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from accelift_codemod.api import FileResult
+from accelift_codemod.plan import Outcome
+
+_ORDER = (Outcome.CONVERTED, Outcome.CONVERTED_WITH_FINDINGS, Outcome.REFUSED, Outcome.NOTHING)
+
+
+@dataclass
+class Report:
+    """Tallies file results."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    skipped: int = 0
+    errors: int = 0
+    pending: int = 0  # refusals and findings that ask for attention
+
+    def add(self, result: FileResult) -> None:
+        """Count one file."""
+        if result.error:
+            self.errors += 1
+        elif result.skipped:
+            self.skipped += 1
+        elif result.plan is not None:
+            self.outcomes[result.outcome] += 1
+            self.pending += len(result.plan.pending)
+
+    @property
+    def converted(self) -> int:
+        return self.outcomes[Outcome.CONVERTED] + self.outcomes[Outcome.CONVERTED_WITH_FINDINGS]
+
+    def exit_code(self, check: bool) -> int:
+        """0: nothing to do, or done; 1: refusals or findings remain, or a check found changes; 2: a file failed."""
+        if self.errors:
+            return 2
+        if self.pending or (check and self.converted):
+            return 1
+        return 0
+
+    def summary(self, verb: str) -> str:
+        """One line: how many files became what."""
+        names = {
+            Outcome.CONVERTED: verb,
+            Outcome.CONVERTED_WITH_FINDINGS: f"{verb} with findings",
+            Outcome.REFUSED: "refused",
+            Outcome.NOTHING: "with nothing to do",
+        }
+        parts = [f"{self.outcomes[o]} {names[o]}" for o in _ORDER if self.outcomes[o]]
+        if self.skipped:
+            parts.append(f"{self.skipped} without torch")
+        if self.errors:
+            parts.append(f"{self.errors} not processed")
+        return ", ".join(parts) if parts else "no files"
+
+    def to_json(self) -> dict[str, Any]:
+        """The tallies as plain data."""
+        counts: dict[str, Any] = {o.value: self.outcomes[o] for o in _ORDER}
+        return {**counts, "without torch": self.skipped, "not processed": self.errors}

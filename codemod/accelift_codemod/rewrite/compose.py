@@ -1,0 +1,174 @@
+"""Puts the new text together: every line that no edit touches is the author's own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from accelift_codemod.facts.index import Index
+from accelift_codemod.plan import Edit
+from accelift_codemod.rewrite.layout import indentation, statements
+from accelift_codemod.source import Source
+
+
+@dataclass(frozen=True)
+class Change:
+    """Original lines `start` to `end` (from 0, end excluded) replaced by new ones."""
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The outcome of a rewrite: the text and where it differs."""
+
+    text: str
+    changes: tuple[Change, ...]
+
+
+@dataclass
+class Composer:
+    """What is to happen to the lines of a source (from 1), and the text that comes of it."""
+
+    source: Source
+    index: Index
+    unit: str  # one level of indentation
+    line_length: int
+    replaced: dict[int, tuple[int, list[str]]] = field(default_factory=dict)  # first line -> (last line, new lines)
+    before: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
+    after: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
+    encloses: list[tuple[int, int, Edit]] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """The author's lines."""
+        return self.source.lines
+
+    def compose(self) -> Rewritten:
+        """Apply everything noted."""
+        self._settle_headers()
+        count = len(self.lines)
+        frozen = self._inside_strings() if self.encloses else set()
+        changes: list[Change] = []
+
+        def emit(start: int, end: int, new: Iterable[str]) -> None:
+            if changes and changes[-1].end == start:
+                changes[-1] = Change(changes[-1].start, end, (*changes[-1].lines, *new))
+            else:
+                changes.append(Change(start, end, tuple(new)))
+
+        line = 1
+        while line <= count:
+            for edit, new in self.before.get(line, ()):
+                emit(line - 1, line - 1, self._shifted(new, self._level(line, edit)))
+            for first, _, edit in sorted(self.encloses, key=lambda e: -e[1]):
+                if first == line:
+                    indent = indentation(self.lines[_code_line(self.lines, first) - 1])
+                    header = statements(edit.code, indent, self.unit, self.source.newline, self.line_length)
+                    emit(line - 1, line - 1, self._shifted(header, self._level(line, edit)))
+            level = self._level(line, None)
+            last, replacement = self.replaced.get(line, (line, None))
+            if replacement is not None:
+                emit(line - 1, last, self._shifted(replacement, level, reparse=True))
+            elif level and line not in frozen and self.lines[line - 1].strip():
+                emit(line - 1, line, self._shifted([self.lines[line - 1]], level))
+            for at in range(line, last + 1):
+                for edit, new in self.after.get(at, ()):
+                    if at == count and not (changes and changes[-1].end == count):
+                        emit(count - 1, count, [self.lines[-1]])
+                    emit(last, last, self._shifted(new, self._level(at, edit)))
+            line = last + 1
+        return self._finished(changes)
+
+    def _finished(self, changes: list[Change]) -> Rewritten:
+        """The text, with a final newline just if the author's has one."""
+        newline = self.source.newline
+        if changes and changes[-1].end == len(self.lines) and changes[-1].lines:
+            ended = self.lines[-1].endswith(("\n", "\r"))
+            tail = [line if line.endswith(("\n", "\r")) else line + newline for line in changes[-1].lines]
+            if not ended:
+                tail[-1] = tail[-1].rstrip("\r\n")
+            changes[-1] = Change(changes[-1].start, changes[-1].end, tuple(tail))
+        changes = [part for change in changes for part in _refined(change, self.lines)]
+        out: list[str] = []
+        at = 0
+        for change in changes:
+            out += self.lines[at : change.start]
+            out += change.lines
+            at = change.end
+        out += self.lines[at:]
+        return Rewritten("".join(out), tuple(changes))
+
+    def _level(self, line: int, edit: Edit | None) -> int:
+        """How many headers are put around a line; around an inserted one: those that its own statement is inside of."""
+        return sum(
+            first <= line <= last and (edit is None or (outer.span != edit.span and outer.span.contains(edit.span)))
+            for first, last, outer in self.encloses
+            if outer is not edit
+        )
+
+    def _shifted(self, lines: Sequence[str], level: int, reparse: bool = False) -> list[str]:
+        if not level:
+            return list(lines)
+        frozen = _inside_strings("".join(lines)) if reparse and '"""' in "".join(lines) else set()
+        return [line if i in frozen or not line.strip() else self.unit * level + line for i, line in enumerate(lines)]
+
+    def _inside_strings(self) -> set[int]:
+        """Lines (from 1) that start inside a string: their white space is content."""
+        found: set[int] = set()
+        for node in self.index.parents:
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno != node.lineno:
+                if not isinstance(node, ast.Constant) or isinstance(node.value, (str, bytes)):
+                    found.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+        return found
+
+    def _settle_headers(self) -> None:
+        """A header stands right before the first line that is left of what it encloses."""
+        settled = []
+        for first, last, edit in self.encloses:
+            while first < last:
+                end, new = self.replaced.get(first, (first, None))
+                if new == []:
+                    first = end + 1
+                elif new is None and not self.lines[first - 1].strip():
+                    first += 1
+                else:
+                    break
+            settled.append((first, last, edit))
+        self.encloses = settled
+
+
+def _refined(change: Change, lines: Sequence[str]) -> list[Change]:
+    """A change without the lines that it leaves as they are."""
+    old = lines[change.start : change.end]
+    if not old or not change.lines:
+        return [change]
+    matcher = SequenceMatcher(None, old, change.lines, autojunk=False)
+    return [
+        Change(change.start + i1, change.start + i2, change.lines[j1:j2])
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _inside_strings(text: str) -> set[int]:
+    try:
+        tree = ast.parse("if 1:\n" + text)
+    except SyntaxError:
+        return set()
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno != node.lineno:
+            found.update(range(node.lineno - 1, (node.end_lineno or 0) - 1))
+    return found
+
+
+def _code_line(lines: Sequence[str], line: int) -> int:
+    """The first line from here on that is neither blank nor a comment."""
+    while line < len(lines) and (not lines[line - 1].strip() or lines[line - 1].lstrip(" \t").startswith("#")):
+        line += 1
+    return line

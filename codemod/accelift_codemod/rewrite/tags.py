@@ -1,0 +1,127 @@
+"""Addresses: the n-th tagged node of a piece of code is the same node in `ast` and in LibCST.
+
+`ast` and LibCST disagree on the shape of some constructs, but the node types below exist one to one in both and are
+met in the same order when children are visited as they stand in the source. So a node needs no position to be found,
+and a disagreement between the two lists shows at once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import libcst as cst
+
+_AST_TAGS: dict[type[ast.AST], str] = {
+    ast.Name: "name",
+    ast.Attribute: "attribute",
+    ast.Call: "call",
+    ast.Subscript: "subscript",
+    ast.BinOp: "binary",
+    ast.IfExp: "conditional",
+    ast.Lambda: "lambda",
+    ast.arg: "parameter",
+    ast.alias: "alias",
+}
+_CST_TAGS: dict[type[cst.CSTNode], str] = {
+    cst.Name: "name",
+    cst.Attribute: "attribute",
+    cst.Call: "call",
+    cst.Subscript: "subscript",
+    cst.BinaryOperation: "binary",
+    cst.IfExp: "conditional",
+    cst.Lambda: "lambda",
+    cst.Param: "parameter",
+    cst.ImportAlias: "alias",
+}
+_KEYWORDS = frozenset({"True", "False", "None"})
+
+
+def ast_tag(node: ast.AST) -> str | None:
+    """The tag of a node; None if it has none."""
+    tag = _AST_TAGS.get(type(node))
+    if tag is not None:
+        return tag
+    if isinstance(node, ast.stmt):
+        return "statement"
+    if isinstance(node, ast.keyword) and node.arg is not None:
+        return "keyword"
+    return None
+
+
+def cst_tag(node: cst.CSTNode) -> str | None:
+    """The tag of a LibCST node; None if it has none."""
+    tag = _CST_TAGS.get(type(node))
+    if tag is not None:
+        return None if tag == "name" and node.value in _KEYWORDS else tag  # type: ignore[attr-defined]
+    if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+        return "statement"
+    if isinstance(node, cst.Arg) and node.keyword is not None:
+        return "keyword"
+    return None
+
+
+def tagged(node: ast.AST, header_only: bool = False) -> Iterator[ast.AST]:
+    """The tagged nodes of a statement in source order; of its header only, if asked so."""
+    stack = [node]
+    root = node
+    while stack:
+        current = stack.pop()
+        if ast_tag(current) is not None:
+            yield current
+        children = list(_children(current))
+        if header_only and current is root:
+            children = [c for c in children if not isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case))]
+        stack.extend(reversed(children))
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """Child nodes as they stand in the source."""
+    if isinstance(node, ast.IfExp):
+        yield from (node.body, node.test, node.orelse)
+    elif isinstance(node, ast.Call):
+        yield node.func
+        yield from sorted((*node.args, *node.keywords), key=_place)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is not None:
+                yield key
+            yield value
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield from node.decorator_list
+        yield node.args
+        if node.returns is not None:
+            yield node.returns
+        yield from node.body
+    elif isinstance(node, ast.ClassDef):
+        yield from node.decorator_list
+        yield from (*node.bases, *node.keywords)
+        yield from node.body
+    elif isinstance(node, ast.arguments):
+        yield from _arguments(node)
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        if not (isinstance(node, ast.ImportFrom) and node.names[0].name == "*"):
+            yield from node.names
+    else:
+        yield from ast.iter_child_nodes(node)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _arguments(node: ast.arguments) -> Iterator[ast.AST]:
+    positional = [*node.posonlyargs, *node.args]
+    missing = len(positional) - len(node.defaults)
+    for i, parameter in enumerate(positional):
+        yield parameter
+        if i >= missing:
+            yield node.defaults[i - missing]
+    if node.vararg is not None:
+        yield node.vararg
+    for parameter, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
+        yield parameter
+        if default is not None:
+            yield default
+    if node.kwarg is not None:
+        yield node.kwarg

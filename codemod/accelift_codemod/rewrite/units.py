@@ -1,0 +1,150 @@
+"""Lines that are parsed and rewritten together, because edits lie inside their statements."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+from dataclasses import dataclass, field
+
+from accelift_codemod.facts.index import Index
+from accelift_codemod.plan import Edit
+from accelift_codemod.rewrite.layout import indentation, restyled
+from accelift_codemod.rewrite.tags import ast_tag, tagged
+from accelift_codemod.rewrite.transform import CannotRewrite, transform
+from accelift_codemod.source import Source
+
+_FREE_PARENTS = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Return,
+    ast.Expr,
+    ast.keyword,
+    ast.Tuple,
+    ast.List,
+    ast.Dict,
+    ast.For,
+    ast.If,
+    ast.While,
+    ast.FormattedValue,
+    ast.withitem,
+)
+
+
+@dataclass
+class Unit:
+    """Whole lines that are parsed and rewritten together: statements, or the header of one."""
+
+    first: int
+    last: int
+    nodes: list[ast.stmt]
+    header_only: bool
+    edits: list[tuple[ast.AST, Edit]] = field(default_factory=list)
+
+
+class Units:
+    """Finds the lines around an edit, and rewrites them."""
+
+    def __init__(self, source: Source, index: Index, line_length: int) -> None:
+        self.source = source
+        self.lines = source.lines
+        self.index = index
+        self.line_length = line_length
+
+    def around(self, node: ast.AST, edit: Edit) -> Unit:
+        """The lines to be parsed for an edit inside a statement."""
+        statement = self.index.statement(node)
+        body = getattr(statement, "body", None)
+        if body and isinstance(body, list):
+            header_end = min(first_line(body[0]), body[0].lineno)
+            if header_end > statement.lineno and self.starts_line(statement):
+                return Unit(statement.lineno, header_end - 1, [statement], True, [(node, edit)])
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        nodes = [statement]
+        while not (self.starts_line(nodes[0]) and self.ends_line(nodes[-1])):
+            parent = self.index.parents[nodes[0]]
+            while isinstance(parent, (ast.ExceptHandler, ast.match_case)):
+                parent = self.index.parents[parent]
+            block, _ = self.index.block(nodes[0])
+            together = [s for s in block if s.lineno <= last and (s.end_lineno or 0) >= first]
+            if len(together) > len(nodes):
+                nodes = together
+            elif isinstance(parent, ast.stmt):
+                nodes = [parent]
+            else:
+                raise CannotRewrite(f"line {first}: the statement's lines cannot be told apart from others'")
+            first, last = nodes[0].lineno, nodes[-1].end_lineno or nodes[-1].lineno
+        return Unit(first, last, nodes, False, [(node, edit)])
+
+    def starts_line(self, statement: ast.stmt) -> bool:
+        head = self.lines[statement.lineno - 1].encode()[: statement.col_offset]
+        return not head.strip()
+
+    def ends_line(self, statement: ast.stmt) -> bool:
+        tail = self.lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :].strip(b" \t\r\n;")
+        return not tail or tail.startswith(b"#")
+
+    def rewritten(self, unit: Unit) -> list[str]:
+        """The new lines of a unit."""
+        text = "".join(self.lines[unit.first - 1 : unit.last])
+        if not text.endswith(("\n", "\r")):
+            text += self.source.newline
+        indent = indentation(text)
+        newline = self.source.newline
+        prefix, tags = "", []
+        if text.lstrip(" \t").startswith("elif"):
+            prefix = f"if 1:{newline}{indent or ' '}pass{newline}" if not indent else ""
+            prefix = prefix or f"if 1:{newline}{indent}if 1:{newline}{indent} pass{newline}"
+            tags = ["statement"] * prefix.count(newline)
+        elif indent:
+            prefix, tags = f"if 1:{newline}", ["statement"]
+        suffix = ""
+        if unit.header_only:
+            suffix = f"{indent} pass{newline}"
+        nodes = [n for statement in unit.nodes for n in tagged(statement, unit.header_only)]
+        addresses = {node: len(tags) + i for i, node in enumerate(nodes)}
+        tags += [str(ast_tag(n)) for n in nodes]
+        if suffix:
+            tags.append("statement")
+        edits: dict[int, list[tuple[Edit, bool]]] = {}
+        for node, edit in unit.edits:
+            if node not in addresses:
+                raise CannotRewrite(f"line {edit.span.line}: the place of the edit has no address")
+            edits.setdefault(addresses[node], []).append((edit, self._needs_parentheses(node)))
+        result = transform(prefix + text + suffix, tags, edits)
+        if not result.startswith(prefix) or not result.endswith(suffix):
+            raise CannotRewrite(f"line {unit.first}: the statement changed beyond its lines")
+        result = result[len(prefix) : len(result) - len(suffix)]
+        if not unit.header_only and all(not hasattr(n, "body") for n in unit.nodes):
+            result = restyled(text, result, indent, self.line_length)
+        return result.splitlines(keepends=True)
+
+    def _needs_parentheses(self, node: ast.AST) -> bool:
+        parent = self.index.parents.get(node)
+        if isinstance(parent, ast.Call):
+            return parent.func is node
+        if isinstance(parent, ast.Subscript):
+            return parent.value is node
+        return not isinstance(parent, _FREE_PARENTS)
+
+
+def merged(units: list[Unit]) -> list[Unit]:
+    """Units whose lines overlap become one."""
+    merged: list[Unit] = []
+    starts: list[int] = []
+    for unit in sorted(units, key=lambda u: (u.first, -u.last, u.header_only)):
+        at = bisect.bisect_right(starts, unit.first) - 1
+        if at >= 0 and merged[at].last >= unit.first:
+            host = merged[at]
+            if host.header_only and not unit.header_only and unit.last > host.last:
+                host.header_only, host.nodes, host.last = False, unit.nodes, unit.last
+            host.edits += unit.edits
+        else:
+            merged.append(unit)
+            starts.append(unit.first)
+    return merged
+
+
+def first_line(statement: ast.stmt) -> int:
+    decorators = getattr(statement, "decorator_list", None)
+    return min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno

@@ -1,0 +1,57 @@
+"""The rules: one module each, found by looking into this package.
+
+A rule reads the draft (facts and shared decisions) and yields edits and findings; it touches no code. Rules
+whose `closing` is set run after the others and see what those have yielded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.plan import Edit, Finding, Safety, Severity
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A finding that a rule may report, for `accelift rule` and the documentation."""
+
+    code: str
+    severity: Severity
+    title: str
+    text: str
+
+
+class Rule(ABC):
+    """One kind of change. The class's docstring is its documentation."""
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    safety: ClassVar[Safety] = Safety.SAFE
+    required: ClassVar[bool] = False  # part of every conversion: cannot be ignored
+    closing: ClassVar[int] = 0  # 0: an ordinary rule; else its place among the closing ones
+    before: ClassVar[str] = ""
+    after: ClassVar[str] = ""
+    findings: ClassVar[tuple[Explained, ...]] = ()
+
+    @abstractmethod
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        """Yield what to change and what to tell."""
+
+
+@lru_cache(maxsize=1)
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule: ordinary ones by code, then the closing ones in their order."""
+    found: list[Rule] = []
+    for module in pkgutil.iter_modules(__path__):
+        loaded = importlib.import_module(f"{__name__}.{module.name}")
+        for member in vars(loaded).values():
+            if isinstance(member, type) and issubclass(member, Rule) and member.__module__ == loaded.__name__:
+                found.append(member())
+    return tuple(sorted(found, key=lambda r: (r.closing, r.code)))

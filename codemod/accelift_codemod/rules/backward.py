@@ -1,0 +1,139 @@
+"""Routes backward passes through the accelerator."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.layout import Layout, Shape
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "BACKWARD"
+
+
+class Backward(Rule):
+    """Writes `accelerator.backward(loss, ...)` for `loss.backward(...)`.
+
+    Arguments are kept; a gradient given by position becomes `gradient=`. Across processes gradients are averaged. That
+    is right for a loss that is a mean over the samples. A loss that is proved to be a sum over them is marked, so that
+    its gradient stays the sum. `scaler.scale(loss).backward()` keeps the script's own scaler.
+    """
+
+    code = _RULE
+    name = "backward passes"
+    required = True
+    before = """\
+loss = criterion(model(x), y)
+loss.backward()
+"""
+    after = """\
+loss = criterion(model(x), y)
+accelerator.backward(loss)
+"""
+    findings = (
+        Explained(
+            "LOSS-MASKMEAN",
+            Severity.WARNING,
+            "a weighted or masked mean",
+            "The loss is a mean over class weights, or over the targets that are not ignored, and each process divides "
+            "by its own total; on several processes the average of these means is not the mean over the whole batch. "
+            "The difference is small if the totals are alike.",
+        ),
+        Explained(
+            "LOSS-UNKNOWN",
+            Severity.NOTE,
+            "unknown reduction of the loss",
+            "It cannot be told whether the loss is a mean over the samples. If it is a sum, write "
+            'accelerator.backward(loss, reduction="sum"), else its gradient shrinks by the number of processes.',
+        ),
+        Explained(
+            "BWD-RAW",
+            Severity.WARNING,
+            "torch.autograd.backward stays",
+            "torch.autograd.backward is left as it is. It computes the same gradients, but the accelerator does not "
+            "see it: uneven batches are not weighted.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for call in draft.facts.loops.backwards:
+            if not draft.facts.runs(call):
+                continue
+            func = call.func
+            assert isinstance(func, ast.Attribute)
+            if draft.facts.resolver.qualified(func) == "torch.autograd.backward":
+                yield draft.finding(
+                    "BWD-RAW",
+                    Severity.WARNING,
+                    call,
+                    "torch.autograd.backward bypasses the accelerator",
+                    "sum the losses and call accelerator.backward on the sum",
+                )
+                continue
+            yield from self._call(draft, call, func)
+
+    def _call(self, draft: Draft, call: ast.Call, func: ast.Attribute) -> Iterator[Edit | Finding]:
+        reason = "gradients are scaled and averaged by the accelerator"
+        if call.args:
+            arguments = [f"gradient={draft.facts.segment(call.args[0])}"]
+            arguments += (
+                f"{name}={draft.facts.segment(a)}"
+                for name, a in zip(("retain_graph", "create_graph", "inputs"), call.args[1:], strict=False)
+            )
+            arguments += (f"{k.arg}={draft.facts.segment(k.value)}" for k in call.keywords)
+            text = f"{{accelerator}}.backward({draft.facts.segment(func.value)}, {', '.join(arguments)})"
+            yield draft.edit(_RULE, call, Operation.BECOME, reason, text, need=Need.STRONG, subject=func.value)
+        else:
+            yield draft.edit(
+                _RULE,
+                call,
+                Operation.CALL_ON,
+                reason,
+                "{accelerator}.backward",
+                need=Need.STRONG,
+                subject=func.value,
+            )
+        layout = self._layout(draft, call, func.value)
+        name = draft.facts.segment(func.value)
+        if layout is Layout.SUM:
+            why = f"`{name}` is a sum over the samples: its gradient is to be summed across processes, not averaged"
+            if draft.runtime:
+                yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, why, 'reduction="sum"', need=Need.STRONG)
+            else:
+                scaled = f"({name})" if isinstance(func.value, (ast.BinOp, ast.IfExp)) else name
+                yield draft.edit(
+                    _RULE,
+                    func.value,
+                    Operation.BECOME,
+                    why,
+                    f"{scaled} * {{accelerator}}.num_processes",
+                    need=Need.STRONG,
+                )
+        elif layout is Layout.WEIGHTED:
+            yield draft.finding(
+                "LOSS-MASKMEAN",
+                Severity.WARNING,
+                call,
+                f"`{name}` is a mean by weights or over the targets not ignored, and every process divides by its own "
+                "total",
+                "accept the small difference, or sum the loss and divide by the total of all processes",
+            )
+        elif layout is not Layout.MEAN:
+            yield draft.finding(
+                "LOSS-UNKNOWN",
+                Severity.NOTE,
+                call,
+                f"it cannot be told whether `{name}` is a mean over the samples; it is taken for one",
+                'if it is a sum, add reduction="sum"'
+                if draft.runtime
+                else "if it is a sum, multiply it by num_processes",
+            )
+
+    def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
+        for loop in draft.blueprint.train_loops:
+            env = draft.environment(loop, call)
+            if env is not None:
+                return draft.facts.layouts.read(loss, env)
+        return Layout.UNKNOWN

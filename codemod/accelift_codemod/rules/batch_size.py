@@ -1,0 +1,103 @@
+"""Shapes that assume the whole batch, in code that sees a share of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety
+from accelift_codemod.rules import Rule
+
+_RULE = "BATCHSIZE"
+_MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
+_SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
+
+
+class BatchSize(Rule):
+    """Divides the loader's batch size by the number of processes where the training loop uses it as a number of rows.
+
+    With the global batch kept, a process sees `batch_size // num_processes` samples at a time. A tensor of labels or
+    noise, a `view`, a loop over rows or a hidden state made for `batch_size` rows would not fit. On one process the
+    division is by one.
+    """
+
+    code = _RULE
+    name = "batch size as a shape"
+    safety = Safety.REVIEW
+    before = "real_labels = torch.ones(batch_size, 1)\n"
+    after = "real_labels = torch.ones(batch_size // accelerator.num_processes, 1)\n"
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        if draft.options.batch != "global":
+            return
+        seen: set[ast.AST] = set()
+        for loop in draft.blueprint.train_loops:
+            sizes = [
+                size
+                for value in loop.loaders
+                if isinstance(
+                    size := draft.facts.objects.loader(value).arguments.get("batch_size"), (ast.Name, ast.Attribute)
+                )
+            ]
+            for node in self._rows(draft, loop):
+                if node not in seen and any(self._same(draft, node, size) for size in sizes):
+                    seen.add(node)
+                    text = draft.facts.segment(node)
+                    yield draft.edit(
+                        _RULE,
+                        node,
+                        Operation.BECOME,
+                        "a process sees its share of the batch",
+                        f"{text} // {{accelerator}}.num_processes",
+                        need=Need.STRONG,
+                        safety=Safety.REVIEW,
+                    )
+
+    def _rows(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
+        """Expressions in the code of a training loop that say how many rows something has."""
+        evaluations = {other.node for other in draft.blueprint.eval_loops}
+        functions = {f for s in loop.body for f in draft.blueprint.timeline.calls_into(s)}
+        evaluating = {other.function for other in draft.blueprint.eval_loops}
+        for root in (*loop.body, *(f for f in functions if f not in evaluating)):
+            stack: list[ast.AST] = [root]
+            while stack:
+                node = stack.pop()
+                if node in evaluations or (isinstance(node, FUNCTIONS) and node is not root):
+                    continue
+                if isinstance(node, ast.Call) and self._takes_rows(draft, node):
+                    for argument in (*node.args, *(k.value for k in node.keywords)):
+                        yield from self._candidates(argument)
+                stack.extend(ast.iter_child_nodes(node))
+
+    def _takes_rows(self, draft: Draft, call: ast.Call) -> bool:
+        func = call.func
+        qualified = draft.facts.resolver.qualified(func) or ""
+        if qualified.startswith(("torch.", "numpy.")):
+            return qualified.rpartition(".")[2] in _MAKES or ".random." in qualified
+        if draft.facts.resolver.builtin(func) == "range":
+            return True
+        if draft.facts.moves.tensor_type(func) is not None:
+            return True  # Tensor(batch_size, 1), an alias of a tensor type
+        if isinstance(func, ast.Attribute):
+            return func.attr in _SHAPES or bool(draft.facts.objects.models(func.value))
+        return False
+
+    def _candidates(self, node: ast.expr) -> Iterator[ast.expr]:
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield node
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            for element in node.elts:
+                yield from self._candidates(element)
+
+    def _same(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
+        """Whether two expressions read one variable."""
+        if isinstance(node, ast.Name) and isinstance(size, ast.Name):
+            owners = [draft.facts.index.scope(n).owner(n.id) for n in (node, size)]
+            return node.id == size.id and owners[0] is not None and owners[0] is owners[1]
+        if isinstance(node, ast.Attribute) and isinstance(size, ast.Attribute) and node.attr == size.attr:
+            left, right = (draft.facts.resolver.values(n.value) for n in (node, size))
+            return bool({v.origin for v in left} & {v.origin for v in right})
+        return False

@@ -1,0 +1,126 @@
+"""Takes out what the conversion itself has made useless."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft, mentions
+from accelift_codemod.facts import How, Scope
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.plan import Edit, Finding, Operation
+from accelift_codemod.rules import Rule
+
+_RULE = "CLEAN"
+
+
+class Clean(Rule):
+    """Removes `if use_cuda:` blocks that the conversion has emptied, variables that only they read, and imports that
+    it has left without a use. What was unused before stays.
+    """
+
+    code = _RULE
+    name = "leftovers"
+    required = True
+    closing = 3
+    before = """\
+use_cuda = torch.cuda.is_available()
+if use_cuda:
+    model.cuda()
+"""
+    after = ""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        while True:
+            edits = [*self._empty_ifs(draft), *self._unread_variables(draft)]
+            if not edits:
+                break
+            for edit in edits:
+                draft.add(edit)
+        yield from self._imports(draft)
+
+    # ---- blocks
+
+    def _empty_ifs(self, draft: Draft) -> Iterator[Edit]:
+        candidates: dict[ast.AST, None] = {}
+        for edit in draft.edits:
+            if edit.operation is Operation.DROP and edit.node is not None:
+                parent = draft.facts.index.parents.get(edit.node)
+                if isinstance(parent, ast.If):
+                    candidates.setdefault(parent)
+        for node in candidates:
+            assert isinstance(node, ast.If)
+            if self._dropped(draft, node):
+                continue
+            if all(self._dropped(draft, s) for s in (*node.body, *node.orelse)) and self._is_pure(draft, node.test):
+                yield draft.edit(_RULE, node, Operation.DROP, "nothing is left in it")
+
+    def _dropped(self, draft: Draft, statement: ast.AST) -> bool:
+        return isinstance(statement, ast.Pass) or any(e.operation is Operation.DROP for e in draft.edits_at(statement))
+
+    def _is_pure(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether evaluating an expression does nothing but ask."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call):
+                if not draft.facts.devices.conditions.is_availability(part):
+                    return False
+            elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+                return False
+        return True
+
+    # ---- variables
+
+    def _unread_variables(self, draft: Draft) -> Iterator[Edit]:
+        """Variables all of whose reads the conversion has removed."""
+        for scope, name in self._lost(draft):
+            bindings = scope.bindings.get(name, [])
+            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
+                continue
+            binding = bindings[0]
+            statement = draft.facts.index.statement(binding.node)
+            if (
+                not isinstance(statement, ast.Assign)
+                or len(statement.targets) != 1
+                or statement.targets[0] is not binding.node
+                or draft.edits_at(statement)
+                or not self._is_pure(draft, statement.value)
+                or not self._about_devices(draft, statement.value)
+            ):
+                continue
+            yield draft.edit(_RULE, statement, Operation.DROP, "nothing reads it any more")
+
+    def _about_devices(self, draft: Draft, node: ast.expr) -> bool:
+        return any(
+            isinstance(n, ast.expr) and draft.facts.devices.conditions.is_availability(n) for n in ast.walk(node)
+        ) or draft.facts.devices.is_device(node)
+
+    def _lost(self, draft: Draft) -> Iterator[tuple[Scope, str]]:
+        """Variables that were read before the conversion and are not any more."""
+        written = "\n".join(e.code for e in draft.edits)
+        for scope in draft.facts.index.scopes.values():
+            if scope.is_class:
+                continue
+            for name in scope.bindings:
+                loads = draft.facts.loads(scope, name)
+                if loads and all(draft.gone(load) for load in loads) and not mentions(written, name):
+                    yield scope, name
+
+    # ---- imports
+
+    def _imports(self, draft: Draft) -> Iterator[Edit]:
+        for scope, name in self._lost(draft):
+            for binding in scope.bindings[name]:
+                alias = binding.node
+                if binding.how is not How.IMPORT or not isinstance(alias, ast.alias):
+                    continue
+                if len(scope.bindings[name]) != 1:
+                    continue
+                statement = draft.facts.index.parents[alias]
+                assert isinstance(statement, (ast.Import, ast.ImportFrom))
+                if isinstance(draft.facts.index.parents.get(statement), (ast.Try, *FUNCTIONS)):
+                    continue
+                reason = "nothing uses it any more"
+                if len(statement.names) == 1:
+                    yield draft.edit(_RULE, statement, Operation.DROP, reason)
+                else:
+                    yield draft.edit(_RULE, alias, Operation.DROP_NAME, reason)

@@ -1,0 +1,75 @@
+"""Counts of samples seen so far."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.plan import Edit, Finding, Need, Operation
+from accelift_codemod.rules import Rule
+
+_RULE = "SEEN"
+
+
+class Counts(Rule):
+    """Multiplies "samples seen so far", the number of the batch times its size, by the number of processes.
+
+    In a training loop a process holds its share of each batch, so the product would count the samples of one process.
+    """
+
+    code = _RULE
+    name = "samples seen so far"
+    before = "print(batch_idx * len(data), len(loader.dataset))\n"
+    after = """\
+accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.dataset))
+"""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for loop in draft.blueprint.train_loops:
+            index = _index(loop)
+            if index is None:
+                continue
+            for node in (n for s in loop.body for n in ast.walk(s)):
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                    for number, size in ((node.left, node.right), (node.right, node.left)):
+                        if isinstance(number, ast.Name) and number.id == index and self._is_size(draft, size, loop):
+                            yield draft.edit(
+                                _RULE,
+                                node,
+                                Operation.BECOME,
+                                "every process has seen as many samples",
+                                f"{draft.facts.segment(node)} * {{accelerator}}.num_processes",
+                                need=Need.WEAK,
+                            )
+                            break
+
+    def _is_size(self, draft: Draft, node: ast.expr, loop: BatchLoop) -> bool:
+        """Whether an expression is the number of rows of a part of the loop's batch."""
+        tensor: ast.expr | None = None
+        if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and len(node.args) == 1:
+            tensor = node.args[0]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+            first = node.args[0] if len(node.args) == 1 else None
+            tensor = node.func.value if isinstance(first, ast.Constant) and first.value == 0 else None
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            zero = isinstance(node.slice, ast.Constant) and node.slice.value == 0
+            tensor = node.value.value if zero else None
+        values = draft.facts.resolver.values(tensor)
+        return bool(values) and all(
+            v.role is Role.BATCH and any(part in loop.loaders for inner in v.inner for part in inner) for v in values
+        )
+
+
+def _index(loop: BatchLoop) -> str | None:
+    """The name that numbers the batches of a loop."""
+    node = loop.node
+    if not isinstance(node, (ast.For, ast.AsyncFor)) or not isinstance(node.target, ast.Tuple):
+        return None
+    if not (
+        isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and node.iter.func.id == "enumerate"
+    ):
+        return None
+    first = node.target.elts[0]
+    return first.id if isinstance(first, ast.Name) else None

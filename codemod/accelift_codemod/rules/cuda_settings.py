@@ -1,0 +1,105 @@
+"""Settings that tie a process to one GPU."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "DEVSET"
+
+
+class CudaSettings(Rule):
+    """Removes `torch.cuda.set_device`: every process gets a GPU of its own from the accelerator.
+
+    A GPU chosen by number, by `CUDA_VISIBLE_DEVICES` in the script, or as the default device is reported.
+    """
+
+    code = _RULE
+    name = "device settings"
+    before = "torch.cuda.set_device(0)\n"
+    after = ""
+    findings = (
+        Explained(
+            "DEV-INDEX",
+            Severity.WARNING,
+            "the script picks a GPU by its number",
+            "The script picks one GPU by its number. Every process gets a GPU of its own from the launcher, so the "
+            "number no longer has an effect; choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config.",
+        ),
+        Explained(
+            "DEV-DEFAULT",
+            Severity.WARNING,
+            "a GPU is the default device for new tensors",
+            "The script makes a GPU the default device for new tensors. On several processes the default has to be the "
+            "process's own device; make tensors on accelerator.device instead.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for call in draft.calls:
+            qualified = draft.facts.resolver.qualified(call.func)
+            if qualified == "torch.cuda.set_device":
+                yield from self._set_device(draft, call)
+            elif qualified in ("torch.set_default_device", "torch.set_default_tensor_type"):
+                text = draft.facts.segment(call)
+                if "cuda" in text or "device" in text.partition("(")[2]:
+                    yield draft.finding(
+                        "DEV-DEFAULT",
+                        Severity.WARNING,
+                        call,
+                        "new tensors are made on a GPU by default, the same one for every process",
+                        "take it out, and make tensors on accelerator.device",
+                    )
+        for variable in draft.facts.devices.variables:
+            if variable.indexed is not None and draft.facts.runs(variable.statements[0]):
+                yield self._indexed(draft, variable.indexed)
+        yield from self._visible(draft)
+
+    def _set_device(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
+        statement = draft.facts.index.statement(call)
+        if isinstance(statement, ast.Expr) and statement.value is call:
+            yield draft.edit(_RULE, statement, Operation.DROP, "every process gets a GPU of its own")
+            yield self._indexed(draft, call)
+
+    def _indexed(self, draft: Draft, node: ast.AST) -> Finding:
+        text = draft.facts.segment(node)
+        return draft.finding(
+            "DEV-INDEX",
+            Severity.WARNING,
+            node,
+            f"`{text}` picks a GPU by its number, which has no effect any more",
+            "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
+        )
+
+    def _visible(self, draft: Draft) -> Iterator[Finding]:
+        for statement, value in visible_devices(draft):
+            count = len([v for v in value.split(",") if v.strip()])
+            if count == 1:
+                yield draft.finding(
+                    "DEV-INDEX",
+                    Severity.WARNING,
+                    statement,
+                    f"CUDA_VISIBLE_DEVICES is set to {value!r}, which leaves one GPU for all processes",
+                    "take the line out and choose GPUs when launching",
+                )
+
+
+def visible_devices(draft: Draft) -> list[tuple[ast.Assign, str]]:
+    """Assignments of a literal to CUDA_VISIBLE_DEVICES in the environment."""
+    found = []
+    for statement in draft.facts.index.items:
+        for target in statement.targets:
+            if (
+                isinstance(target, ast.Subscript)
+                and draft.facts.resolver.qualified(target.value) == "os.environ"
+                and isinstance(target.slice, ast.Constant)
+                and target.slice.value == "CUDA_VISIBLE_DEVICES"
+                and isinstance(statement.value, ast.Constant)
+                and isinstance(statement.value.value, str)
+            ):
+                found.append((statement, statement.value.value))
+    return found

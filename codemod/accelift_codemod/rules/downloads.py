@@ -1,0 +1,99 @@
+"""Downloads on one process first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, library
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "DOWNLOAD"
+
+
+class Downloads(Rule):
+    """Puts a statement that may download a data set under `with accelerator.main_process_first():`.
+
+    The main process fetches the files, the others wait and then find them there. A download hidden in a function that
+    the accelerator does not reach is guarded where the function is called.
+    """
+
+    code = _RULE
+    name = "downloads"
+    before = 'train_set = datasets.MNIST("data", download=True)\n'
+    after = """\
+with accelerator.main_process_first():
+    train_set = datasets.MNIST("data", download=True)
+"""
+    findings = (
+        Explained(
+            "DL-RACE",
+            Severity.WARNING,
+            "every process downloads the same files",
+            "Every process downloads and unpacks the same files into the same folder at the same time.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        guarded: set[ast.stmt] = set()
+        for call in draft.calls:
+            if not self._downloads(draft, call):
+                continue
+            for place in self._places(draft, call):
+                statement = draft.facts.index.statement(place)
+                if statement in guarded:
+                    continue
+                guarded.add(statement)
+                yield draft.edit(
+                    _RULE,
+                    statement,
+                    Operation.ENCLOSE,
+                    "the others must not download into the same folder at the same time",
+                    "with {accelerator}.main_process_first():",
+                    need=Need.WEAK,
+                    otherwise=draft.finding(
+                        "DL-RACE",
+                        Severity.WARNING,
+                        call,
+                        "every process downloads into the same folder at the same time",
+                        "download before launching, or under `with accelerator.main_process_first():`",
+                    ),
+                )
+
+    def _downloads(self, draft: Draft, call: ast.Call) -> bool:
+        if (draft.facts.resolver.qualified(call.func) or "") in library.DOWNLOADS:
+            return True
+        for keyword in call.keywords:
+            if keyword.arg == "download":
+                constants = [v for v in draft.facts.resolver.values(keyword.value) if v.role is Role.CONSTANT]
+                return not constants or any(v.keys[0] for v in constants)
+        return False
+
+    def _places(self, draft: Draft, call: ast.Call) -> list[ast.AST]:
+        """The statement of the download, or those at the level of the training that lead to it."""
+        scopes = [g.scope.node for g in draft.blueprint.groups]
+        places: list[ast.AST] = []
+        queue: list[ast.AST] = [call]
+        seen: set[ast.AST] = set()
+        while queue:
+            node = queue.pop()
+            function = draft.function(node)
+            if function is None or function in scopes:
+                statement = draft.facts.index.statement(node)
+                if self._runs_batches(draft, statement):
+                    places.append(call)
+                else:
+                    places.append(node)
+            elif function not in seen:
+                seen.add(function)
+                sites = [s for s in draft.facts.resolver.sites(function) if draft.facts.runs(s)]
+                queue += sites or []
+                if not sites:
+                    places.append(call)
+        return list(dict.fromkeys(places))
+
+    def _runs_batches(self, draft: Draft, statement: ast.stmt) -> bool:
+        functions = {loop.function for loop in (*draft.blueprint.train_loops, *draft.blueprint.eval_loops)}
+        return bool(draft.blueprint.timeline.calls_into(statement) & functions)

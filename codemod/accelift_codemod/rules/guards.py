@@ -1,0 +1,190 @@
+"""Writes files, makes folders and shows plots on the main process only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, library
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "GUARD"
+_HEADER = "if {accelerator}.is_main_process:"
+
+
+class Guards(Rule):
+    """Puts statements that write files, make or remove folders, save pictures or show plots under `if
+    accelerator.is_main_process:`.
+
+    Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
+    batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
+    variable goes to `os.devnull` on the other processes.
+    """
+
+    code = _RULE
+    name = "side effects on the main process only"
+    before = 'save_image(fake, "fake.png")\n'
+    after = """\
+if accelerator.is_main_process:
+    save_image(fake, "fake.png")
+"""
+    findings = (
+        Explained(
+            "SAVE-RACE",
+            Severity.WARNING,
+            "every process writes the same file",
+            "Every process writes the same file or makes the same folder at the same time; what is left may be "
+            "damaged.",
+        ),
+        Explained(
+            "COLL-MAIN",
+            Severity.ERROR,
+            "writes and communicates in one statement",
+            "The statement writes something and also runs what every process has to run together. On the main process "
+            "alone it would wait for the others for ever, so it is not guarded.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        guarded: set[ast.stmt] = set()
+        for call in draft.calls:
+            statement = draft.facts.index.statement(call)
+            if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))):
+                continue
+            if self._opens_for_writing(draft, call):
+                edit = self._opened(draft, call, guarded)
+                if edit is not None:
+                    yield edit
+                continue
+            if not self._has_side_effect(draft, call):
+                continue
+            if not isinstance(statement, ast.Expr) or statement.value is not call:
+                continue
+            together = draft.collective(statement)
+            if together is not None and not self._only_unwrappable(draft, statement):
+                yield draft.finding(
+                    "COLL-MAIN",
+                    Severity.ERROR,
+                    statement,
+                    "this statement writes something and also runs a part of the training that all processes run "
+                    "together",
+                    "compute the value on a line of its own, and write it under `if accelerator.is_main_process:`",
+                )
+                continue
+            whole = draft.enclosable(statement)
+            if whole is None:
+                race = self._race(draft, call)
+                if race is not None:
+                    yield race
+                continue
+            guarded.add(whole)
+            yield draft.edit(
+                _RULE,
+                whole,
+                Operation.ENCLOSE,
+                "one process writes, not all of them",
+                _HEADER,
+                need=Need.WEAK,
+                otherwise=self._race(draft, call),
+            )
+
+    def _only_unwrappable(self, draft: Draft, statement: ast.Expr) -> bool:
+        """A model handed to a function that runs it (an export): unwrapped, it may run on one process."""
+        return not any(
+            draft.blueprint.prepared_models(c.func) for c in ast.walk(statement) if isinstance(c, ast.Call)
+        ) and not draft.blueprint.timeline.calls_into(statement)
+
+    def _has_side_effect(self, draft: Draft, call: ast.Call) -> bool:
+        qualified = draft.facts.resolver.qualified(call.func)
+        if qualified is not None:
+            return qualified in library.SIDE_EFFECTS
+        return isinstance(call.func, ast.Attribute) and call.func.attr in library.WRITES
+
+    def _race(self, draft: Draft, call: ast.Call) -> Finding | None:
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        if qualified in library.HARMLESS_EVERYWHERE:
+            return None
+        exist_ok = draft.facts.resolver.argument(call, 2, "exist_ok")
+        if qualified == "os.makedirs" and isinstance(exist_ok, ast.Constant) and exist_ok.value is True:
+            return None
+        return draft.finding(
+            "SAVE-RACE",
+            Severity.WARNING,
+            call,
+            f"`{draft.facts.segment(call.func)}` runs on every process, for the accelerator is not at hand here",
+            "move it to where the accelerator exists, under `if accelerator.is_main_process:`",
+        )
+
+    # ---- open
+
+    def _opens_for_writing(self, draft: Draft, call: ast.Call) -> bool:
+        if draft.facts.resolver.builtin(call.func) != "open" and (
+            draft.facts.resolver.qualified(call.func) not in ("io.open", "gzip.open", "codecs.open")
+        ):
+            return False
+        mode = draft.facts.resolver.argument(call, 1, "mode")
+        return (
+            isinstance(mode, ast.Constant)
+            and isinstance(mode.value, str)
+            and any(letter in mode.value for letter in "wax+")
+            and bool(call.args)
+        )
+
+    def _opened(self, draft: Draft, call: ast.Call, guarded: set[ast.stmt]) -> Edit | None:
+        statement = draft.facts.index.statement(call)
+        race = self._race(draft, call)
+        if isinstance(statement, ast.With) and self._self_contained(draft, statement):
+            guarded.add(statement)
+            return draft.edit(
+                _RULE,
+                statement,
+                Operation.ENCLOSE,
+                "one process writes the file, not all of them",
+                _HEADER,
+                need=Need.WEAK,
+                otherwise=race,
+            )
+        if draft.facts.resolver.builtin(call.func) != "open":
+            return None
+        path = call.args[0]
+        text = draft.facts.segment(path)
+        if isinstance(path, (ast.IfExp, ast.Lambda, ast.NamedExpr)):
+            text = f"({text})"
+        return draft.edit(
+            _RULE,
+            call,
+            Operation.ARGUMENT,
+            "one process writes the file; the others write to nowhere",
+            f"{text} if {{accelerator}}.is_main_process else os.devnull",
+            place=0,
+            need=Need.WEAK,
+            otherwise=race,
+        )
+
+    def _self_contained(self, draft: Draft, statement: ast.With) -> bool:
+        """Whether a `with` block can be left out on a process without the rest of the script noticing."""
+        if draft.collective(statement) is not None:
+            return False
+        if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in ast.walk(statement)):
+            return False
+        bound = stores(statement)
+        inside = set(ast.walk(statement))
+        scope = draft.facts.index.scope(statement)
+        for name in bound:
+            owner = scope.owner(name)
+            if owner is None:
+                continue
+            for load in draft.facts.loads(owner, name):
+                if load in inside:
+                    continue
+                if any(b.node in inside for b in draft.facts.resolver.reaching(load, owner)):
+                    return False
+        for load in loads(statement):  # adding to something kept outside
+            parent = draft.facts.index.parents.get(load)
+            if isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "update", "add"):
+                if load.id not in bound and Role.WRITER not in draft.facts.resolver.roles(load):
+                    return False
+        return True

@@ -1,0 +1,163 @@
+"""Reaches through the wrapper that `prepare` may put around a model."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Value
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "UNWRAP"
+# What a wrapped model answers as the model itself would.
+_TRANSPARENT = frozenset(
+    "parameters train eval zero_grad requires_grad_ to cuda cpu apply training buffers half float double".split()
+)
+_COPIES = frozenset({"copy.deepcopy", "copy.copy", "torch.jit.script", "torch.jit.trace", "torch.onnx.export"})
+
+
+class Methods(Rule):
+    """Writes `accelerator.unwrap_model(model)` where a prepared model is asked for more than its forward pass.
+
+    On several processes the prepared model is wrapped, and the wrapper hides the model's own attributes and methods
+    and prefixes the names of its parameters. Attributes, state dicts, indexing, copies and methods called without
+    gradients reach through. A method whose result reaches the backward pass has to go through the wrapper instead, or
+    its gradients would not be averaged: the bundled runtime does that by itself, so such a call stays as it is.
+    """
+
+    code = _RULE
+    name = "beyond the forward pass"
+    before = """\
+model.load_state_dict(torch.load("best.pt"))
+with torch.no_grad():
+    z = model.encode(x)
+"""
+    after = """\
+accelerator.unwrap_model(model).load_state_dict(torch.load("best.pt"))
+with torch.no_grad():
+    z = accelerator.unwrap_model(model).encode(x)
+"""
+    findings = (
+        Explained(
+            "DDP-METHOD",
+            Severity.ERROR,
+            "a method beyond forward reaches the backward pass",
+            "A method other than forward computes what reaches the backward pass. On the model inside the wrapper its "
+            "gradients would not be averaged and the processes would drift apart; Accelerate has no way to send it "
+            "through the wrapper.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        parents = draft.facts.index.parents
+        for scope in draft.facts.index.scopes.values():
+            for names in scope.loads.values():
+                for name in names:
+                    if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):
+                        continue
+                    models = draft.blueprint.prepared_models(name)
+                    if not models or len(models) != len(draft.facts.resolver.values(name)):
+                        continue
+                    if not all(draft.blueprint.after_prepare(name, m) for m in models):
+                        continue
+                    yield from self._use(draft, name, parents.get(name), models)
+
+    def _use(
+        self, draft: Draft, name: ast.Name, parent: ast.AST | None, models: tuple[Value, ...]
+    ) -> Iterator[Edit | Finding]:
+        if isinstance(parent, ast.Attribute) and parent.value is name:
+            if parent.attr in _TRANSPARENT:
+                return
+            if parent.attr == "module":
+                text = f"{{accelerator}}.unwrap_model({name.id})"
+                yield draft.edit(
+                    _RULE,
+                    parent,
+                    Operation.BECOME,
+                    "the wrapper is there on several processes only",
+                    text,
+                    need=Need.STRONG,
+                )
+                return
+            outer = draft.facts.index.parents.get(parent)
+            if isinstance(outer, ast.Call) and outer.func is parent and self._trains(draft, outer, parent.attr, models):
+                if not draft.runtime:
+                    yield draft.finding(
+                        "DDP-METHOD",
+                        Severity.ERROR,
+                        outer,
+                        f"`{name.id}.{parent.attr}(...)` reaches the backward pass without going through the wrapper",
+                        "call it from forward, or convert with --target runtime",
+                    )
+                return
+            yield self._unwrap(draft, name, f"the wrapper does not have `{parent.attr}`")
+        elif isinstance(parent, ast.Subscript) and parent.value is name:
+            yield self._unwrap(draft, name, "the wrapper cannot be indexed")
+        elif isinstance(parent, ast.Call) and name in parent.args:
+            qualified = draft.facts.resolver.qualified(parent.func) or ""
+            builtin = draft.facts.resolver.builtin(parent.func)
+            if qualified in _COPIES or builtin in ("len", "list", "iter", "enumerate"):
+                yield self._unwrap(draft, name, "this needs the model itself")
+            elif qualified in ("torch.save", "torch.serialization.save"):
+                yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
+        elif isinstance(parent, ast.Dict) and self._is_saved(draft, parent):
+            yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
+
+    def _unwrap(self, draft: Draft, name: ast.Name, reason: str) -> Edit:
+        return draft.edit(
+            _RULE,
+            name,
+            Operation.SURROUND,
+            reason,
+            "{accelerator}.unwrap_model",
+            need=Need.STRONG,
+            subject=name,
+        )
+
+    def _is_saved(self, draft: Draft, node: ast.Dict) -> bool:
+        parent = draft.facts.index.parents.get(node)
+        return isinstance(parent, ast.Call) and draft.facts.resolver.qualified(parent.func) == "torch.save"
+
+    def _trains(self, draft: Draft, call: ast.Call, name: str, models: tuple[Value, ...]) -> bool:
+        """Whether a method's result may reach a backward pass through layers that the wrapper has to see."""
+        if name in ("state_dict", "load_state_dict", "named_parameters", "children", "modules", "named_modules"):
+            return False
+        if draft.gradients_off(call) or isinstance(draft.facts.index.parents.get(call), ast.Expr):
+            return False
+        methods = [draft.facts.resolver.method(m.declaration, name) for m in models]
+        if any(m is None for m in methods):
+            return True  # a class that is not defined here
+        return any(self._runs_layers(draft, m) for m in methods if m is not None)
+
+    def _runs_layers(self, draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether a method calls a submodule, directly or through other methods."""
+        cls = draft.facts.index.enclosing_class(method)
+        for node in ast.walk(method):
+            if not isinstance(node, ast.Call):
+                continue
+            func = node.func
+            root = func
+            while isinstance(root, (ast.Attribute, ast.Subscript)):
+                root = root.value
+            if not (isinstance(root, ast.Name) and root.id == "self") or not isinstance(
+                func, (ast.Attribute, ast.Subscript)
+            ):
+                continue
+            inner = draft.facts.resolver.method(cls, func.attr) if isinstance(func, ast.Attribute) else None
+            if inner is None:
+                if isinstance(func, ast.Attribute) and func.attr in ("parameters", "named_parameters", "modules"):
+                    continue
+                if isinstance(func, ast.Attribute) and not self._is_layer(draft, func):
+                    continue
+                return True
+            if inner not in seen and isinstance(inner, FUNCTIONS):
+                if self._runs_layers(draft, inner, seen | {method, inner}):
+                    return True
+        return False
+
+    def _is_layer(self, draft: Draft, func: ast.Attribute) -> bool:
+        """Whether `self.name(...)` calls an attribute of its own (`self.fc.weight.pow(2)` calls a tensor's method)."""
+        return isinstance(func.value, (ast.Name, ast.Subscript))

@@ -1,0 +1,133 @@
+"""Computes evaluation results from the whole batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.cuts import Cut
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "METRIC"
+
+
+class Metrics(Rule):
+    """Gathers, in an evaluation loop, what its results are computed from: `accelerator.gather_for_metrics`.
+
+    The gather stands at the narrowest place that every result of the loop passes: predictions rather than logits
+    where nothing else needs the logits. The rest of the loop stays as it is and sees the whole batch, in its order,
+    without repeated samples, on every process; so do the decisions made on the results. It is done only if the
+    gathered values are proved to have one row per sample. Otherwise the loader of the loop is not prepared, and every
+    process evaluates all of it: the same results, no faster.
+    """
+
+    code = _RULE
+    name = "evaluation results"
+    before = """\
+for x, y in test_loader:
+    output = model(x)
+    correct += output.argmax(1).eq(y).sum().item()
+"""
+    after = """\
+for x, y in test_loader:
+    output = model(x)
+    output, y = accelerator.gather_for_metrics((output, y))
+    correct += output.argmax(1).eq(y).sum().item()
+"""
+    findings = (
+        Explained(
+            "EVAL-REPLICATED",
+            Severity.NOTE,
+            "every process evaluates everything",
+            "The loader of this loop is not shared out: every process evaluates all of it. The results are right on "
+            "any number of processes; the loop gets no faster.",
+        ),
+        Explained(
+            "METRIC-LOCAL",
+            Severity.ERROR,
+            "measured on one process's share",
+            "Each process sees its share of every batch of this loop, but what it measures cannot be gathered (or the "
+            "loop trains as well), so its results are those of one process's share.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for loop, cut in draft.blueprint.cuts.items():
+            yield from self._gather(draft, loop, cut)
+        for loop, reason in draft.blueprint.replicated.items():
+            yield draft.finding(
+                "EVAL-REPLICATED",
+                Severity.NOTE,
+                _line(draft, loop),
+                f"every process evaluates all of this loop's data, for {reason}",
+                "nothing has to be done; gather one row per sample to share it out",
+            )
+        for loop in draft.blueprint.train_loops:
+            if self._also_evaluates(loop):
+                yield draft.finding(
+                    "METRIC-LOCAL",
+                    Severity.ERROR,
+                    _line(draft, loop),
+                    "this loop trains on one loader and evaluates on another, and what it measures is that of one "
+                    "process's share",
+                    "evaluate in a loop of its own, so that its results can be gathered",
+                )
+        for loop, reason in draft.blueprint.local_loops.items():
+            yield draft.finding(
+                "METRIC-LOCAL",
+                Severity.ERROR,
+                _line(draft, loop),
+                f"the results of this loop are those of one process's share of the data, for {reason}",
+                "gather what they are computed from by accelerator.gather_for_metrics",
+            )
+
+    def _also_evaluates(self, loop: BatchLoop) -> bool:
+        """Whether a training loop is also run over other loaders (a function with a `train` flag)."""
+        node = loop.node
+        return (
+            len(loop.loaders) > 1
+            and isinstance(node, ast.For)
+            and not any(
+                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "zip"
+                for n in ast.walk(node.iter)
+            )
+        )
+
+    def _gather(self, draft: Draft, loop: BatchLoop, cut: Cut) -> Iterator[Edit]:
+        reason = "the results must cover the whole batch, not this process's share"
+        if cut.names:
+            names = ", ".join(cut.names)
+            packed = f"({names})" if len(cut.names) > 1 else names
+            yield draft.edit(
+                _RULE,
+                cut.anchor,
+                Operation.AFTER if cut.after else Operation.BEFORE,
+                reason,
+                f"{names} = {{accelerator}}.gather_for_metrics({packed})",
+                need=Need.STRONG,
+            )
+        for expression in cut.wrapped:
+            yield draft.edit(
+                _RULE,
+                expression,
+                Operation.SURROUND,
+                reason,
+                "{accelerator}.gather_for_metrics",
+                need=Need.STRONG,
+            )
+        for name in cut.recounts:
+            yield draft.edit(
+                _RULE,
+                name,
+                Operation.BECOME,
+                f"only its length is needed, which is that of `{cut.counter}`",
+                cut.counter,
+            )
+
+
+def _line(draft: Draft, loop: BatchLoop) -> int:
+    node = loop.node
+    return node.iter.lineno if isinstance(node, ast.comprehension) else node.lineno

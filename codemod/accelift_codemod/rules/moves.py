@@ -1,0 +1,286 @@
+"""Drops device moves that `prepare` makes needless, and generalises the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, Value
+from accelift_codemod.facts.effects import assignments
+from accelift_codemod.facts.moves import Move
+from accelift_codemod.facts.objects import key
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "MOVE"
+# What may happen to a model between its move and prepare without its device mattering.
+_HARMLESS = frozenset(
+    "parameters named_parameters load_state_dict state_dict train eval modules named_modules children zero_grad "
+    "requires_grad_ to cuda cpu".split()
+)
+
+
+class Moves(Rule):
+    """Removes `.to(device)` and `.cuda()` from prepared models and from the batches of prepared loaders.
+
+    Moves of anything else stay, and mean the accelerator's device: noise, hidden states, class weights, frozen
+    networks, tensors made in the loop. `.cuda()` and `.to("cuda:0")` become `.to(accelerator.device)`. A model that
+    is used or initialised between its move and `prepare` keeps the move, so that random numbers are drawn on the same
+    device.
+    """
+
+    code = _RULE
+    name = "device moves"
+    before = """\
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    noise = torch.randn(len(x), 8).cuda()
+"""
+    after = """\
+for x, y in loader:
+    noise = torch.randn(len(x), 8).to(accelerator.device)
+"""
+    findings = (
+        Explained(
+            "DEV-LEFT",
+            Severity.WARNING,
+            "one particular GPU for every process",
+            "Something is moved to one particular GPU, so every process would move it to the same one.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        dropped: dict[ast.stmt, list[Move]] = {}
+        for move in draft.facts.moves.all:
+            if not draft.facts.runs(move.call):
+                continue
+            if self._needless(draft, move):
+                dropped.setdefault(draft.facts.index.statement(move.call), []).append(move)
+            else:
+                yield from self._general(draft, move)
+        for statement, moves in dropped.items():
+            yield from self._drop(draft, statement, moves)
+        yield from self._literals(draft)
+
+    # ---- moves that prepare makes
+
+    def _needless(self, draft: Draft, move: Move) -> bool:
+        if move.kind == "type" or any(not isinstance(r, ast.keyword) or r.arg != "non_blocking" for r in move.rest):
+            return False
+        values = draft.facts.resolver.values(move.receiver)
+        if not values:
+            return False
+        if all(v.role in (Role.BATCH, Role.DATA) for v in values):
+            return self._from_prepared(draft, move.receiver, move.call)
+        if all(v.role is Role.LOSS for v in values):
+            return all(self._stateless(draft, v) for v in values)
+        models = [v for v in values if draft.blueprint.is_prepared(v)]
+        return len(models) == len(values) and all(self._moved_by_prepare(draft, move, v) for v in models)
+
+    def _from_prepared(self, draft: Draft, receiver: ast.expr, call: ast.Call) -> bool:
+        """Whether an expression is a part of a batch that a prepared loader has moved already."""
+        node = draft.facts.moves.root(receiver)
+        if not isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)):
+            return False
+        values = draft.facts.resolver.values(node)
+        if not values or any(v.role not in (Role.BATCH, Role.DATA) for v in values):
+            return False
+        if any(v.role is Role.DATA for v in values) and not self._reshaped(draft, node):
+            return False
+        for value in values:
+            for loader in (v for inner in value.inner for v in inner):
+                if not draft.blueprint.is_prepared(loader) or not draft.blueprint.placed.get(key(loader), False):
+                    return False
+                if not draft.blueprint.after_prepare(call, loader):
+                    return False
+        return True
+
+    def _reshaped(self, draft: Draft, node: ast.expr, depth: int = 0) -> bool:
+        """Whether a variable was computed from a batch in a way that leaves it on its device."""
+        if not isinstance(node, ast.Name) or depth > 4:
+            return False
+        for binding in draft.facts.resolver.bindings(node):
+            if binding.value is None:
+                return False
+            if any(v.role is Role.DATA for v in draft.facts.resolver.bound(binding)):
+                inner = draft.facts.moves.root(binding.value)
+                if isinstance(inner, ast.Name) and inner is not node and self._reshaped(draft, inner, depth + 1):
+                    continue
+                roles = draft.facts.resolver.roles(inner)
+                if roles != {Role.BATCH}:
+                    return False
+        return True
+
+    def _stateless(self, draft: Draft, value: Value) -> bool:
+        """Whether a loss of torch.nn holds no tensor."""
+        call = value.origin
+        return (
+            isinstance(call, ast.Call)
+            and value.declaration is None
+            and value.name.startswith("torch.nn.")
+            and not call.args
+            and not any(k.arg in ("weight", "pos_weight", None) for k in call.keywords)
+            and not draft.blueprint.is_prepared(value)
+        )
+
+    def _moved_by_prepare(self, draft: Draft, move: Move, value: Value) -> bool:
+        """Whether nothing that depends on the device happens to a model between its move and prepare."""
+        group = next(g for g in draft.blueprint.groups if any(key(i.value) == key(value) for i in g.items))
+        item = next(i for i in group.items if key(i.value) == key(value))
+        end = group.anchor.end_lineno or 0
+        if draft.blueprint.after_prepare(move.call, value):
+            return False  # moved away and back again, perhaps
+        home = draft.facts.index.function(group.anchor)
+        parents = draft.facts.index.parents
+        for load in draft.facts.loads(item.scope, item.name):
+            if not move.call.lineno <= load.lineno <= end or draft.facts.index.function(load) is not home:
+                continue
+            if not any(key(v) == key(value) for v in draft.facts.resolver.values(load)):
+                continue
+            parent = parents.get(load)
+            if isinstance(parent, ast.Attribute):
+                outer = parents.get(parent)
+                if parent.attr in _HARMLESS or not (isinstance(outer, ast.Call) and outer.func is parent):
+                    continue
+                return False
+            if isinstance(parent, ast.Call) and load in parent.args:
+                builtin = draft.facts.resolver.builtin(parent.func)
+                if builtin in ("print", "len", "str", "isinstance", "hasattr", "sum"):
+                    continue
+                if any(v.origin is value.origin for v in draft.facts.resolver.values(parent)):
+                    continue  # wrapped: DataParallel, compile
+                return False
+            if isinstance(parent, (ast.Assign, ast.FormattedValue)):
+                continue
+            return False
+        return True
+
+    def _drop(self, draft: Draft, statement: ast.stmt, moves: list[Move]) -> Iterator[Edit]:
+        calls = {m.call for m in moves}
+        reason = "prepare puts it on the device" if self._about_model(draft, moves) else "the prepared loader moves it"
+        if self._is_identity(draft, statement, calls):
+            yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=moves[0].receiver)
+            return
+        for move in moves:
+            yield draft.edit(_RULE, move.call, Operation.RECEIVER, reason, subject=move.receiver)
+
+    def _about_model(self, draft: Draft, moves: list[Move]) -> bool:
+        roles = draft.facts.resolver.roles(moves[0].receiver)
+        return not roles & {Role.BATCH, Role.DATA}
+
+    def _is_identity(self, draft: Draft, statement: ast.stmt, calls: set[ast.Call]) -> bool:
+        """Whether nothing is left of a statement without the moves."""
+
+        def bare(node: ast.expr) -> ast.expr:
+            while isinstance(node, ast.Call) and node in calls and isinstance(node.func, ast.Attribute):
+                node = node.func.value
+            return node
+
+        if isinstance(statement, ast.Expr):
+            return isinstance(bare(statement.value), ast.Name) and statement.value in calls
+        pairs = assignments(statement)
+        if not pairs:
+            return False
+        for target, value in pairs:
+            if value is None:
+                return False
+            inner = bare(value)
+            if isinstance(inner, ast.DictComp):
+                if not self._copies_dict(inner, bare, target):
+                    return False
+            elif not isinstance(inner, (ast.Name, ast.Attribute)) or _text(target) != _text(inner):
+                return False
+        return True
+
+    def _copies_dict(self, node: ast.DictComp, bare: object, target: ast.expr) -> bool:
+        """`batch = {k: v for k, v in batch.items()}`."""
+        if len(node.generators) != 1 or node.generators[0].ifs:
+            return False
+        generator = node.generators[0]
+        pair = generator.target
+        iterated = generator.iter
+        return (
+            isinstance(pair, ast.Tuple)
+            and len(pair.elts) == 2
+            and _text(pair.elts[0]) == _text(node.key)
+            and _text(pair.elts[1]) == _text(bare(node.value))  # type: ignore[operator]
+            and isinstance(iterated, ast.Call)
+            and isinstance(iterated.func, ast.Attribute)
+            and iterated.func.attr == "items"
+            and _text(iterated.func.value) == _text(target)
+        )
+
+    # ---- moves that stay
+
+    def _general(self, draft: Draft, move: Move) -> Iterator[Edit | Finding]:
+        if move.kind == "cuda":
+            rest = "".join(f", {draft.facts.segment(r)}" for r in move.rest if isinstance(r, ast.keyword))
+            yield draft.edit(
+                _RULE,
+                move.call,
+                Operation.METHOD,
+                "`.cuda()` means the device of this process",
+                f"to({{accelerator}}.device{rest})",
+                need=Need.WEAK,
+                otherwise=self._left(draft, move.call, move.target),
+            )
+
+    def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
+        if target is None or draft.facts.devices.indexed(target) is None:
+            return None
+        return draft.finding(
+            "DEV-LEFT",
+            Severity.WARNING,
+            node,
+            f"`{draft.facts.segment(target)}` is one particular GPU for every process",
+            "use accelerator.device",
+        )
+
+    def _literals(self, draft: Draft) -> Iterator[Edit | Finding]:
+        """Device names written where a device is used."""
+        for call in draft.calls:
+            move = draft.facts.moves.of.get(call)
+            if (
+                move is not None
+                and move.kind == "to"
+                and move.target in call.args
+                and self._is_literal(draft, move.target)
+            ):
+                yield self._literal(draft, call, move.target, Operation.ARGUMENT, "{accelerator}.device")
+            for keyword in call.keywords:
+                if keyword.arg in ("device", "map_location") and self._is_literal(draft, keyword.value):
+                    yield self._literal(
+                        draft, keyword, keyword.value, Operation.KEYWORD, f"{keyword.arg}={{accelerator}}.device"
+                    )
+
+    def _literal(self, draft: Draft, node: ast.AST, target: ast.expr, operation: Operation, code: str) -> Edit:
+        return draft.edit(
+            _RULE,
+            node,
+            operation,
+            "the device is that of this process",
+            code,
+            place=0 if operation is Operation.ARGUMENT else None,
+            need=Need.WEAK,
+            otherwise=self._left(draft, target, target),
+        )
+
+    def _is_literal(self, draft: Draft, node: ast.expr | None) -> bool:
+        """A device spelled out in place, other than the CPU."""
+        if isinstance(node, ast.Call):
+            if draft.facts.resolver.qualified(node.func) != "torch.device" or len(node.args) != 1:
+                return False
+            node = node.args[0]
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, str) and node.value != "cpu" and draft.facts.devices.is_device(node)
+        return False
+
+
+def _text(node: ast.AST) -> str:
+    """An expression's structure without whether it is read or written."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_text(node.value)}.{node.attr}"
+    return ast.dump(node)

@@ -1,0 +1,78 @@
+"""What cannot be the same on several processes, whoever converts it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
+
+
+class Notes(Rule):
+    """Reports what makes results on several processes differ from those on one, however the script is converted:
+    statistics of BatchNorm, dropout masks, noise drawn in the training loop. On one process nothing changes.
+    """
+
+    code = "NOTE"
+    name = "limits of equality"
+    findings = (
+        Explained(
+            "NOTE-BN",
+            Severity.NOTE,
+            "BatchNorm sees one process's share",
+            "BatchNorm computes its statistics from the process's share of the batch. torch.nn.SyncBatchNorm computes "
+            "them from the whole batch, at the price of communication.",
+        ),
+        Explained(
+            "RNG-SAMENOISE",
+            Severity.NOTE,
+            "processes draw the same noise",
+            "Processes that are seeded alike draw the same noise and the same dropout masks. "
+            "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
+            "its own.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        first: dict[str, ast.Call] = {}
+        for call in draft.facts.index.calls:
+            name = self._layer(draft, call)
+            if name in torch_ops.BATCH_NORM:
+                first.setdefault("BatchNorm", call)
+            elif name.startswith(("Dropout", "AlphaDropout", "dropout")):
+                first.setdefault("dropout", call)
+        for loop in draft.blueprint.train_loops:
+            for statement in loop.body:
+                for node in draft.facts.loops.own_calls(statement):
+                    qualified = draft.facts.resolver.qualified(node.func) or ""
+                    module, _, name = qualified.rpartition(".")
+                    if (module == "torch" and name in _NOISE) or module in ("numpy.random", "random"):
+                        first.setdefault("noise", node)
+        if "BatchNorm" in first:
+            yield draft.finding(
+                "NOTE-BN",
+                Severity.NOTE,
+                first["BatchNorm"],
+                "BatchNorm computes its statistics from each process's share of the batch",
+                "convert it with torch.nn.SyncBatchNorm if small shares hurt",
+            )
+        for kind in ("noise", "dropout"):
+            if kind in first:
+                what = "the noise of the training loop" if kind == "noise" else "dropout masks"
+                yield draft.finding(
+                    "RNG-SAMENOISE",
+                    Severity.NOTE,
+                    first[kind],
+                    f"{what} are the same on every process that is seeded alike",
+                    "call set_seed(seed, device_specific=True) after the models are made",
+                )
+
+    def _layer(self, draft: Draft, call: ast.Call) -> str:
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        module, _, name = qualified.rpartition(".")
+        return name if module in ("torch.nn", "torch.nn.functional") else ""

@@ -1,0 +1,109 @@
+"""Hands models, optimizers and loaders to `prepare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accelift_codemod.blueprint import Group, Item
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
+from accelift_codemod.facts.objects import key
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "PREPARE"
+
+
+class Prepare(Rule):
+    """Rebinds every trained model, its optimizer and the loaders to what `accelerator.prepare` returns.
+
+    The call stands after the last statement that makes or changes one of them (loading a checkpoint, initialising
+    weights, making the scheduler) and before the first loop that uses one. Learning-rate schedulers are not prepared:
+    the global batch is kept, so they step as often as before. Frozen networks are not prepared either. A loader whose
+    batches the script uses partly on the CPU keeps the author's own moves: it is prepared without device placement.
+    """
+
+    code = _RULE
+    name = "prepare the objects that train"
+    required = True
+    before = """\
+model = Net().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+"""
+    after = """\
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for x, y in loader:
+"""
+    findings = (
+        Explained(
+            "DATA-TAIL",
+            Severity.WARNING,
+            "Accelerate fills up the last batch",
+            "Accelerate fills the last, smaller batch of an epoch up with samples from its start, so that every "
+            "process has as many; the gradient of that step is not the one a single process computes. Give the loader "
+            "drop_last=True, or convert for the bundled runtime, which deals the last batch as it is.",
+        ),
+        Explained(
+            "DATA-BUCKET",
+            Severity.WARNING,
+            "a batch sampler of the script's own",
+            "A batch sampler of the script's own decides which samples make a batch. Accelerate cuts batches of "
+            "varying size in a way that loses samples; the bundled runtime deals each batch whole in its order.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for group in draft.blueprint.groups:
+            yield from self._group(draft, group)
+        if not draft.runtime:
+            yield from self._accelerate_limits(draft)
+
+    def _group(self, draft: Draft, group: Group) -> Iterator[Edit]:
+        together: list[Item] = []
+        apart: list[Item] = []
+        for item in group.items:
+            placed = draft.blueprint.placed.get(key(item.value), True)
+            (together if placed else apart).append(item)
+        lines = []
+        names = ", ".join(dict.fromkeys(i.name for i in together))
+        if names:
+            lines.append(f"{names} = {{accelerator}}.prepare({names})")
+        for item in apart:
+            lines.append(f"{item.name} = {{accelerator}}.prepare_data_loader({item.name}, device_placement=False)")
+        kinds = ", ".join(dict.fromkeys(i.kind.value for i in group.items))
+        yield draft.edit(
+            _RULE,
+            group.anchor,
+            Operation.AFTER,
+            f"every later use of the {kinds} must see the prepared object",
+            "\n".join(lines),
+            need=Need.STRONG,
+        )
+
+    def _accelerate_limits(self, draft: Draft) -> Iterator[Finding]:
+        for item in draft.blueprint.items.values():
+            if item.kind is not Role.LOADER:
+                continue
+            loader = draft.facts.objects.loader(item.value)
+            line = getattr(item.value.origin, "lineno", 0)
+            trains = any(key(v) == key(item.value) for loop in draft.blueprint.train_loops for v in loop.loaders)
+            drops = loader.arguments.get("drop_last")
+            if trains and drops is None and "batch_sampler" not in loader.arguments:
+                yield draft.finding(
+                    "DATA-TAIL",
+                    Severity.WARNING,
+                    line,
+                    f"`{item.name}` may end with a smaller batch, which Accelerate fills up with repeated samples",
+                    "add drop_last=True, or convert with --target runtime",
+                )
+            if "batch_sampler" in loader.arguments:
+                yield draft.finding(
+                    "DATA-BUCKET",
+                    Severity.WARNING,
+                    line,
+                    f"`{item.name}` has a batch sampler of its own, whose batches Accelerate may cut wrongly",
+                    "check that every sample is dealt, or convert with --target runtime",
+                )

@@ -1,0 +1,94 @@
+"""Prints once, not once per process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "PRINT"
+
+
+class Printing(Rule):
+    """Writes `accelerator.print(...)` for `print(...)`: the main process of the whole job prints.
+
+    The arguments are evaluated on every process, so a print may contain a call that all of them have to make. A print
+    into a file is put under `if accelerator.is_main_process:`. Prints in code that the accelerator does not reach, such
+    as before it is made or inside a dataset, stay as they are.
+    """
+
+    code = _RULE
+    name = "print"
+    before = 'print("epoch", epoch)\n'
+    after = 'accelerator.print("epoch", epoch)\n'
+    findings = (
+        Explained(
+            "PRINT-ALL",
+            Severity.NOTE,
+            "every process prints this",
+            "Something is printed or logged where the accelerator is not at hand: every process does so.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        logged: set[ast.AST | None] = set()
+        for call in draft.calls:
+            if draft.facts.resolver.builtin(call.func) == "print":
+                yield from self._print(draft, call)
+            elif self._is_logging(draft, call):
+                function = draft.function(call)
+                if function not in logged:
+                    logged.add(function)
+                    yield draft.finding(
+                        "PRINT-ALL",
+                        Severity.NOTE,
+                        call,
+                        "the logging module writes on every process",
+                        "raise its level where accelerator.is_main_process is false",
+                    )
+
+    def _print(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        where = draft.function(call)
+        place = f"{where.name}()" if isinstance(where, FUNCTIONS) else "module level"
+        otherwise = draft.finding(
+            "PRINT-ALL",
+            Severity.NOTE,
+            call,
+            f"print at {place} runs on every process",
+            "print under `if accelerator.is_main_process:` where the accelerator is at hand",
+        )
+        reason = "one line per job, not per process"
+        if any(k.arg == "file" for k in call.keywords):
+            statement = draft.facts.index.statement(call)
+            if isinstance(statement, ast.Expr) and statement.value is call:
+                yield draft.edit(
+                    _RULE,
+                    statement,
+                    Operation.ENCLOSE,
+                    reason,
+                    "if {accelerator}.is_main_process:",
+                    need=Need.WEAK,
+                    otherwise=otherwise,
+                )
+            return
+        yield draft.edit(
+            _RULE,
+            call.func,
+            Operation.BECOME,
+            reason,
+            "{accelerator}.print",
+            need=Need.WEAK,
+            otherwise=otherwise,
+        )
+
+    def _is_logging(self, draft: Draft, call: ast.Call) -> bool:
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in ("info", "warning", "debug", "error", "log"):
+            return False
+        if (draft.facts.resolver.qualified(func) or "").startswith("logging."):
+            return True
+        return any(v.name == "logging.getLogger" for v in draft.facts.resolver.values(func.value))

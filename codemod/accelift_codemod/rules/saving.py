@@ -1,0 +1,100 @@
+"""Saves once, and waits for the file before loading it again."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import position
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Rule
+
+_RULE = "SAVE"
+
+
+class Saving(Rule):
+    """Writes `accelerator.save(...)` for `torch.save(...)`: the main process writes, and never half a file.
+
+    A checkpoint that the script loads again after training has begun is read by every process, so each one first waits
+    until it has been written. What is saved before training begins, such as prepared data, is left alone and reported.
+    """
+
+    code = _RULE
+    name = "checkpoints"
+    before = """\
+torch.save(model.state_dict(), "best.pt")
+"""
+    after = """\
+accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
+"""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        saves = False
+        for call in draft.calls:
+            if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
+                if not self._after_training(draft, call):
+                    yield draft.finding(
+                        "SAVE-RACE",
+                        Severity.WARNING,
+                        call,
+                        "every process saves this file, for it may be read again before training begins",
+                        "save it once before launching, or under `with accelerator.main_process_first():`",
+                    )
+                    continue
+                saves = True
+                yield from self._save(draft, call)
+        if saves:
+            waited: set[ast.stmt] = set()
+            for call in draft.calls:
+                if draft.facts.resolver.qualified(call.func) == "torch.load" and self._after_training(draft, call):
+                    statement = draft.facts.index.statement(call)
+                    if statement not in waited and not self._on_one_process(draft, statement):
+                        waited.add(statement)
+                        yield draft.edit(
+                            _RULE,
+                            statement,
+                            Operation.BEFORE,
+                            "the main process may still be writing the file",
+                            "{accelerator}.wait_for_everyone()",
+                            need=Need.STRONG,
+                        )
+
+    def _save(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        reason = "one process writes the checkpoint, not all of them"
+        plain = len(call.args) + len(call.keywords) == 2 and all(k.arg in ("f", "obj") for k in call.keywords)
+        statement = draft.facts.index.statement(call)
+        if plain or not isinstance(statement, ast.Expr):
+            yield draft.edit(_RULE, call.func, Operation.BECOME, reason, "{accelerator}.save", need=Need.STRONG)
+        else:
+            yield draft.edit(
+                _RULE,
+                statement,
+                Operation.ENCLOSE,
+                reason,
+                "if {accelerator}.is_main_process:",
+                need=Need.STRONG,
+            )
+
+    def _after_training(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call may come after a training loop has been entered."""
+        if draft.facts.index.enclosing_class(call) is not None:
+            return False
+        function = draft.function(call)
+        timeline = draft.blueprint.timeline
+        while True:  # seen from the function of the call, or from one that leads to both
+            starts = [p for loop in draft.blueprint.train_loops for p in timeline.places(loop.node, function)]
+            calls = timeline.places(call, function)
+            if starts and calls:
+                return any(position(c) > position(s) and not timeline.exclusive(s, c) for s in starts for c in calls)
+            if function is None:
+                return False
+            sites = draft.facts.resolver.sites(function)
+            function = draft.function(sites[0]) if sites else None
+
+    def _on_one_process(self, draft: Draft, statement: ast.stmt) -> bool:
+        """Whether a statement is put under a main-process guard."""
+        for node in (statement, *draft.facts.index.ancestors(statement)):
+            if any(e.operation is Operation.ENCLOSE and "is_main_process" in e.code for e in draft.edits_at(node)):
+                return True
+        return False

@@ -1,0 +1,141 @@
+"""Runs experiment trackers on the main process only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, Value
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "TRACKER"
+
+
+class Trackers(Rule):
+    """Makes a `SummaryWriter` on the main process only and guards what it logs; gives `wandb.init` `mode="disabled"` on
+    the other processes, which turns every later call of wandb there into nothing.
+
+    A writer is None on the other processes. That is done only if every use of it can be guarded, or is under the
+    script's own `if writer:`; otherwise each process keeps its writer, and only the logging is guarded.
+    """
+
+    code = _RULE
+    name = "experiment trackers"
+    before = """\
+writer = SummaryWriter("runs")
+writer.add_scalar("loss", loss.item(), step)
+"""
+    after = """\
+writer = SummaryWriter("runs") if accelerator.is_main_process else None
+if accelerator.is_main_process:
+    writer.add_scalar("loss", loss.item(), step)
+"""
+    findings = (
+        Explained(
+            "TRACK-ALL",
+            Severity.WARNING,
+            "a tracker runs on every process",
+            "A tracker runs on every process: several event files, or several runs, of one training.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for call, value in draft.facts.objects_of(Role.WRITER):
+            if draft.facts.runs(call):
+                yield from self._writer(draft, call, value)
+        for call in draft.calls:
+            if draft.facts.resolver.qualified(call.func) == "wandb.init":
+                yield self._wandb(draft, call)
+
+    def _writer(self, draft: Draft, call: ast.Call, value: Value) -> Iterator[Edit | Finding]:
+        statement = draft.facts.index.statement(call)
+        uses = [
+            node
+            for node in (n for names in draft.facts.index.attributes.values() for n in names)
+            if value in draft.facts.resolver.values(node.value)
+        ]
+        guards: list[ast.stmt] = []
+        complete = isinstance(statement, ast.Assign) and statement.value is call
+        for node in sorted(uses, key=lambda n: (n.lineno, n.col_offset)):
+            use = draft.facts.index.statement(node)
+            parent = draft.facts.index.parents.get(node)
+            if not (isinstance(use, ast.Expr) and isinstance(parent, ast.Call) and use.value is parent):
+                complete = False
+            elif self._blocked(draft, use):
+                complete = False
+                yield draft.finding(
+                    "COLL-MAIN",
+                    Severity.ERROR,
+                    use,
+                    "what is logged is computed by all processes together, so the line is not guarded",
+                    "compute the value on a line of its own, and log it under `if accelerator.is_main_process:`",
+                )
+            elif not self._tested(draft, node):
+                guards.append(use)
+        need = Need.STRONG if complete else Need.WEAK
+        if complete:
+            text = draft.facts.segment(call)
+            yield draft.edit(
+                _RULE,
+                call,
+                Operation.BECOME,
+                "one process writes the event file",
+                f"{text} if {{accelerator}}.is_main_process else None",
+                need=Need.STRONG,
+            )
+        elif uses:
+            yield draft.finding(
+                "TRACK-ALL",
+                Severity.WARNING,
+                call,
+                "the SummaryWriter is used in a way that needs it on every process: each one writes an event file",
+                "make it on the main process only",
+            )
+        for use in dict.fromkeys(guards):
+            yield draft.edit(
+                _RULE,
+                use,
+                Operation.ENCLOSE,
+                "one process logs, not all of them",
+                "if {accelerator}.is_main_process:",
+                need=need,
+            )
+
+    def _blocked(self, draft: Draft, statement: ast.Expr) -> bool:
+        """Whether logging runs something that all processes have to run together."""
+        if draft.blueprint.timeline.calls_into(statement):
+            return draft.collective(statement) is not None
+        return any(draft.blueprint.prepared_models(c.func) for c in ast.walk(statement) if isinstance(c, ast.Call))
+
+    def _tested(self, draft: Draft, node: ast.Attribute) -> bool:
+        """Whether a use stands under the script's own `if writer:`."""
+        name = ast.dump(node.value)
+        child: ast.AST = node
+        for parent in draft.facts.index.ancestors(node):
+            if isinstance(parent, ast.If) and child in parent.body:
+                test = parent.test
+                if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
+                    test = test.left
+                if ast.dump(test) == name:
+                    return True
+            child = parent
+        return False
+
+    def _wandb(self, draft: Draft, call: ast.Call) -> Edit:
+        reason = "one run per job: the other processes log to nowhere"
+        otherwise = draft.finding(
+            "TRACK-ALL",
+            Severity.WARNING,
+            call,
+            "wandb.init runs on every process: one training becomes several runs",
+            "call it where accelerator.is_main_process is known",
+        )
+        for keyword in call.keywords:
+            if keyword.arg == "mode":
+                text = draft.facts.segment(keyword.value)
+                code = f'mode={text} if {{accelerator}}.is_main_process else "disabled"'
+                return draft.edit(_RULE, keyword, Operation.KEYWORD, reason, code, need=Need.WEAK, otherwise=otherwise)
+        code = 'mode=None if {accelerator}.is_main_process else "disabled"'
+        return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK, otherwise=otherwise)

@@ -1,0 +1,264 @@
+"""Averages, across processes, what the training loop measures and the script decides by."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts.effects import Effects, flatten, loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.layout import Layout
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_RULE = "REDUCE"
+_REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
+
+
+class TrainMetrics(Rule):
+    """Reduces, across processes, a value of the training loop by which the script later takes a decision.
+
+    Each process measures its own share, so a learning-rate schedule, an early stop or a "best so far" that follows
+    such a value would differ from process to process: the models drift apart, or one process waits for the others for
+    ever. A running loss that is only printed is left alone, and reported.
+    """
+
+    code = _RULE
+    name = "decisions on training values"
+    before = """\
+running += loss.item()
+...
+scheduler.step(running / len(loader))
+"""
+    after = """\
+running += accelerator.reduce(loss.detach(), reduction="mean").item()
+...
+scheduler.step(running / len(loader))
+"""
+    findings = (
+        Explained(
+            "METRIC-TRAIN",
+            Severity.NOTE,
+            "training statistics of one process's share",
+            "What the training loop adds up (a running loss, an accuracy) covers the share of the process that prints "
+            "it: means are estimates, sums and counts are smaller by the number of processes.",
+        ),
+        Explained(
+            "COLL-RANKFLOW",
+            Severity.ERROR,
+            "a decision that processes may take differently",
+            "A decision depends on a value that differs from process to process: some leave a loop, or change the "
+            "learning rate, and others do not.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for loop in draft.blueprint.train_loops:
+            if isinstance(loop.node, (ast.For, ast.AsyncFor)):
+                yield from self._loop(draft, loop, loop.node)
+
+    def _loop(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> Iterator[Edit | Finding]:
+        local = self._local_names(draft, loop, node)
+        kept = self._kept(draft, node, local)
+        decided = {name for name, statement in kept.items() if self._decides(draft, node, statement)}
+        reduced: set[str] = set()
+        for name in decided:
+            edits = list(self._reduce(draft, loop, kept[name]))
+            if edits:
+                reduced.add(name)
+                yield from edits
+            else:
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    kept[name],
+                    f"`{name}` is measured on one process's share of the data, and a decision depends on it",
+                    "average it across processes with accelerator.reduce before it is used",
+                )
+        yield from self._inside(draft, loop, node, local)
+        printed = [name for name in kept if name not in reduced]
+        if printed:
+            names = ", ".join(f"`{n}`" for n in printed)
+            yield draft.finding(
+                "METRIC-TRAIN",
+                Severity.NOTE,
+                kept[printed[0]],
+                f"{names} covers only the share of the process that prints it",
+                "gather the values if the exact figure matters",
+            )
+
+    def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
+        """Variables of the loop body whose value differs from process to process."""
+        effects = Effects(draft.facts.resolver, node)
+        roles = draft.facts.resolver
+        names = {
+            n.id
+            for n in ast.walk(node.target)
+            if isinstance(n, ast.Name)
+            and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
+        } or stores(node.target)
+        for statement in flatten(node.body):
+            names |= effects.tainted(statement, names)
+        return names
+
+    def _kept(self, draft: Draft, node: ast.For | ast.AsyncFor, local: set[str]) -> dict[str, ast.AugAssign]:
+        """Sums over the iterations: variables made before the loop that it adds local values to."""
+        fresh = {n for s in node.body for inner in ast.walk(s) if isinstance(inner, ast.Assign) for n in stores(inner)}
+        found: dict[str, ast.AugAssign] = {}
+        for statement in (s for outer in node.body for s in ast.walk(outer)):
+            if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+                continue
+            if local & {n.id for n in loads(statement.value)} and statement.target.id not in fresh:
+                found.setdefault(statement.target.id, statement)
+        return found
+
+    # ---- decisions
+
+    def _decides(self, draft: Draft, node: ast.For | ast.AsyncFor, statement: ast.AugAssign) -> bool:
+        """Whether a sum flows into a schedule's step or a test that leaves a loop or saves a checkpoint."""
+        target = statement.target
+        assert isinstance(target, ast.Name)
+        owner = draft.facts.index.scope(node).owner(target.id)
+        if owner is None:
+            return False
+        resolver = draft.facts.resolver
+        starts = resolver.reaching(target, owner)
+        after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
+        return self._flows(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
+
+    def _flows(self, draft: Draft, starts: list[ast.Name], depth: int = 0) -> bool:
+        if depth > 4:
+            return False
+        parents = draft.facts.index.parents
+        for load in starts:
+            statement = draft.facts.index.statement(load)
+            for parent in draft.facts.index.ancestors(load):
+                if (
+                    isinstance(parent, ast.Call)
+                    and isinstance(parent.func, ast.Attribute)
+                    and parent.func.attr == "step"
+                ):
+                    if Role.SCHEDULER in draft.facts.resolver.roles(parent.func.value):
+                        return True
+                if isinstance(parent, ast.stmt):
+                    break
+            if isinstance(statement, (ast.If, ast.While)) and _within(statement.test, load, parents):
+                if any(
+                    isinstance(n, (ast.Break, ast.Return)) or self._saves(draft, n)
+                    for s in statement.body
+                    for n in ast.walk(s)
+                ):
+                    return True
+            if isinstance(statement, ast.Return):
+                function = draft.function(statement)
+                for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
+                    outer = draft.facts.index.statement(site)
+                    if isinstance(outer, ast.Assign) and self._flows(draft, _reads_of(draft, outer), depth + 1):
+                        return True
+                    if isinstance(outer, ast.Expr) and self._flows_into_step(draft, site):
+                        return True
+            elif isinstance(statement, (ast.Assign, ast.AugAssign)) and self._flows(
+                draft, [n for n in _reads_of(draft, statement) if n not in starts], depth + 1
+            ):
+                return True
+        return False
+
+    def _flows_into_step(self, draft: Draft, node: ast.AST) -> bool:
+        for parent in draft.facts.index.ancestors(node):
+            if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "step":
+                return Role.SCHEDULER in draft.facts.resolver.roles(parent.func.value)
+            if isinstance(parent, ast.stmt):
+                return False
+        return False
+
+    def _saves(self, draft: Draft, node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
+
+    def _reduce(self, draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterator[Edit]:
+        """Reduce the `.item()` of a sum's increment, if how it depends on the batch is known."""
+        for call in ast.walk(statement.value):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
+                continue
+            env = draft.environment(loop, statement)
+            if env is None:
+                continue
+            layout = draft.facts.layouts.read(call.func.value, env)
+            reduction = _REDUCTIONS.get(layout) if isinstance(layout, Layout) else None
+            if reduction is None or self._counts(statement, call):
+                return
+            text = draft.facts.segment(call.func.value)
+            if not isinstance(call.func.value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+                text = f"({text})"
+            yield draft.edit(
+                _RULE,
+                call.func.value,
+                Operation.BECOME,
+                "a decision depends on it, so every process must see the same value",
+                f'{{accelerator}}.reduce({text}.detach(), reduction="{reduction}")',
+                need=Need.STRONG,
+            )
+
+    def _counts(self, statement: ast.AugAssign, call: ast.Call) -> bool:
+        """Whether the increment also has a factor that differs by process (`loss.item() * x.size(0)`)."""
+        others = [
+            n
+            for n in ast.walk(statement.value)
+            if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and n not in set(ast.walk(call))
+        ]
+        lengths = [
+            n
+            for n in ast.walk(statement.value)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
+        ]
+        return bool(others or lengths)
+
+    def _inside(
+        self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor, local: set[str]
+    ) -> Iterator[Finding]:
+        """Tests inside the loop on local values that leave it or skip a step."""
+        for statement in (s for outer in node.body for s in ast.walk(outer)):
+            if not isinstance(statement, (ast.If, ast.While)):
+                continue
+            if not local & {n.id for n in loads(statement.test)}:
+                continue
+            if any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for s in statement.body for n in ast.walk(s)):
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    statement,
+                    f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would leave "
+                    "the loop while others wait for them",
+                    "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and "
+                    "check_trigger)",
+                )
+
+
+def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg]
+    owner = draft.facts.index.scope(name).owner(name.id)
+    return [b for b in owner.bindings[name.id] if b.node is name] if owner else []
+
+
+def _reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
+    """The loads that read what an assignment binds."""
+    found: list[ast.Name] = []
+    for target in ast.walk(statement):
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            owner = draft.facts.index.scope(target).owner(target.id)
+            if owner is not None:
+                found += (
+                    load
+                    for load in draft.facts.loads(owner, target.id)
+                    if any(b.node is target for b in draft.facts.resolver.reaching(load, owner))
+                )
+    return found
+
+
+def _within(tree: ast.AST, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    current: ast.AST | None = node
+    while current is not None:
+        if current is tree:
+            return True
+        current = parents.get(current)
+    return False

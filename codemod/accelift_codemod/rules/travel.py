@@ -1,0 +1,113 @@
+"""The accelerator travels to where it is used, the way the device did."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.plan import Edit, Finding, Operation
+from accelift_codemod.reach import Passage
+from accelift_codemod.rules import Rule
+
+_RULE = "TRAVEL"
+
+
+class Travel(Rule):
+    """Passes the accelerator to functions that need it and do not see the variable.
+
+    A parameter that is given the device at every call becomes the accelerator, at every call; what is left of the
+    device in the function becomes `accelerator.device`. A function without such a parameter gets one more, before its
+    parameters with defaults. Calls are bound by the function's real signature, by position or keyword.
+    """
+
+    code = _RULE
+    name = "the accelerator as a parameter"
+    required = True
+    closing = 1
+    before = """\
+def train(model, device, loader):
+    ...
+train(model, device, loader)
+"""
+    after = """\
+def train(model, accelerator, loader):
+    ...
+train(model, accelerator, loader)
+"""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for passage in draft.reach.receivers.values():
+            if passage.parameter:
+                yield from self._rename(draft, passage)
+            else:
+                yield from self._add(draft, passage)
+
+    def _rename(self, draft: Draft, passage: Passage) -> Iterator[Edit]:
+        function, name = passage.function, passage.parameter
+        accelerator = draft.blueprint.accelerator
+        reason = f"{function.name}() needs the accelerator, which has the device"
+        parameter = next(p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == name)
+        yield draft.edit(_RULE, parameter, Operation.PARAMETER, reason, accelerator)
+        handed: set[ast.AST] = set()
+        for call in draft.facts.resolver.sites(function):
+            given = draft.facts.resolver.bind(call, function) or {}
+            argument = given[name]
+            handed.add(argument)
+            keyword = next((k for k in call.keywords if k.value is argument), None)
+            if keyword is not None:
+                code = f"{accelerator}={accelerator}"
+                yield draft.edit(_RULE, keyword, Operation.KEYWORD, reason, code)
+            else:
+                yield draft.edit(_RULE, argument, Operation.BECOME, reason, accelerator)
+        handed |= self._handed_on(draft, function, name)
+        suffix = ".type" if self._is_string(draft, function, name) else ""
+        for load in draft.facts.loads(draft.facts.index.scopes[function], name):
+            if load not in handed and not draft.gone(load):
+                yield draft.edit(
+                    _RULE,
+                    load,
+                    Operation.BECOME,
+                    "the parameter is the accelerator now",
+                    f"{accelerator}.device{suffix}",
+                )
+
+    def _handed_on(self, draft: Draft, function: ast.AST, name: str) -> set[ast.AST]:
+        """Reads of the parameter that hand it on to another function that gets the accelerator in its place."""
+        found: set[ast.AST] = set()
+        for other in draft.reach.receivers.values():
+            if other.parameter:
+                for call in draft.facts.resolver.sites(other.function):
+                    given = (draft.facts.resolver.bind(call, other.function) or {}).get(other.parameter)
+                    if isinstance(given, ast.Name) and given.id == name and draft.function(call) is function:
+                        found.add(given)
+        return found
+
+    def _is_string(self, draft: Draft, function: ast.AST, name: str) -> bool:
+        """Whether the parameter is given a device's name rather than a torch.device."""
+        strings: list[DeviceVariable] = [v for v in draft.facts.devices.variables if v.is_string]
+        for call in draft.facts.resolver.sites(function):
+            given = (draft.facts.resolver.bind(call, function) or {}).get(name)  # type: ignore[arg-type]
+            if isinstance(given, ast.Name):
+                owner = draft.facts.index.scope(given).owner(given.id)
+                if any(v.scope is owner and v.name == given.id for v in strings):
+                    return True
+        return False
+
+    def _add(self, draft: Draft, passage: Passage) -> Iterator[Edit]:
+        function = passage.function
+        accelerator = draft.blueprint.accelerator
+        reason = f"{function.name}() needs the accelerator"
+        yield draft.edit(_RULE, function, Operation.ADD_PARAMETER, reason, accelerator, place=passage.place)
+        for call in draft.facts.resolver.sites(function):
+            by_position = len(call.args) >= passage.place
+            code = accelerator if by_position else f"{accelerator}={accelerator}"
+            yield draft.edit(
+                _RULE,
+                call,
+                Operation.ADD_ARGUMENT,
+                reason,
+                code,
+                place=passage.place if by_position else None,
+            )

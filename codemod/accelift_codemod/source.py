@@ -1,0 +1,212 @@
+"""A script's bytes: decoded by the rules of the language, written back untouched outside the edits."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import os
+import re
+import stat
+import tempfile
+import tokenize
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_PYTHON_2 = re.compile(
+    r"^[ \t]*(?:print[ \t]+[^=\s(.\[]|print[ \t]*>>|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+[ \t]*:|exec[ \t]+['\"\w])",
+    re.MULTILINE,
+)
+
+
+class BadSource(Exception):
+    """A file that cannot be processed: one sentence with the place and the remedy."""
+
+    def __init__(self, path: str, line: int, problem: str, remedy: str) -> None:
+        self.path = path
+        self.line = line
+        self.problem = problem
+        self.remedy = remedy
+        where = f"{path}:{line}" if line else path
+        super().__init__(f"{where}: {problem}; {remedy}")
+
+
+class Python2Source(BadSource):
+    """A file in the syntax of Python 2."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A decoded script.
+
+    `text` keeps the author's line endings; `lines` are the lines the Python tokenizer sees, so that
+    `lines[node.lineno - 1]` is the line of an `ast` node.
+    """
+
+    path: str
+    data: bytes
+    text: str
+    encoding: str
+
+    @classmethod
+    def read(cls, path: Path, name: str | None = None) -> Source:
+        """Decode a file.
+
+        Raises:
+            BadSource: the file cannot be read, is empty, binary, or is not in its declared encoding.
+        """
+        shown = name or str(path)
+        try:
+            with path.open("rb", buffering=0) as file:
+                data = file.read()
+        except OSError as error:
+            raise BadSource(
+                shown, 0, f"cannot be read ({error.strerror})", "check the path and its permissions"
+            ) from None
+        return cls.decode(data, shown)
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> Source:
+        """Decode bytes the way Python would (PEP 263, byte order mark).
+
+        Raises:
+            BadSource: as in `read`.
+        """
+        if not data.strip():
+            raise BadSource(path, 0, "is empty", "nothing to convert; check the path")
+        if b"\0" in data:
+            line = data.count(b"\n", 0, data.index(b"\0")) + 1
+            raise BadSource(path, line, "contains a NUL byte", "this looks like a binary file")
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        except SyntaxError as error:
+            if "invalid or missing encoding declaration" in str(error):
+                raise _not_utf8(data, path) from None
+            raise BadSource(
+                path, 1, f"declares an encoding that Python does not know ({error})", "correct the coding cookie"
+            ) from None
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            if encoding.startswith("utf-8"):
+                raise _not_utf8(data, path) from None
+            line = data.count(b"\n", 0, error.start) + 1
+            raise BadSource(
+                path,
+                line,
+                f"is not in its declared encoding {encoding} (byte 0x{data[error.start]:02x})",
+                "correct the coding cookie",
+            ) from None
+        return cls(path, data, text, encoding)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines with their endings."""
+        return _LINE.findall(self.text)
+
+    @cached_property
+    def newline(self) -> str:
+        """The line ending of the first line: what inserted lines use."""
+        first = self.lines[0]
+        for ending in ("\r\n", "\n", "\r"):
+            if first.endswith(ending):
+                return ending
+        return "\n"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes: a plan is applied only to the bytes it was made for."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree.
+
+        Raises:
+            Python2Source: it does not parse and is Python 2.
+            BadSource: it does not parse.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(self.text)
+        except SyntaxError as error:
+            line = error.lineno or 0
+            if _PYTHON_2.search(self.text):
+                raise Python2Source(
+                    self.path, line, "is written in Python 2", "port it first (2to3, python-modernize)"
+                ) from None
+            reason = (error.msg or "invalid syntax").rstrip(".")
+            raise BadSource(self.path, line, f"does not parse ({reason})", "correct the syntax") from None
+        except (RecursionError, MemoryError):
+            raise BadSource(self.path, 0, "nests too deeply to be parsed", "split the deepest expression") from None
+
+    def segment(self, node: ast.AST) -> str:
+        """The author's text of an expression or statement."""
+        first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]
+        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        if first == last:
+            return _columns(self.lines[first - 1], start, end)
+        head = _columns(self.lines[first - 1], start, None)
+        tail = _columns(self.lines[last - 1], 0, end)
+        return "".join([head, *self.lines[first : last - 1], tail])
+
+    def encode(self, text: str) -> bytes:
+        """Text in the script's own encoding (with its byte order mark, if it has one)."""
+        return text.encode(self.encoding)
+
+
+def _columns(line: str, start: int, end: int | None) -> str:
+    """Columns of `ast`, which count UTF-8 bytes."""
+    if line.isascii():
+        return line[start:end]
+    return line.encode()[start:end].decode()
+
+
+def _not_utf8(data: bytes, path: str) -> BadSource:
+    try:
+        data.decode("utf-8")
+        line, byte = 0, 0
+    except UnicodeDecodeError as error:
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+    return BadSource(
+        path,
+        line,
+        f"is not UTF-8 (byte 0x{byte:02x}) and declares no other encoding",
+        "save it as UTF-8, or name its encoding on the first line: # -*- coding: latin-1 -*-",
+    )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file's content, or create it: completely or not at all, with its mode kept.
+
+    Raises:
+        BadSource: the file is read-only, or its folder cannot be written.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not (mode & 0o222 and os.access(target, os.W_OK)):
+        raise BadSource(str(path), 0, "is read-only", "make it writable, or use --output DIR")
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        if mode is None:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(target)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise BadSource(
+            str(path), 0, f"cannot be written ({error.strerror})", "check the folder's permissions and space"
+        ) from None

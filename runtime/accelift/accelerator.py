@@ -1,0 +1,430 @@
+"""The Accelerator: the verbs that scripts use, each handed on to the room that does the work."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import DataLoader
+
+from accelift import checkpoint, environment, precision
+from accelift.accumulation import MicroBatch
+from accelift.arguments import (
+    VERBS_NOT_OFFERED,
+    Handlers,
+    accumulation,
+    check_type,
+    refuse_not_offered,
+)
+from accelift.data import PreparedLoader, prepare_data_loader
+from accelift.dataclasses import (
+    AutocastKwargs,
+    DataLoaderConfiguration,
+    DistributedDataParallelKwargs,
+    GradientAccumulationPlugin,
+    GradScalerKwargs,
+    InitProcessGroupKwargs,
+    KwargsHandler,
+)
+from accelift.loss import REDUCTIONS, loss_factor
+from accelift.optimizer import prepare_optimizer
+from accelift.processes import ProcessVerbs
+from accelift.scheduler import prepare_scheduler
+from accelift.state import GradientState, PartialState
+from accelift.strategy import choose
+
+
+class Accelerator(ProcessVerbs):
+    """What a training script needs to run on one process or on many, computing the same.
+
+    Names, arguments and meanings are those of Hugging Face Accelerate.  On one process everything
+    is plain PyTorch.
+
+    Args:
+        device_placement: whether ``prepare`` moves models, optimizer state and batches to
+            :attr:`device`.
+        split_batches: the same as ``DataLoaderConfiguration(split_batches=...)``.
+        mixed_precision: ``"no"``, ``"fp16"`` or ``"bf16"``; by default what the launcher says.
+        gradient_accumulation_steps: micro-batches per optimizer step, for :meth:`accumulate`; by
+            default what the launcher says.
+        cpu: use the CPU even where there is an accelerator.
+        dataloader_config: how batches are dealt to the processes.
+        gradient_accumulation_plugin: more about accumulation, instead of a number of steps.
+        step_scheduler_with_optimizer: whether prepared schedulers follow their optimizer's steps.
+        kwargs_handlers: arguments for what is used of torch, at most one of each kind.
+
+    Raises:
+        ValueError: for arguments that contradict each other, or are not offered.
+    """
+
+    def __init__(
+        self,
+        device_placement: bool = True,
+        split_batches: bool = False,
+        mixed_precision: str | None = None,
+        gradient_accumulation_steps: int = 1,
+        cpu: bool = False,
+        dataloader_config: DataLoaderConfiguration | None = None,
+        deepspeed_plugin: Any = None,
+        fsdp_plugin: Any = None,
+        torch_tp_plugin: Any = None,
+        megatron_lm_plugin: Any = None,
+        rng_types: Any = None,
+        log_with: Any = None,
+        project_dir: Any = None,
+        project_config: Any = None,
+        gradient_accumulation_plugin: GradientAccumulationPlugin | None = None,
+        step_scheduler_with_optimizer: bool = True,
+        kwargs_handlers: list[KwargsHandler] | None = None,
+        dynamo_backend: Any = None,
+        dynamo_plugin: Any = None,
+        deepspeed_plugins: Any = None,
+        parallelism_config: Any = None,
+    ) -> None:
+        refuse_not_offered(locals())
+        handlers = Handlers(kwargs_handlers)
+        init = handlers.get(InitProcessGroupKwargs)
+        self.state = PartialState(cpu, **init.to_kwargs())
+        self.device_placement = device_placement
+        self.step_scheduler_with_optimizer = step_scheduler_with_optimizer
+        self.dataloader_config = dataloader_config or DataLoaderConfiguration()
+        if split_batches:
+            self.dataloader_config = replace(self.dataloader_config, split_batches=True)
+        self.gradient_state = GradientState(accumulation(gradient_accumulation_steps, gradient_accumulation_plugin))
+        if mixed_precision is None:
+            mixed_precision = environment.setting("MIXED_PRECISION") or "no"
+        self.mixed_precision = precision.check(mixed_precision, self.device)
+        self._autocast = handlers.get(AutocastKwargs)
+        self._scaler: precision.LossScaler | None = None
+        if self.mixed_precision == "fp16":
+            scaling = handlers.get(GradScalerKwargs)
+            self._scaler = precision.LossScaler(self.device, scaling)
+        self._strategy = choose(self.state, handlers.get(DistributedDataParallelKwargs))
+        self._several = self.state.use_distributed
+        self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self._wrappers: WeakKeyDictionary[nn.Module, ref[nn.Module]] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was prepared stays with this process; datasets may carry the rest to their workers.
+        kept = vars(self).keys() - {"_optimizers", "_wrappers"}
+        return {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _optimizers=WeakSet(), _wrappers=WeakKeyDictionary())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            instead = VERBS_NOT_OFFERED.get(name)
+            if instead is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"accelerator.{name} is not offered: {instead}.")
+
+    # Preparing
+
+    @property
+    def split_batches(self) -> bool:
+        """Whether the batches of the script are shared out, so that the global batch is kept."""
+        return self.dataloader_config.split_batches
+
+    @property
+    def even_batches(self) -> bool | None:
+        """What happens where batches cannot be dealt evenly."""
+        return self.dataloader_config.even_batches
+
+    def prepare(self, *objects: Any, device_placement: Sequence[bool | None] | None = None) -> Any:
+        """Prepare models, optimizers, schedulers and loaders for the processes there are.
+
+        Args:
+            objects: what to prepare; other objects are returned as they are.
+            device_placement: for each object, whether it is moved to the device; ``None`` leaves
+                that to the Accelerator's ``device_placement``.
+
+        Returns:
+            A tuple in the order of the arguments, or the object itself if there is only one.
+
+        Raises:
+            ValueError: if a model is given twice, or nothing is given at all.
+        """
+        if not objects:
+            raise ValueError("prepare was given nothing to prepare.")
+        if device_placement is not None and len(device_placement) != len(objects):
+            raise ValueError(
+                f"prepare was given {len(objects)} objects but device_placement for "
+                f"{len(device_placement)}; give one for each, None for the default."
+            )
+        models = [item for item in objects if isinstance(item, nn.Module)]
+        if len({id(model) for model in models}) < len(models):
+            raise ValueError("prepare was given the same model twice; give it once.")
+        placement = device_placement or [None] * len(objects)
+        prepared = list(objects)
+        # Models go first, so that an optimizer's state can follow its parameters.
+        steps: list[tuple[type, Callable[[Any, bool | None], Any]]] = [
+            (nn.Module, self.prepare_model),
+            (DataLoader, self.prepare_data_loader),
+            (Optimizer, self.prepare_optimizer),
+            (LRScheduler, lambda scheduler, _: self.prepare_scheduler(scheduler)),
+        ]
+        for kind, prepare_one in steps:
+            for index, item in enumerate(objects):
+                if isinstance(item, kind):
+                    prepared[index] = prepare_one(item, placement[index])
+        return prepared[0] if len(prepared) == 1 else tuple(prepared)
+
+    def prepare_model(
+        self,
+        model: nn.Module,
+        device_placement: bool | None = None,
+        evaluation_mode: bool = False,
+    ) -> nn.Module:
+        """Move the model to the device and make its backward average gradients over processes.
+
+        Args:
+            model: the model; one that was prepared before gives what it gave then.
+            device_placement: whether to move it; by default as the Accelerator does.
+            evaluation_mode: do without the averaging, for a model that is not trained.
+
+        Raises:
+            TypeError: if it is not a model.
+            ValueError: if it is in a ``torch.nn.DataParallel`` on several processes.
+        """
+        check_type("prepare_model", model, nn.Module)
+        known = self._wrappers.get(model)
+        wrapper = None if known is None else known()
+        if wrapper is not None:
+            return wrapper
+        if precision.is_autocasting(model) or self._strategy.unwrap(model) is not model:
+            return model
+        if self._places(device_placement):
+            model.to(self.device)
+        prepared: nn.Module = model
+        if self.mixed_precision != "no":
+            prepared = precision.autocasting(model, self.mixed_precision, self.device, self._autocast)
+        if not evaluation_mode:
+            prepared = self._strategy.wrap(prepared, self.state)
+            if prepared is not model:
+                self._wrappers[model] = ref(prepared)
+        return prepared
+
+    def prepare_data_loader(self, data_loader: DataLoader[Any], device_placement: bool | None = None) -> PreparedLoader:
+        """A copy of the loader that deals this process its part of each batch, on its device.
+
+        Raises:
+            TypeError: if it is not a ``DataLoader``.
+            ValueError: if it cannot be dealt as ``dataloader_config`` asks.
+        """
+        check_type("prepare_data_loader", data_loader, DataLoader)
+        return prepare_data_loader(
+            data_loader,
+            self.dataloader_config,
+            self.gradient_state,
+            self._places(device_placement),
+        )
+
+    def prepare_optimizer(self, optimizer: Optimizer, device_placement: bool | None = None) -> Optimizer:
+        """Make the optimizer, which stays the same object, heed accumulation and loss scaling.
+
+        Raises:
+            TypeError: if it is not an optimizer.
+        """
+        check_type("prepare_optimizer", optimizer, Optimizer)
+        self._optimizers.add(optimizer)
+        return prepare_optimizer(optimizer, self.gradient_state, self._scaler, self._places(device_placement))
+
+    def prepare_scheduler(self, scheduler: LRScheduler) -> LRScheduler:
+        """Make the scheduler, which stays the same object, follow its optimizer's steps.
+
+        Where batches are dealt in turn it steps ``num_processes`` times, once for each of them.
+
+        Raises:
+            TypeError: if it is not a scheduler.
+        """
+        check_type("prepare_scheduler", scheduler, LRScheduler)
+        steps_per_call = 1 if self.split_batches else self.num_processes
+        follows = self.gradient_state.num_steps > 1 or self._scaler is not None
+        if not self.step_scheduler_with_optimizer or not (follows or steps_per_call > 1):
+            return scheduler
+        return prepare_scheduler(scheduler, self.gradient_state, steps_per_call)
+
+    def _places(self, device_placement: bool | None) -> bool:
+        return self.device_placement if device_placement is None else device_placement
+
+    # Training
+
+    @property
+    def gradient_accumulation_steps(self) -> int:
+        """Micro-batches per optimizer step."""
+        return self.gradient_state.num_steps
+
+    @property
+    def sync_gradients(self) -> bool:
+        """Whether the current micro-batch ends with an optimizer step."""
+        return self.gradient_state.sync_gradients
+
+    def accumulate(self, *models: nn.Module) -> AbstractContextManager[None]:
+        """A context for one micro-batch, which decides whether it ends with an optimizer step.
+
+        Where it does not, prepared optimizers ignore ``step`` and ``zero_grad``, prepared
+        schedulers ignore ``step``, and the gradients of ``models`` are not averaged.
+
+        Args:
+            models: all models that are trained on the micro-batch; enter one context for all.
+
+        Raises:
+            TypeError: if there is something else than models.
+        """
+        for model in models:
+            check_type("accumulate", model, nn.Module)
+        return MicroBatch(self.gradient_state, self._strategy, models)
+
+    def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
+        """A context in which backward does not average the gradients of ``model``."""
+        check_type("no_sync", model, nn.Module)
+        return self._strategy.no_sync(model)
+
+    def backward(self, loss: Tensor, reduction: str = "mean", **kwargs: Any) -> None:
+        """Compute gradients which, averaged over the processes, are those of the whole batch.
+
+        The loss is divided by the accumulation steps, weighted where the processes were dealt
+        shares of different sizes, and scaled for float16.
+
+        Args:
+            loss: the loss over this process's part of the batch.
+            reduction: ``"mean"`` or ``"sum"``: what the loss is over the samples.
+            kwargs: passed on to ``Tensor.backward``.
+
+        Raises:
+            TypeError: if the loss is not a tensor.
+            ValueError: for another reduction.
+        """
+        if not isinstance(loss, Tensor):
+            raise TypeError(f"backward needs the loss as a tensor, not a {type(loss).__name__}.")
+        if reduction not in REDUCTIONS:
+            raise ValueError(
+                f'backward knows no reduction {reduction!r}; choose "mean" or "sum", or pass other '
+                "arguments of Tensor.backward by name."
+            )
+        steps = self.gradient_state.plugin.num_steps
+        if steps > 1:
+            loss = loss / steps
+        if self._several:
+            factor = loss_factor(reduction, self.gradient_state, self.state)
+            if factor != 1.0:
+                loss = loss * factor
+        if self._scaler is not None:
+            loss = self._scaler.scale(loss)
+        loss.backward(**kwargs)  # type: ignore[no-untyped-call]
+
+    def autocast(self, autocast_handler: AutocastKwargs | None = None) -> AbstractContextManager[Any]:
+        """A context in which torch computes in the Accelerator's ``mixed_precision``."""
+        return precision.autocast(self.mixed_precision, self.device, autocast_handler or self._autocast)
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """The scaler of losses, with ``mixed_precision="fp16"``."""
+        return None if self._scaler is None else self._scaler.grad_scaler
+
+    @property
+    def optimizer_step_was_skipped(self) -> bool:
+        """Whether a prepared optimizer skipped its last step, as gradients overflowed."""
+        return any(getattr(optimizer, "step_was_skipped", False) for optimizer in self._optimizers)
+
+    def clip_grad_norm_(
+        self,
+        parameters: Tensor | Iterable[Tensor],
+        max_norm: float,
+        norm_type: float = 2.0,
+    ) -> Tensor:
+        """``torch.nn.utils.clip_grad_norm_``, on gradients that are not scaled.
+
+        Raises:
+            RuntimeError: if gradients are scaled and still accumulate; clip
+                ``if accelerator.sync_gradients:``.
+        """
+        parameters = self._unscaled("clip_grad_norm_", parameters)
+        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=norm_type)
+
+    def clip_grad_value_(self, parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+        """``torch.nn.utils.clip_grad_value_``, on gradients that are not scaled.
+
+        Raises:
+            RuntimeError: if gradients are scaled and still accumulate; clip
+                ``if accelerator.sync_gradients:``.
+        """
+        parameters = self._unscaled("clip_grad_value_", parameters)
+        nn.utils.clip_grad_value_(parameters, clip_value)
+
+    def _unscaled(self, verb: str, parameters: Tensor | Iterable[Tensor]) -> Tensor | Iterable[Tensor]:
+        """The parameters, after their gradients were divided by the scale."""
+        if self._scaler is None:
+            return parameters
+        if not self.sync_gradients:
+            raise RuntimeError(
+                f"{verb} was called while gradients still accumulate, scaled for float16; call it "
+                "under `if accelerator.sync_gradients:`."
+            )
+        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        wanted = {id(parameter) for parameter in parameters}
+        for optimizer in self._optimizers:
+            groups = optimizer.param_groups
+            if any(id(parameter) in wanted for group in groups for parameter in group["params"]):
+                self._scaler.unscale(optimizer)
+        return parameters
+
+    # Afterwards
+
+    def unwrap_model(self, model: nn.Module, keep_fp32_wrapper: bool = True) -> nn.Module:
+        """The model as the author made it, for its attributes, its state dict or a copy.
+
+        The prepared model is not changed by this.
+
+        Args:
+            model: a prepared model, or any other, which is returned as it is.
+            keep_fp32_wrapper: with mixed precision, whether calls of the result still run under
+                autocast; ``False`` gives the very object that was prepared.
+        """
+        check_type("unwrap_model", model, nn.Module)
+        model = self._strategy.unwrap(model)
+        return model if keep_fp32_wrapper else precision.without_autocast(model)
+
+    def get_state_dict(self, model: nn.Module, unwrap: bool = True) -> dict[str, Any]:
+        """The state dict of a prepared model, with the keys of the author's model.
+
+        Args:
+            model: the model.
+            unwrap: ``False`` keeps the keys of the prepared model.
+        """
+        return (self.unwrap_model(model) if unwrap else model).state_dict()
+
+    def save(
+        self,
+        obj: Any,
+        f: str | os.PathLike[str] | IO[bytes],
+        safe_serialization: bool = False,
+    ) -> None:
+        """See :func:`accelift.checkpoint.save`."""
+        checkpoint.save(obj, f, safe_serialization)
+
+    def free_memory(self, *objects: Any) -> list[None]:
+        """Forget what was prepared and return memory to the device.
+
+        Returns:
+            A ``None`` for each object: ``model, optimizer = accelerator.free_memory(model, ...)``.
+        """
+        count = len(objects)
+        del objects
+        self._optimizers.clear()
+        self._wrappers.clear()
+        gc.collect()
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).empty_cache()
+        return [None] * count

@@ -1,0 +1,123 @@
+"""Checking what the Accelerator is given, and saying what it does not offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from accelift import environment
+from accelift.dataclasses import (
+    AutocastKwargs,
+    DistributedDataParallelKwargs,
+    GradientAccumulationPlugin,
+    GradScalerKwargs,
+    InitProcessGroupKwargs,
+    KwargsHandler,
+)
+
+H = TypeVar("H", bound=KwargsHandler)
+
+_HANDLERS = (
+    AutocastKwargs,
+    DistributedDataParallelKwargs,
+    GradScalerKwargs,
+    InitProcessGroupKwargs,
+)
+
+_REPLICATED = "models are replicated, as DistributedDataParallel does"
+_TRACKERS = "use your tracker directly, on the main process"
+
+ARGUMENTS_NOT_OFFERED = {
+    "deepspeed_plugin": _REPLICATED,
+    "fsdp_plugin": _REPLICATED,
+    "torch_tp_plugin": _REPLICATED,
+    "megatron_lm_plugin": _REPLICATED,
+    "rng_types": "loaders keep their samplers in step by themselves",
+    "log_with": _TRACKERS,
+    "project_dir": "give accelerator.save the whole path",
+    "project_config": "give accelerator.save the whole path",
+    "dynamo_backend": "call torch.compile on the model",
+    "dynamo_plugin": "call torch.compile on the model",
+    "deepspeed_plugins": _REPLICATED,
+    "parallelism_config": _REPLICATED,
+}
+
+VERBS_NOT_OFFERED = {
+    "save_state": "save the state dicts of model and optimizer with accelerator.save",
+    "load_state": "load the state dicts with torch.load, before prepare",
+    "save_model": "use accelerator.save(accelerator.get_state_dict(model), path)",
+    "register_for_checkpointing": "save the state dict of the object with accelerator.save",
+    "init_trackers": _TRACKERS,
+    "get_tracker": _TRACKERS,
+    "log": _TRACKERS,
+    "end_training": "close your tracker; processes leave their group at exit by themselves",
+    "join_uneven_inputs": "DataLoaderConfiguration(split_batches=True) leaves nothing to join",
+    "skip_first_batches": "use itertools.islice on the prepared loader",
+    "split_between_processes": "slice with process_index and num_processes",
+    "profile": "use torch.profiler.profile",
+}
+
+
+def refuse_not_offered(given: Mapping[str, Any]) -> None:
+    """Refuse arguments of Hugging Face's Accelerator that have no counterpart here.
+
+    Raises:
+        ValueError: naming what to do instead.
+    """
+    for name, instead in ARGUMENTS_NOT_OFFERED.items():
+        if given[name] is not None:
+            raise ValueError(f"Accelerator({name}=...) is not offered: {instead}.")
+
+
+def check_type(verb: str, item: object, kind: type) -> None:
+    """Refuse what is not of a type.
+
+    Raises:
+        TypeError: naming the verb, the type wanted and the one given.
+    """
+    if not isinstance(item, kind):
+        raise TypeError(f"{verb} takes a {kind.__name__}, not a {type(item).__name__}.")
+
+
+class Handlers:
+    """The kwargs handlers given to an Accelerator, at most one of each kind.
+
+    Raises:
+        ValueError: if there are two of a kind.
+        TypeError: if there is something else.
+    """
+
+    def __init__(self, handlers: list[KwargsHandler] | None) -> None:
+        self._handlers: dict[type[KwargsHandler], KwargsHandler] = {}
+        for handler in handlers or []:
+            kind = type(handler)
+            if kind not in _HANDLERS:
+                offered = ", ".join(kind.__name__ for kind in _HANDLERS)
+                raise TypeError(f"kwargs_handlers takes {offered}, not a {kind.__name__}.")
+            if kind in self._handlers:
+                raise ValueError(f"kwargs_handlers was given two {kind.__name__}; give one.")
+            self._handlers[kind] = handler
+
+    def get(self, kind: type[H]) -> H:
+        """The handler of this kind, or one with the defaults."""
+        handler = self._handlers.get(kind)
+        return handler if isinstance(handler, kind) else kind()
+
+
+def accumulation(steps: int, plugin: GradientAccumulationPlugin | None) -> GradientAccumulationPlugin:
+    """The plugin for the given arguments, or for what the launcher says if they are the defaults.
+
+    Raises:
+        ValueError: if both are given, or the number of steps is not at least 1.
+    """
+    if plugin is None:
+        default = 1
+        if steps == default:
+            steps = environment.positive("GRADIENT_ACCUMULATION_STEPS", default)
+        return GradientAccumulationPlugin(num_steps=steps)
+    if steps != 1:
+        raise ValueError(
+            "Accelerator takes gradient_accumulation_steps or gradient_accumulation_plugin, not "
+            "both; give num_steps to the plugin."
+        )
+    return plugin

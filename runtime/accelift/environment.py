@@ -1,0 +1,66 @@
+"""What launchers pass to the processes they start, through environment variables.
+
+Every setting may be spelled ``ACCELIFT_<NAME>`` or, as Hugging Face's launcher does,
+``ACCELERATE_<NAME>``; the former wins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
+_FALSE = frozenset({"", "0", "false", "f", "no", "n", "off"})
+
+
+def setting(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The value of a setting, or ``None`` where it is not set."""
+    return environ.get(f"ACCELIFT_{name}", environ.get(f"ACCELERATE_{name}"))
+
+
+def flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a setting is switched on.
+
+    Raises:
+        ValueError: if the value is neither a yes nor a no.
+    """
+    value = (setting(name, environ) or "").strip().lower()
+    if value in _TRUE or value in _FALSE:
+        return value in _TRUE
+    raise ValueError(
+        f"the environment variable ACCELERATE_{name}={value!r} is neither true nor false; set it to 1 or 0."
+    )
+
+
+def positive(name: str, default: int) -> int:
+    """A setting that counts something.
+
+    Raises:
+        ValueError: if the value is not a whole number of at least 1.
+    """
+    value = setting(name)
+    if value is None:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"the environment variable ACCELERATE_{name}={value!r} is not a whole number of at least 1.")
+    return number
+
+
+def rank_variable(name: str, environ: Mapping[str, str] = os.environ) -> int:
+    """RANK, LOCAL_RANK or WORLD_SIZE as set by the launcher of a job of several processes.
+
+    Raises:
+        ValueError: if the variable is missing or not a number.
+    """
+    value = environ.get(name)
+    if value is None or not value.isdigit():
+        raise ValueError(
+            f"WORLD_SIZE={environ.get('WORLD_SIZE')} asks for several processes but {name} is "
+            f"{'not set' if value is None else repr(value)}; start the script with "
+            "`accelift launch` or `torchrun`."
+        )
+    return int(value)

@@ -1,0 +1,45 @@
+"""The factor by which a loss must be multiplied before backward on several processes."""
+
+from __future__ import annotations
+
+import warnings
+
+from accelift.state import GradientState, PartialState
+
+REDUCTIONS = ("mean", "sum")
+
+
+def loss_factor(reduction: str, gradient_state: GradientState, state: PartialState) -> float:
+    """What makes the average of the processes' gradients that of the whole batch.
+
+    Args:
+        reduction: whether the loss is the mean over the samples of the batch or their sum.
+        gradient_state: knows how the current batch was dealt.
+        state: the processes.
+    """
+    current = gradient_state.current
+    share = None if current is None else current.share
+    if reduction == "sum":
+        # The average must become the sum of all parts, unless each has the whole already.
+        whole = share.replicated if share is not None else not gradient_state.deals_batches
+        return 1.0 if whole else float(state.num_processes)
+    if share is None:
+        return 1.0
+    weight = share.weight(state.process_index)
+    if len(gradient_state.passes) > 1:
+        _warn_if_disagreeing(weight, gradient_state, state)
+    return weight
+
+
+def _warn_if_disagreeing(weight: float, gradient_state: GradientState, state: PartialState) -> None:
+    shares = (one.share for one in gradient_state.passes)
+    weights = {1.0 if share is None else share.weight(state.process_index) for share in shares}
+    if weights != {weight} and not gradient_state.warned_of_shares:
+        gradient_state.warned_of_shares = True
+        warnings.warn(
+            "several loaders are being iterated and deal this process different shares of their "
+            f"batches ({', '.join(f'{one:g}' for one in sorted(weights))} of an even one); the "
+            "loss is weighted by the share of the loader that dealt last, so give the loaders "
+            "batches of the same size, divisible by the number of processes.",
+            stacklevel=4,
+        )

@@ -1,0 +1,73 @@
+"""Gathering what metrics are computed from: each sample once, in the order of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from accelift import operations
+from accelift.data.share import Share
+from accelift.state import PartialState
+
+Join = Callable[[Any], Any]
+
+
+def gather_for_metrics(data: Any, share: Share | None, state: PartialState, use_gather_object: bool) -> Any:
+    """What one process would have at this point, on every process.
+
+    Args:
+        data: this process's part: tensors, lists of objects, and containers of these.
+        share: how the current batch was dealt; ``None`` joins the parts as they are.
+        state: the processes.
+        use_gather_object: treat the whole of ``data`` as a list of objects.
+
+    Raises:
+        TypeError: if there is an object that is not in a list.
+    """
+    if not state.use_distributed:
+        return data
+    join_rows, join_lists = _how_to_join(share, state)
+    if use_gather_object:
+        return join_lists(data)
+    return _walk(data, join_rows, join_lists)
+
+
+def _walk(data: Any, join_rows: Join, join_lists: Join) -> Any:
+    if data is None:
+        return None
+    if isinstance(data, Tensor):
+        return join_rows(data)
+    if isinstance(data, Mapping) or operations.has_tensor(data):
+        return operations.rebuild(data, lambda item: _walk(item, join_rows, join_lists))
+    return join_lists(data)
+
+
+def _how_to_join(share: Share | None, state: PartialState) -> tuple[Join, Join]:
+    """How to join tensors, and how to join lists of objects."""
+    if share is None or share.even:
+        return operations.gather, operations.gather_object
+    if share.replicated:
+        return operations.broadcast, _of_main_process
+
+    def without_padding(items: Any) -> Any:
+        """Leave out what belongs to repeated samples; there may be several rows for each."""
+        per_sample, rest = divmod(len(items), share.dealt[state.process_index])
+        return items if rest else items[: per_sample * share.counts[state.process_index]]
+
+    def join_rows(rows: Tensor) -> Tensor:
+        if rows.dim() and share.padded:
+            rows = without_padding(rows)
+        return operations.gather_ragged_rows(rows, state)
+
+    def join_lists(objects: Any) -> Any:
+        if share.padded and isinstance(objects, (list, tuple)):
+            objects = without_padding(objects)
+        return operations.gather_object(objects)
+
+    return join_rows, join_lists
+
+
+def _of_main_process(objects: Any) -> Any:
+    return operations.broadcast_object_list([objects])[0]

@@ -1,0 +1,38 @@
+"""How a model is placed, wrapped, kept from synchronising, and unwrapped."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from torch import nn
+
+from accelift.dataclasses import DistributedDataParallelKwargs
+from accelift.state import PartialState
+
+
+class Strategy(Protocol):
+    """What the Accelerator asks of a way to train on the processes there are."""
+
+    def wrap(self, model: nn.Module, state: PartialState) -> nn.Module:
+        """The model whose backward averages gradients over the processes."""
+        ...
+
+    def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
+        """A context in which backward leaves gradients as they are on each process."""
+        ...
+
+    def unwrap(self, model: nn.Module) -> nn.Module:
+        """The model that was wrapped."""
+        ...
+
+
+def choose(state: PartialState, ddp: DistributedDataParallelKwargs) -> Strategy:
+    """The strategy for the processes there are."""
+    if not state.use_distributed:
+        from accelift.strategy.single import SingleProcess
+
+        return SingleProcess()
+    from accelift.strategy.ddp import DataParallel
+
+    return DataParallel(ddp)

@@ -1,0 +1,153 @@
+"""Several processes, each with a copy of the model: torch's DistributedDataParallel."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from accelift.dataclasses import DistributedDataParallelKwargs
+from accelift.state import PartialState
+
+_NOTHING = object()
+
+
+class DistributedModel(DistributedDataParallel):
+    """DistributedDataParallel that can be used like the model in it.
+
+    Names that are not DDP's own are the model's: ``model.config``, ``model.scale = 2``.  What a
+    method of the author's returns goes through DDP's forward if it carries gradients, so that its
+    backward averages them like that of a call of the model.
+    """
+
+    _result: Any = _NOTHING
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            model = self.__dict__.get("_modules", {}).get("module")
+            if model is None:
+                raise
+        value = getattr(model, name)
+        if isinstance(value, MethodType) and value.__self__ is model and _is_authors(value):
+            return self._through_forward(value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What DDP sets itself it sets in its constructor, or names with an underscore.
+        ours = name.startswith("_") or "_ready" not in self.__dict__ or name in self.__dict__
+        if ours or name == "module" or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self.module, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        del state["_ready"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._ready = True
+
+    def _through_forward(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            if not _requires_grad(result):
+                return result
+            self.__dict__["_result"] = result  # past nn.Module, which would register a parameter
+            try:
+                return self(None)
+            finally:
+                del self.__dict__["_result"]
+
+        return call
+
+    def _run_ddp_forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if self._result is not _NOTHING:
+            return self._result
+        return super()._run_ddp_forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
+
+
+class DataParallel:
+    """Wraps models in :class:`DistributedModel`."""
+
+    def __init__(self, kwargs: DistributedDataParallelKwargs) -> None:
+        self._kwargs = kwargs
+
+    def wrap(self, model: nn.Module, state: PartialState) -> nn.Module:
+        """The model in DDP, or itself if there is nothing to train in it.
+
+        Raises:
+            ValueError: if the model is in a ``torch.nn.DataParallel``.
+        """
+        if isinstance(model, DistributedDataParallel):
+            return model
+        if isinstance(model, nn.DataParallel):
+            raise ValueError(
+                "the model is in a torch.nn.DataParallel, which is for one process with several "
+                "GPUs; prepare the model without it."
+            )
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            return model
+        # DDP takes device_ids only for a model that is on one accelerator.
+        on = {parameter.device for parameter in model.parameters()}
+        ids = [state.device.index] if state.device.type != "cpu" and on == {state.device} else None
+        wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
+        _warn_of_hidden_names(wrapped, model, state)
+        wrapped._ready = True
+        return wrapped
+
+    def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
+        """DDP's ``no_sync``; without effect on other models."""
+        return model.no_sync() if isinstance(model, DistributedDataParallel) else nullcontext()
+
+    def unwrap(self, model: nn.Module) -> nn.Module:
+        """The model in DDP, or the model itself."""
+        return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def _is_authors(method: MethodType) -> bool:
+    """Whether a method is the author's, not one of the layers that come with torch."""
+    module = getattr(method.__func__, "__module__", None) or ""
+    return module.split(".")[0] != "torch"
+
+
+def _requires_grad(result: Any) -> bool:
+    if isinstance(result, torch.Tensor):
+        return result.requires_grad
+    if isinstance(result, Mapping):
+        return any(map(_requires_grad, result.values()))
+    if isinstance(result, (tuple, list)):
+        return any(map(_requires_grad, result))
+    if is_dataclass(result) and not isinstance(result, type):
+        return any(_requires_grad(getattr(result, field.name)) for field in fields(result))
+    return False
+
+
+def _warn_of_hidden_names(wrapped: DistributedModel, model: nn.Module, state: PartialState) -> None:
+    """Tell which attributes of the model are out of reach, as DDP has others of that name."""
+    ddps = vars(wrapped).keys() | vars(DistributedDataParallel).keys()
+    models = vars(model).keys() | model._modules.keys() | model._parameters.keys()
+    for kind in type(model).__mro__[: type(model).__mro__.index(nn.Module)]:
+        models |= vars(kind).keys()
+    # `device` is the same one, and `forward` is what DDP calls.
+    common = (ddps & models) - vars(nn.Module()).keys() - vars(nn.Module).keys() - {"device"}
+    hidden = sorted(name for name in common if not name.startswith("_"))
+    if hidden and state.is_main_process:
+        warnings.warn(
+            f"{', '.join(hidden)} of {type(model).__name__} cannot be reached through the prepared "
+            "model, where DistributedDataParallel has its own; use "
+            f"accelerator.unwrap_model(model).{hidden[0]}.",
+            stacklevel=5,
+        )

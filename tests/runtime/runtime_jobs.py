@@ -1,0 +1,79 @@
+"""Starting jobs of several processes, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+RUNTIME = HERE.parents[1] / "runtime"
+
+RANK_VARIABLES = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    """The environment of a process that is not part of any job, without GPUs."""
+    prefixes = ("ACCELERATE_", "ACCELIFT_")
+    found = {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in RANK_VARIABLES}
+    paths = [str(RUNTIME), str(HERE / "workers"), found.get("PYTHONPATH", "")]
+    found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return found | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} | more
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run_ranks(command: list[str], ranks: int, timeout: float = 240, **environment: str) -> list[tuple[int, str]]:
+    """Run a command as every rank of a job; returns exit codes and outputs."""
+    shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", **environment}
+    shared["MASTER_PORT"] = str(free_port())
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, *command],
+            env=plain_environment(RANK=str(rank), LOCAL_RANK=str(rank), **shared),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        for rank in range(ranks)
+    ]
+    try:
+        outputs = [job.communicate(timeout=timeout)[0] for job in jobs]
+    except subprocess.TimeoutExpired:
+        outputs = []
+        for job in jobs:
+            os.killpg(job.pid, signal.SIGKILL)
+            outputs.append("(took too long)\n" + (job.communicate()[0] or ""))
+    return [(job.returncode, output) for job, output in zip(jobs, outputs, strict=True)]
+
+
+Outcome = Callable[[str], None]
+
+
+def outcomes_of(worker: str, ranks: int, folder: Path) -> Outcome:
+    """Run the checks of a worker script; returns a function that asserts that one went well."""
+    results = run_ranks([str(HERE / "workers" / f"{worker}.py"), str(folder / worker)], ranks)
+
+    def outcome(name: str) -> None:
+        for rank, (code, output) in enumerate(results):
+            report = folder / f"{worker}.{rank}.json"
+            reported = json.loads(report.read_text()) if report.exists() else {}
+            if name not in reported:
+                pytest.fail(f"rank {rank} (exit code {code}) never finished {name}:\n{output}")
+            if reported[name] is not None:
+                pytest.fail(f"rank {rank}: {reported[name]}")
+
+    return outcome

@@ -1,0 +1,35 @@
+"""Every check of the worker scripts, run by jobs of two and of three processes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_WORKERS = Path(__file__).parent / "workers"
+
+
+def _checks_of(worker: str) -> list[str]:
+    """The names of a worker's checks, read without importing it (it would join a job)."""
+    tree = ast.parse((_WORKERS / f"{worker}.py").read_text())
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(d, ast.Name) and d.id == "check" for d in node.decorator_list)
+    ]
+
+
+_ALL = [
+    pytest.param(worker, ranks, name, id=f"{worker}-{ranks}-{name}", marks=marks)
+    for ranks, marks in ((2, ()), (3, (pytest.mark.slow,)))
+    for worker in ("collectives", "dealing", "metrics", "training")
+    for name in _checks_of(worker)
+]
+
+
+@pytest.mark.parametrize(("worker", "ranks", "name"), _ALL)
+def test_check(worker: str, ranks: int, name: str, jobs: Any) -> None:
+    jobs(worker, ranks)(name)
