@@ -322,7 +322,7 @@ class Accelerator(ProcessVerbs):
                 loss = loss * factor
         if self._scaler is not None:
             loss = self._scaler.scale(loss)
-        loss.backward(**kwargs)  # type: ignore[no-untyped-call]
+        self._strategy.backward(loss, **kwargs)
 
     def autocast(self, autocast_handler: AutocastKwargs | None = None) -> AbstractContextManager[Any]:
         """A context in which torch computes in the Accelerator's ``mixed_precision``."""

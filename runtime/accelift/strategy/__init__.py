@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from accelift.dataclasses import DistributedDataParallelKwargs
 from accelift.state import PartialState
@@ -20,6 +20,10 @@ class Strategy(Protocol):
 
     def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
         """A context in which backward leaves gradients as they are on each process."""
+        ...
+
+    def backward(self, loss: Tensor, **kwargs: Any) -> None:
+        """``loss.backward``, after which the gradients of wrapped models are averaged."""
         ...
 
     def unwrap(self, model: nn.Module) -> nn.Module:

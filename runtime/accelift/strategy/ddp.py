@@ -9,9 +9,11 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from types import MethodType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from accelift.dataclasses import DistributedDataParallelKwargs
@@ -78,12 +80,63 @@ class DistributedModel(DistributedDataParallel):
             return self._result
         return super()._run_ddp_forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
 
+    def expect_gradients(self) -> None:
+        """Let the next backward average gradients, even if there was one since the last forward.
+
+        DDP by itself expects one backward for each forward, and would leave what a second one adds
+        (``loss_a.backward(retain_graph=True); loss_b.backward()``) as it is on each process.
+        """
+        if self.require_backward_grad_sync and not (self.find_unused_parameters or self.static_graph):
+            self.reducer._rebuild_buckets()  # as in forward; not possible later
+            self.reducer.prepare_for_backward([])
+
+    def average_left_over(self) -> None:
+        """Average the gradients if DDP could not, as backward did not reach every parameter.
+
+        So it is where the loss uses only some of the outputs.  DDP would wait for the rest and
+        raise an error in the next forward.  A collective operation where it does something.  Not
+        with ``gradient_as_bucket_view``, where DDP has changed some of the gradients already.
+        """
+        if self.gradient_as_bucket_view:
+            return
+        try:
+            self.reducer._check_reducer_finalized()
+            return
+        except RuntimeError:
+            # What DDP has sent already may still be under way; gloo's barrier waits for that, and
+            # nccl keeps the order.  A second average of those gradients changes nothing.
+            if dist.get_backend(self.process_group) == "gloo":
+                dist.barrier(self.process_group)
+            self.reducer._reset_state()
+        parameters = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        device = parameters[0].device
+        present = torch.tensor([parameter.grad is not None for parameter in parameters], device=device).int()
+        dist.all_reduce(present, dist.ReduceOp.MAX, self.process_group)
+        world = dist.get_world_size(self.process_group)
+        for parameter, has_gradient in zip(parameters, present.tolist(), strict=True):
+            if not has_gradient:
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad /= world
+            dist.all_reduce(parameter.grad, group=self.process_group)
+
 
 class DataParallel:
     """Wraps models in :class:`DistributedModel`."""
 
     def __init__(self, kwargs: DistributedDataParallelKwargs) -> None:
         self._kwargs = kwargs
+        # In the order in which they were made, which is the same on every process.
+        self._wrapped: WeakValueDictionary[int, DistributedModel] = WeakValueDictionary()
+        self._count = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is wrapped stays with this process; datasets may carry the rest to their workers.
+        return {**vars(self), "_wrapped": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _wrapped=WeakValueDictionary())
 
     def wrap(self, model: nn.Module, state: PartialState) -> nn.Module:
         """The model in DDP, or itself if there is nothing to train in it.
@@ -106,11 +159,22 @@ class DataParallel:
         wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
         _warn_of_hidden_names(wrapped, model, state)
         wrapped._ready = True
+        self._wrapped[self._count] = wrapped
+        self._count += 1
         return wrapped
 
     def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
         """DDP's ``no_sync``; without effect on other models."""
         return model.no_sync() if isinstance(model, DistributedDataParallel) else nullcontext()
+
+    def backward(self, loss: Tensor, **kwargs: Any) -> None:
+        """``loss.backward``, after which the gradients of every wrapped model are averaged."""
+        models = list(self._wrapped.values())
+        for model in models:
+            model.expect_gradients()
+        loss.backward(**kwargs)  # type: ignore[no-untyped-call]
+        for model in models:
+            model.average_left_over()
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model in DDP, or the model itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from accelift.state import PartialState
@@ -21,6 +21,10 @@ class SingleProcess:
     def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
         """A context without effect."""
         return nullcontext()
+
+    def backward(self, loss: Tensor, **kwargs: Any) -> None:
+        """``loss.backward``."""
+        loss.backward(**kwargs)  # type: ignore[no-untyped-call]
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model itself, or the one in a wrapper of torch's that the script made."""

@@ -129,6 +129,72 @@ def sum_reduced_loss() -> None:
         close(plain, ours)
 
 
+class TwoHeads(nn.Module):
+    """Its loss may use one of the outputs only, like the discriminators of some GANs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.left, self.right = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.body(x).tanh()
+        return self.left(hidden), self.right(hidden)
+
+
+def train_heads(acc: Accelerator | None, losses: Callable[[int, Any, Tensor, Tensor], list[Tensor]]) -> list[Tensor]:
+    """Train a model of two heads with the losses of each step, backward run for each of them in turn."""
+    torch.manual_seed(3)
+    model = author = TwoHeads()
+    optimizer = sgd(model)
+    loader = DataLoader(dataset(40), batch_size=8, shuffle=True)
+    if acc is not None:
+        model, optimizer, loader = acc.prepare(model, optimizer, loader)
+    history = []
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        found = losses(step, model, x, y)
+        for loss in found:
+            last = loss is found[-1]
+            if acc is None:
+                loss.backward(retain_graph=not last)
+            else:
+                acc.backward(loss, retain_graph=not last)
+        optimizer.step()
+        history.append(snapshot(author))
+    return history
+
+
+@check
+def outputs_that_the_loss_leaves_out() -> None:
+    def losses(step: int, model: Any, x: Tensor, y: Tensor) -> list[Tensor]:
+        left, right = model(x)
+        return [F.cross_entropy(right if step % 2 else left, y)]
+
+    close(train_heads(None, losses), train_heads(accelerator(split_batches=True), losses))
+    handler = DistributedDataParallelKwargs(gradient_as_bucket_view=True)
+    with raises(RuntimeError, "finished reduction in the prior iteration"):
+        train_heads(accelerator(split_batches=True, kwargs_handlers=[handler]), losses)
+    handler = DistributedDataParallelKwargs(find_unused_parameters=True)
+    close(train_heads(None, losses), train_heads(accelerator(split_batches=True, kwargs_handlers=[handler]), losses))
+
+
+@check
+def several_backwards_after_one_forward() -> None:
+    def losses(step: int, model: Any, x: Tensor, y: Tensor) -> list[Tensor]:
+        return [F.cross_entropy(output, y) for output in model(x)] + [model(x)[0].square().mean()]
+
+    close(train_heads(None, losses), train_heads(accelerator(split_batches=True), losses))
+
+
+@check
+def backwards_after_two_forwards() -> None:
+    def losses(step: int, model: Any, x: Tensor, y: Tensor) -> list[Tensor]:
+        sums = [left + right for left, right in (model(x), model(x * 2))]
+        return [F.cross_entropy(both, y) for both in sums]
+
+    close(train_heads(None, losses), train_heads(accelerator(split_batches=True), losses))
+
+
 @check
 def sum_reduced_loss_of_unprepared_data() -> None:
     def loss_of(model: Any) -> Tensor:
