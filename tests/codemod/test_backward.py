@@ -1,0 +1,226 @@
+"""BACKWARD and CLIP: gradients go through the accelerator."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+ZERO = "optimizer.zero_grad()\n"
+SUM = ZERO + 'loss = F.cross_entropy(model(x), y, reduction="sum")'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("loss.backward()", "accelerator.backward(loss)"),
+        ("loss.backward(retain_graph=True)", "accelerator.backward(loss, retain_graph=True)"),
+        ("loss.backward(create_graph=True)", "accelerator.backward(loss, create_graph=True)"),
+        (
+            "loss.backward(retain_graph=True, create_graph=epoch > 0)",
+            "accelerator.backward(loss, retain_graph=True, create_graph=epoch > 0)",
+        ),
+        ("loss.backward(None, True)", "accelerator.backward(loss, gradient=None, retain_graph=True)"),
+        ("loss.backward(torch.ones(()))", "accelerator.backward(loss, gradient=torch.ones(()))"),
+        ("loss.backward(gradient=torch.ones(()))", "accelerator.backward(loss, gradient=torch.ones(()))"),
+        ("(loss + loss).backward()", "accelerator.backward(loss + loss)"),
+        ("(loss / 2).backward(retain_graph=True)", "accelerator.backward(loss / 2, retain_graph=True)"),
+        ("F.cross_entropy(model(x), y).backward()", "accelerator.backward(F.cross_entropy(model(x), y))"),
+        ("loss.mean().backward()", "accelerator.backward(loss.mean())"),
+        ("loss.backward()  # gradients", "accelerator.backward(loss)  # gradients"),
+    ],
+)
+def test_a_backward_pass_keeps_its_arguments(before: str, after: str) -> None:
+    assert converted(script(backward=before)) == lifted(backward=after)
+    assert findings(script(backward=before)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "loss.backward(retain_graph=True)\n(loss * 2).backward()",
+            "accelerator.backward(loss, retain_graph=True)\naccelerator.backward(loss * 2)",
+        ),
+        (
+            "for part in [loss, loss * 2]:\n    part.backward(retain_graph=True)",
+            "for part in [loss, loss * 2]:\n    accelerator.backward(part, retain_graph=True)",
+        ),
+    ],
+)
+def test_every_backward_pass_of_a_step_goes_through_it(before: str, after: str) -> None:
+    assert converted(script(backward=before)) == lifted(backward=after)
+
+
+def test_a_backward_pass_in_a_function_of_the_module() -> None:
+    update = "def update(loss):\n    optimizer.zero_grad()\n    {}\n    optimizer.step()"
+    slots = {"forward": "loss = F.cross_entropy(model(x), y)", "step": "", "backward": "update(loss)"}
+    before = script(definitions=update.format("loss.backward()"), **slots)
+    assert converted(before) == lifted(definitions=update.format("accelerator.backward(loss)"), **slots)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"definitions": "class Unused:\n    def fit(self, loss):\n        loss.backward()"},
+        {"definitions": "def unused(loss):\n    loss.backward()"},
+        {
+            "definitions": "class Tape:\n    def backward(self):\n        return 1",
+            "before": "tape = Tape()",
+            "batch_end": "tape.backward()",
+        },
+        {
+            "definitions": "class Double(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+            "        return x\n\n    @staticmethod\n    def backward(ctx, g):\n        return 2 * g",
+            "forward": ZERO + "loss = F.cross_entropy(Double.apply(model(x)), y)",
+        },
+        {"before": 'text = "loss.backward()"'},
+    ],
+)
+def test_what_is_no_backward_pass_of_the_training_stays(slots: dict[str, str]) -> None:
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_torch_autograd_backward_stays_and_is_reported() -> None:
+    backward = "torch.autograd.backward([loss])"
+    assert converted(script(backward=backward)) == lifted(backward=backward)
+    assert findings(script(backward=backward)) == ["BWD-RAW"]
+
+
+def test_a_grad_scaler_of_the_script_stays() -> None:
+    slots = {"before": "scaler = torch.cuda.amp.GradScaler()", "step": "scaler.step(optimizer)\nscaler.update()"}
+    before = script(backward="scaler.scale(loss).backward()", **slots)
+    assert converted(before) == lifted(backward="accelerator.backward(scaler.scale(loss))", **slots)
+
+
+# ---- what the loss is over the samples
+
+
+@pytest.mark.parametrize(
+    ("before", "forward"),
+    [
+        ("", SUM),
+        ("", SUM + "\nloss = loss / 16"),  # a constant: still a sum over the samples
+        ("", ZERO + "loss = ((model(x) - 1) ** 2).sum()"),
+        ("", ZERO + "loss = F.cross_entropy(model(x), y, reduction='none').sum()"),
+        ('criterion = nn.CrossEntropyLoss(reduction="sum")', ZERO + "loss = criterion(model(x), y)"),
+        ("criterion = nn.CrossEntropyLoss(size_average=False)", ZERO + "loss = criterion(model(x), y)"),
+    ],
+)
+def test_a_loss_that_is_a_sum_is_marked(before: str, forward: str) -> None:
+    slots = {"before": before, "forward": forward}
+    assert converted(script(**slots)) == lifted(**slots, backward='accelerator.backward(loss, reduction="sum")')
+    assert findings(script(**slots)) == []
+
+
+@pytest.mark.parametrize(
+    ("backward", "after"),
+    [
+        ("loss.backward()", "accelerator.backward(loss * accelerator.num_processes)"),
+        ("(loss + loss).backward()", "accelerator.backward((loss + loss) * accelerator.num_processes)"),
+    ],
+)
+def test_for_accelerate_a_sum_is_multiplied(backward: str, after: str) -> None:
+    slots = {"loader": "loader = DataLoader(data, batch_size=16, drop_last=True)", "forward": SUM}
+    imported = "from accelerate import Accelerator, DataLoaderConfiguration"
+    expected = lifted(accelerate=imported, backward=after, **slots)
+    assert converted(script(backward=backward, **slots), target="accelerate") == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "forward"),
+    [
+        ("", SUM + "\nloss = loss / len(x)"),
+        ("", SUM + "\nloss = loss / x.size(0)"),
+        ("", ZERO + "loss = ((model(x) - 1) ** 2).mean()"),
+        ("", ZERO + 'loss = F.cross_entropy(model(x), y, reduction="mean")'),
+        ("", ZERO + "loss = F.cross_entropy(model(x), y) + 0.1 * model(x).pow(2).mean()"),
+        ("criterion = nn.MSELoss()", ZERO + "loss = criterion(model(x), model(x).detach())"),
+        ('total = sum([1, 2])\nreduction = "sum"', ZERO + "loss = F.cross_entropy(model(x), y)"),
+    ],
+)
+def test_a_loss_that_is_a_mean_is_not_marked(before: str, forward: str) -> None:
+    slots = {"before": before, "forward": forward}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "forward", "code"),
+    [
+        ("", ZERO + "loss = F.cross_entropy(model(x), y, ignore_index=0)", "LOSS-MASKMEAN"),
+        ("", ZERO + "loss = F.nll_loss(model(x), y, weight=torch.ones(3))", "LOSS-MASKMEAN"),
+        ("criterion = nn.CrossEntropyLoss(torch.ones(3))", ZERO + "loss = criterion(model(x), y)", "LOSS-MASKMEAN"),
+        ("", ZERO + "loss = unread(model(x), y)", "LOSS-UNKNOWN"),
+    ],
+)
+def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, code: str) -> None:
+    slots = {"from_imports": "from other import unread", "before": before, "forward": forward}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == [code]
+
+
+# ---- clipping
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+            "accelerator.clip_grad_norm_(model.parameters(), 1.0)",
+        ),
+        (
+            "n = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0, norm_type=2)",
+            "n = accelerator.clip_grad_norm_(model.parameters(), max_norm=1.0, norm_type=2)",
+        ),
+        ("nn.utils.clip_grad_norm(model.parameters(), 1.0)", "accelerator.clip_grad_norm_(model.parameters(), 1.0)"),
+        (
+            "nn.utils.clip_grad_value_(model.parameters(), 0.5)",
+            "accelerator.clip_grad_value_(model.parameters(), 0.5)",
+        ),
+        (
+            "if epoch > 0:\n    nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+            "if epoch > 0:\n    accelerator.clip_grad_norm_(model.parameters(), 1.0)",
+        ),
+    ],
+)
+def test_clipping_goes_through_the_accelerator(before: str, after: str) -> None:
+    assert converted(script(step=f"{before}\noptimizer.step()")) == lifted(step=f"{after}\noptimizer.step()")
+
+
+def test_the_import_of_a_clipping_function_goes_with_its_last_use() -> None:
+    imported = "from torch.nn.utils import clip_grad_norm_"
+    before = script(from_imports=imported, step="clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()")
+    assert converted(before) == lifted(step="accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()")
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"definitions": "def clip_grad_norm_(p, n):\n    return 0", "step": "clip_grad_norm_(model.parameters(), 1.0)"},
+        # arguments that the accelerator's function does not take
+        {"step": "nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)"},
+        {"step": "nn.utils.clip_grad_norm_(model.parameters(), 1.0, 2, True)"},
+        {"before": "limits = [1.0]", "step": "nn.utils.clip_grad_norm_(model.parameters(), *limits)"},
+        {"step": "for p in model.parameters():\n    p.grad.clamp_(-1, 1)"},
+        {"step": "x = x.clip(0, 1)"},
+    ],
+)
+def test_other_clipping_stays(slots: dict[str, str]) -> None:
+    slots = {**slots, "step": slots["step"] + "\noptimizer.step()"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_with_a_grad_scaler_of_the_script_clipping_stays() -> None:
+    slots = {
+        "before": "scaler = torch.cuda.amp.GradScaler()",
+        "step": "scaler.unscale_(optimizer)\nnn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "scaler.step(optimizer)\nscaler.update()",
+    }
+    before = script(backward="scaler.scale(loss).backward()", **slots)
+    assert converted(before) == lifted(backward="accelerator.backward(scaler.scale(loss))", **slots)
+
+
+def test_without_the_rule_clipping_stays() -> None:
+    step = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
+    assert converted(script(step=step), ignore=("CLIP",)) == lifted(step=step)

@@ -1,0 +1,125 @@
+"""BATCHSIZE and SPLIT: what a process makes of its share of a batch, and of the whole data."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+SIZED = {"setup": "batch_size = 16", "loader": "loader = DataLoader(data, batch_size=batch_size, shuffle=True)"}
+SHARE = "batch_size // accelerator.num_processes"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("real = torch.ones(batch_size, 1)", f"real = torch.ones({SHARE}, 1)"),
+        ("noise = torch.randn((batch_size, 8))", f"noise = torch.randn(({SHARE}, 8))"),
+        ("fake = torch.full((batch_size,), 0.0)", f"fake = torch.full(({SHARE},), 0.0)"),
+        ("flat = x.view(batch_size, -1)", f"flat = x.view({SHARE}, -1)"),
+        ("rows = [x[i] for i in range(batch_size)]", f"rows = [x[i] for i in range({SHARE})]"),
+        ("for i in range(batch_size):\n    row = x[i]", f"for i in range({SHARE}):\n    row = x[i]"),
+    ],
+)
+def test_a_number_of_rows_is_that_of_the_share(before: str, after: str) -> None:
+    assert converted(script(**SIZED, batch_end=before)) == lifted(**SIZED, batch_end=after)
+
+
+def test_a_number_of_rows_in_a_function_that_the_loop_calls() -> None:
+    labels = "def labels():\n    return torch.ones({}, 1)"
+    before = script(**SIZED, definitions=labels.format("batch_size"), batch_end="real = labels()")
+    assert converted(before) == lifted(**SIZED, definitions=labels.format(SHARE), batch_end="real = labels()")
+
+
+def test_an_option_that_holds_the_batch_size() -> None:
+    slots = {
+        "imports": "import argparse",
+        "setup": 'parser = argparse.ArgumentParser()\nparser.add_argument("--rows", type=int)\n'
+        'parser.add_argument("--batch-size", type=int)\nargs = parser.parse_args()',
+        "loader": "loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)",
+    }
+    other = "table = torch.ones(args.rows, 1)"
+    before = script(**slots, batch_end=f"real = torch.ones(args.batch_size, 1)\n{other}")
+    share = "args.batch_size // accelerator.num_processes"
+    assert converted(before) == lifted(**slots, batch_end=f"real = torch.ones({share}, 1)\n{other}")
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": "real = torch.ones(len(x), 1)"},
+        {"batch_end": "real = torch.ones(x.size(0), 1)"},
+        {"batch_end": "seen = epoch * batch_size"},
+        {"batch_end": "rate = 0.1 * batch_size / 256"},
+        {"batch_end": "real = torch.ones(16, 1)"},
+        {"batch_end": "grid = torch.ones(rows, 1)", "before": "rows = 16"},
+        {"batch_end": 'text = "torch.ones(batch_size, 1)"'},
+        {"batch_end": "settings = dict(batch_size=batch_size)"},
+        {"epoch": "grid = torch.ones(batch_size, 1)"},  # not the number of rows of a batch
+        {
+            "definitions": "def labels(batch_size):\n    return torch.ones(batch_size, 1)",
+            "batch_end": "real = labels(len(x))",
+        },
+    ],
+)
+def test_other_numbers_stay(slots: dict[str, str]) -> None:
+    assert converted(script(**SIZED, **slots)) == lifted(**SIZED, **slots)
+
+
+def test_whole_batches_for_every_process_keep_their_size() -> None:
+    end = "real = torch.ones(batch_size, 1)"
+    after = lifted(
+        **SIZED, batch_end=end, accelerate="from accelift import Accelerator", device="accelerator = Accelerator()"
+    )
+    assert converted(script(**SIZED, batch_end=end), batch="per-process") == after
+
+
+# ---- random splits
+
+TORCH = {"from_imports": "from torch.utils.data import random_split"}
+DATA = "data = TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))\n"
+SKLEARN = {"imports": "import numpy as np\nfrom sklearn.model_selection import train_test_split"}
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {**TORCH, "data": DATA + "data, rest = random_split(data, [48, 16])"},
+        {"data": DATA + "data, rest = torch.utils.data.random_split(data, [48, 16])"},
+        {**SKLEARN, "data": DATA + "keep, rest = train_test_split(np.arange(64))"},
+        {**SKLEARN, "data": DATA + "keep, rest = train_test_split(np.arange(64), test_size=0.2, shuffle=True)"},
+    ],
+)
+def test_a_split_without_a_seed_is_reported(slots: dict[str, str]) -> None:
+    text = script(**slots)
+    assert converted(text) == lifted(**slots)
+    assert findings(text) == ["DATA-SPLIT-UNSEEDED"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {**TORCH, "data": f"torch.manual_seed(0)\n{DATA}data, rest = random_split(data, [48, 16])"},
+        {
+            **TORCH,
+            "data": DATA + "data, rest = random_split(data, [48, 16], generator=torch.Generator().manual_seed(1))",
+        },
+        {**TORCH, "data": DATA + "data, rest = random_split(data, [48, 16], torch.Generator().manual_seed(1))"},
+        {
+            **TORCH,
+            "definitions": "def set_seed(seed):\n    torch.manual_seed(seed)",
+            "setup": "set_seed(3)",
+            "data": DATA + "data, rest = random_split(data, [48, 16])",
+        },
+        {**SKLEARN, "data": DATA + "keep, rest = train_test_split(np.arange(64), random_state=1)"},
+        {**SKLEARN, "data": DATA + "keep, rest = train_test_split(np.arange(64), shuffle=False)"},
+        {**SKLEARN, "data": f"np.random.seed(0)\n{DATA}keep, rest = train_test_split(np.arange(64))"},
+        {
+            "definitions": "def random_split(data, sizes):\n    return data, data",
+            "data": DATA + "data, rest = random_split(data, [48, 16])",
+        },
+        {"data": DATA + "data, rest = data, torch.utils.data.Subset(data, range(16))"},
+    ],
+)
+def test_a_split_that_every_process_makes_alike_is_not(slots: dict[str, str]) -> None:
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == []

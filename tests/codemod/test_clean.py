@@ -1,0 +1,127 @@
+"""CLEAN: what the conversion has made useless goes, what was useless before stays."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import CREATED, converted, lifted, script
+
+QUESTION = "use_cuda = torch.cuda.is_available()"
+MOVED = {"move": "if use_cuda:\n    x, y = x.cuda(), y.cuda()"}
+# Without a device variable the accelerator is made before prepare, which follows the optimizer.
+MADE = f"{CREATED}\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+MODEL = "model = Net()\nif use_cuda:\n    model.cuda()"
+
+
+def asking(model: str = MODEL, **slots: str) -> str:
+    """A script that asks for the GPU at every move."""
+    return script(**{"device": QUESTION, "model": model, **MOVED, **slots})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODEL,
+        f"{MODEL}\nelse:\n    pass",
+        "model = Net()\nif use_cuda:\n    model = model.cuda()",
+        "model = Net()\nif torch.cuda.is_available() and use_cuda:\n    model.cuda()",
+        "model = Net()\nif use_cuda:\n    model.cuda()\nelif torch.backends.mps.is_available():\n    model.to('mps')",
+    ],
+)
+def test_blocks_left_empty_go_with_the_variable_they_asked(model: str) -> None:
+    assert converted(asking(model)) == lifted(device="", optimizer=MADE)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"after": "shown = use_cuda"},
+        {"after": "shown = f'{use_cuda}'"},
+        {"definitions": "def info():\n    return use_cuda", "after": "shown = info()"},
+        {"loader": "loader = DataLoader(data, batch_size=16, pin_memory=use_cuda)"},
+    ],
+)
+def test_a_variable_that_something_else_reads_stays(slots: dict[str, str]) -> None:
+    assert converted(asking(**slots)) == lifted(device=QUESTION, optimizer=MADE, **slots)
+
+
+@pytest.mark.parametrize(
+    ("block", "left"),
+    [
+        (
+            "if use_cuda:\n    model.cuda()\n    torch.backends.cudnn.benchmark = True",
+            "if use_cuda:\n    torch.backends.cudnn.benchmark = True",
+        ),
+        ("if use_cuda:\n    model.cuda()\nelse:\n    slow = True", "if use_cuda:\n    pass\nelse:\n    slow = True"),
+    ],
+)
+def test_blocks_with_something_left_stay(block: str, left: str) -> None:
+    after = lifted(device=QUESTION, model=f"model = Net()\n{left}", optimizer=MADE)
+    assert converted(asking(f"model = Net()\n{block}")) == after
+
+
+def test_a_question_that_does_something_is_still_asked() -> None:
+    slots = {"definitions": "asked = []\n\n\ndef ask():\n    asked.append(1)\n    return True", "device": ""}
+    before = script(model="model = Net()\nif ask():\n    model.cuda()", move="x, y = x.cuda(), y.cuda()", **slots)
+    after = lifted(model="model = Net()\nif ask():\n    pass", optimizer=MADE, **slots)
+    assert converted(before) == after
+
+
+def test_a_name_bound_by_the_question_stays_bound() -> None:
+    question = "if (count := torch.cuda.device_count()) > 0:\n    "
+    slots = {"device": "", "after": "shown = count"}
+    before = script(model=f"model = Net()\n{question}model.cuda()", move="x, y = x.cuda(), y.cuda()", **slots)
+    after = lifted(model=f"model = Net()\n{question}pass", optimizer=MADE, **slots)
+    assert converted(before) == after
+
+
+def test_comments_of_what_goes_stay() -> None:
+    output = converted(asking("model = Net()\nif use_cuda:  # fast\n    model.cuda()  # all of it"))
+    assert "# fast\n# all of it\n" in output and "use_cuda" not in output
+
+
+# ---- imports
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        ("from torch.nn.utils import clip_grad_norm_", ""),
+        (
+            "from torch.nn.utils import clip_grad_norm_, parameters_to_vector",
+            "from torch.nn.utils import parameters_to_vector",
+        ),
+        ("from torch.nn.utils import clip_grad_norm_ as clip_grad_norm_", ""),
+    ],
+)
+def test_an_import_without_a_use_left_goes(before: str, left: str) -> None:
+    slots = {"after": "vector = parameters_to_vector(model.parameters())"} if left else {}
+    text = script(from_imports=before, step="clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()", **slots)
+    step = "accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
+    assert converted(text) == lifted(from_imports=left, step=step, **slots)
+
+
+def test_an_import_that_something_else_uses_stays() -> None:
+    slots = {"from_imports": "from torch.nn.utils import clip_grad_norm_", "after": "shown = clip_grad_norm_"}
+    text = script(step="clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()", **slots)
+    step = "accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
+    assert converted(text) == lifted(step=step, **slots)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"imports": "import sys"},
+        {"imports": "import os, sys"},
+        {"from_imports": "from torch.nn.utils import clip_grad_value_"},
+        {"setup": "unused = torch.cuda.is_available()"},
+        {"setup": "if torch.cuda.is_available():\n    pass"},
+    ],
+)
+def test_what_was_unused_before_stays(slots: dict[str, str]) -> None:
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_the_device_variable_goes_only_if_nothing_reads_it() -> None:
+    assert "device" not in converted(script()).replace("dataloader", "")
+    output = converted(script(after="shown = device"))
+    assert f"{CREATED}\ndevice = accelerator.device\n" in output

@@ -1,0 +1,224 @@
+"""ACCELERATOR: made where the script chose its device, for the CPU when the script meant the CPU."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import CREATED, converted, creation, findings, lifted, script, unchanged
+
+SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
+
+
+def parsed(*options: str) -> str:
+    """The statements that read command-line options."""
+    lines = ["parser = argparse.ArgumentParser()", *(f"parser.add_argument({o})" for o in options)]
+    return "\n".join([*lines, "args = parser.parse_args()"])
+
+
+def with_options(device: str, *options: str, **slots: str) -> str:
+    """A script with command-line options."""
+    return script(imports="import argparse", setup=parsed(*options), device=device, **slots)
+
+
+# ---- in place of the device
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+        'device = "cuda" if torch.cuda.is_available() else "cpu"',
+        'device = "cuda:0" if torch.cuda.device_count() > 0 else "cpu"',
+        'device = torch.device("cuda")',
+        'use_cuda = torch.cuda.is_available()\ndevice = torch.device("cuda" if use_cuda else "cpu")',
+        'if torch.cuda.is_available():\n    device = torch.device("cuda")\nelse:\n    device = torch.device("cpu")',
+        'if torch.cuda.is_available():\n    device = "cuda"\nelif torch.backends.mps.is_available():\n'
+        '    device = "mps"\nelse:\n    device = "cpu"',
+        'device = "cpu"\nif torch.cuda.is_available():\n    device = "cuda"',
+        'device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")',
+        'device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"',
+    ],
+)
+def test_the_device_becomes_the_accelerator(device: str) -> None:
+    assert converted(script(device=device)) == lifted()
+    assert findings(script(device=device)) == []
+
+
+def test_in_main_it_is_laid_out_as_black_does() -> None:
+    assert converted(script(main=True)) == lifted(main=True)
+
+
+def test_without_a_device_variable_it_stands_before_the_first_use() -> None:
+    before = script(device="", model="model = Net().cuda()", move="x, y = x.cuda(), y.cuda()")
+    assert converted(before) == lifted(device="", model=f"model = Net()\n{CREATED}")
+
+
+def test_something_that_needs_it_earlier_brings_it_forward() -> None:
+    before = script(setup='print("start")', device="n = 3", model="model = Net().cuda()", move="")
+    assert converted(before) == lifted(setup=CREATED, device='accelerator.print("start")\nn = 3', model="model = Net()")
+
+
+def test_a_name_that_the_script_uses_is_not_taken() -> None:
+    after = converted(script(setup="accelerator = 9.81"))
+    assert "accelerator = 9.81\naccel = Accelerator(" in after
+    assert "accel.backward(loss)" in after and "model, optimizer, loader = accel.prepare(" in after
+
+
+def test_a_function_of_that_name_is_not_shadowed() -> None:
+    after = converted(script(definitions="def accelerator():\n    return 9.81"))
+    assert "accel = Accelerator(" in after and "def accelerator():" in after
+
+
+@pytest.mark.parametrize("variable", ["dev", "DEVICE", "where"])
+def test_the_device_may_have_any_name(variable: str) -> None:
+    before = script(
+        device=f'{variable} = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+        model=f"model = Net().to({variable})",
+        move=f"x, y = x.to({variable}), y.to({variable})",
+    )
+    assert converted(before) == lifted()
+
+
+def test_a_variable_named_device_that_is_none_stays() -> None:
+    slots = {"before": 'devices = ["phone", "watch"]\nfor device_name in devices:\n    size = len(device_name)'}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+# ---- flags
+
+
+@pytest.mark.parametrize(
+    ("option", "test", "cpu"),
+    [
+        ('"--no-cuda", action="store_true"', "not args.no_cuda and torch.cuda.is_available()", "args.no_cuda"),
+        ('"--cpu", action="store_true"', "torch.cuda.is_available() and not args.cpu", "args.cpu"),
+        ('"--cuda", action="store_true"', "args.cuda and torch.cuda.is_available()", "not args.cuda"),
+        # switched off by being given: only what the flag does to the device counts
+        ('"--cuda", action="store_false"', "args.cuda and torch.cuda.is_available()", "not args.cuda"),
+        ('"--no-cuda", dest="cuda", action="store_false"', "args.cuda is True", "not args.cuda"),
+        ('"--no-cuda", action="store_false"', "args.no_cuda and torch.cuda.is_available()", "not args.no_cuda"),
+        ('"--device-kind", default="x"', 'args.device_kind == "x"', "not args.device_kind == 'x'"),
+    ],
+)
+def test_a_flag_that_kept_the_script_on_the_cpu_still_does(option: str, test: str, cpu: str) -> None:
+    before = with_options(f'use_cuda = {test}\ndevice = torch.device("cuda" if use_cuda else "cpu")', option)
+    assert creation(before) == f"Accelerator(cpu={cpu}, {SPLIT})"
+
+
+def test_the_whole_script_with_a_flag() -> None:
+    flag = '"--no-cuda", action="store_true"'
+    device = 'use_cuda = not args.no_cuda and torch.cuda.is_available()\ndevice = "cuda" if use_cuda else "cpu"'
+    made = f"accelerator = Accelerator(\n    cpu=args.no_cuda, {SPLIT}\n)"
+    assert converted(with_options(device, flag)) == lifted(imports="import argparse", setup=parsed(flag), device=made)
+
+
+@pytest.mark.parametrize(
+    ("device", "cpu"),
+    [
+        ('device = torch.device("cpu" if args.cpu else "cuda")', "args.cpu"),
+        ('device = torch.device("cuda" if not args.cpu else "cpu")', "args.cpu"),
+        ('device = torch.device("cpu" if args.cpu or args.debug else "cuda")', "args.cpu or args.debug"),
+        ('if args.cpu:\n    device = "cpu"\nelse:\n    device = "cuda"', "args.cpu"),
+        ('device = "cpu"\nif not args.cpu and torch.cuda.is_available():\n    device = "cuda"', "args.cpu"),
+    ],
+)
+def test_flags_are_read_from_any_kind_of_choice(device: str, cpu: str) -> None:
+    flags = ('"--cpu", action="store_true"', '"--debug", action="store_true"')
+    assert creation(with_options(device, *flags)) == f"Accelerator(cpu={cpu}, {SPLIT})"
+
+
+def test_a_device_given_by_name_is_asked_for_the_cpu() -> None:
+    before = with_options("device = torch.device(args.device)", '"--device", default="cuda"')
+    assert creation(before) == f"Accelerator(cpu=args.device == 'cpu', {SPLIT})"
+
+
+def test_an_attribute_that_holds_the_answer_is_followed_to_the_flag() -> None:
+    answer = "args.cuda = not args.no_cuda and torch.cuda.is_available()"
+    before = with_options(
+        answer,
+        '"--no-cuda", action="store_true"',
+        model="model = Net()\nif args.cuda:\n    model.cuda()",
+        move="if args.cuda:\n    x, y = x.cuda(), y.cuda()",
+    )
+    assert creation(before) == f"Accelerator(cpu=args.no_cuda, {SPLIT})"
+    assert "if args.cuda:" not in converted(before)
+
+
+def test_a_flag_about_something_else_is_none() -> None:
+    before = with_options('device = torch.device("cuda")', '"--no-cuda-graphs", action="store_true"')
+    assert creation(before) == f"Accelerator({SPLIT})"
+
+
+# ---- scripts for the CPU
+
+
+@pytest.mark.parametrize(
+    ("device", "model", "move"),
+    [("", "model = Net()", ""), ('device = torch.device("cpu")', "model = Net().to(device)", "x = x.to(device)")],
+)
+def test_a_script_for_the_cpu_stays_on_it(device: str, model: str, move: str) -> None:
+    before = script(device=device, model=model, move=move)
+    assert creation(before) == f"Accelerator(cpu=True, {SPLIT})"
+    assert findings(before) == ["DEV-CPU"]
+
+
+# ---- what cannot be told
+
+
+@pytest.mark.parametrize(
+    ("definitions", "device"),
+    [
+        ("", 'device = torch.device(("cuda", "cpu")[0])'),
+        ("", 'device, rate = torch.device("cuda" if torch.cuda.is_available() else "cpu"), 0.1'),
+        ("def where():\n    return 'cuda'", 'device = torch.device(f"{where()}")'),
+    ],
+)
+def test_a_device_that_cannot_be_read_is_refused(definitions: str, device: str) -> None:
+    assert unchanged(script(definitions=definitions, device=device)).code == "DEV-UNKNOWN"
+
+
+# ---- options
+
+
+def test_per_process_batches_need_no_configuration() -> None:
+    after = lifted(accelerate="from accelift import Accelerator", device="accelerator = Accelerator()")
+    assert converted(script(), batch="per-process") == after
+    assert findings(script(), batch="per-process") == ["BATCH-SCALE"]
+
+
+def test_the_other_target_differs_in_the_import() -> None:
+    imported = "from accelerate import Accelerator, DataLoaderConfiguration"
+    assert converted(script(), target="accelerate") == lifted(accelerate=imported)
+    assert findings(script(), target="accelerate") == ["DATA-TAIL"]
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("import torch\n", "import torch\nfrom accelift import Accelerator, DataLoaderConfiguration\n"),
+        (
+            "import os\nimport torch\nimport zlib\n",
+            "import os\nimport torch\nimport zlib\nfrom accelift import Accelerator, DataLoaderConfiguration\n",
+        ),
+        (
+            "import torch\nfrom os import path\n",
+            "import torch\nfrom accelift import Accelerator, DataLoaderConfiguration\nfrom os import path\n",
+        ),
+        (
+            "from torch import nn\nimport torch\n",
+            "from torch import nn\nimport torch\nfrom accelift import Accelerator, DataLoaderConfiguration\n",
+        ),
+        (
+            '"""A script."""\nfrom __future__ import annotations\nimport torch\n',
+            '"""A script."""\nfrom __future__ import annotations\nimport torch\n'
+            "from accelift import Accelerator, DataLoaderConfiguration\n",
+        ),
+    ],
+)
+def test_the_import_stands_beside_those_of_torch(head: str, expected: str) -> None:
+    body = (
+        "model = torch.nn.Linear(8, 3).cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "loader = torch.utils.data.DataLoader(torch.randn(64, 8), batch_size=16)\n"
+        "for x in loader:\n    optimizer.zero_grad()\n    model(x.cuda()).mean().backward()\n    optimizer.step()\n"
+    )
+    assert converted(head + body).startswith(expected)

@@ -1,0 +1,143 @@
+"""DEVSET and DATAPARALLEL: what ties a process to one GPU, or drives several from one process."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+ARGUMENTS = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu", type=int, default=0)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    "setup",
+    ["torch.cuda.set_device(1)", "if torch.cuda.is_available():\n    torch.cuda.set_device(1)"],
+)
+def test_setting_the_device_goes_and_is_reported(setup: str) -> None:
+    assert converted(script(setup=setup)) == lifted()
+    assert findings(script(setup=setup)) == ["DEV-INDEX"]
+
+
+def test_setting_the_device_by_a_flag_goes_and_the_flag_stays() -> None:
+    before = script(imports="import argparse", setup=f"{ARGUMENTS}torch.cuda.set_device(args.gpu)")
+    assert converted(before) == lifted(imports="import argparse", setup=ARGUMENTS)
+    assert findings(before) == ["DEV-INDEX"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"setup": "current = torch.cuda.current_device() if torch.cuda.is_available() else 0"},
+        {"setup": "torch.set_num_threads(1)"},
+        {
+            "definitions": "class Stage:\n    def set_device(self, i):\n        self.i = i",
+            "setup": "Stage().set_device(0)",
+        },
+    ],
+)
+def test_other_settings_stay(slots: dict[str, str]) -> None:
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == []
+
+
+def test_without_the_rule_the_setting_stays() -> None:
+    setup = "torch.cuda.set_device(1)"
+    assert converted(script(setup=setup), ignore=("DEVSET",)) == lifted(setup=setup)
+
+
+@pytest.mark.parametrize(
+    ("device", "codes"),
+    [
+        ('torch.device("cuda:1" if torch.cuda.is_available() else "cpu")', ["DEV-INDEX"]),
+        ('torch.device(f"cuda:{args.gpu}" if torch.cuda.is_available() else "cpu")', ["DEV-INDEX"]),
+        ('torch.device("cuda:{}".format(args.gpu) if torch.cuda.is_available() else "cpu")', ["DEV-INDEX"]),
+        ('torch.device("cuda:" + str(args.gpu))', ["DEV-INDEX"]),
+        ('torch.device("cuda:0" if torch.cuda.is_available() else "cpu")', []),  # the first one is no choice
+        ('torch.device("cuda" if torch.cuda.is_available() else "cpu")', []),
+    ],
+)
+def test_a_device_chosen_by_number_is_reported(device: str, codes: list[str]) -> None:
+    before = script(imports="import argparse", setup=ARGUMENTS, device=f"device = {device}")
+    assert converted(before) == lifted(imports="import argparse", setup=ARGUMENTS)
+    assert findings(before) == codes
+
+
+@pytest.mark.parametrize(
+    ("setup", "codes"),
+    [
+        ('torch.set_default_device("cuda")', ["DEV-DEFAULT"]),
+        ('torch.set_default_tensor_type("torch.cuda.FloatTensor")', ["DEV-DEFAULT"]),
+        ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", ["DEV-DEFAULT"]),
+        ('torch.set_default_device("cpu")', []),
+        ("torch.set_default_tensor_type(torch.DoubleTensor)", []),
+        ("torch.set_default_dtype(torch.float64)", []),
+    ],
+)
+def test_a_gpu_as_the_default_device_is_reported_and_left(setup: str, codes: list[str]) -> None:
+    assert converted(script(setup=setup)) == lifted(setup=setup)
+    assert findings(script(setup=setup)) == codes
+
+
+@pytest.mark.parametrize(
+    ("setup", "codes"),
+    [
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"', ["DEV-INDEX"]),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"', []),
+        ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', []),
+        ('settings = {}\nsettings["CUDA_VISIBLE_DEVICES"] = "0"', []),
+    ],
+)
+def test_one_visible_gpu_is_reported(setup: str, codes: list[str]) -> None:
+    slots = {"imports": "import os", "setup": setup}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == codes
+
+
+# ---- DataParallel
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "model = Net()\nmodel = nn.DataParallel(model)\nmodel = model.to(device)",
+        "model = Net()\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\nmodel.to(device)",
+        "model = nn.DataParallel(Net()).to(device)",
+        "model = torch.nn.DataParallel(Net(), device_ids=[0, 1]).cuda()",
+        "net = Net()\nmodel = nn.DataParallel(net)\nmodel.to(device)",
+    ],
+)
+def test_data_parallel_goes(model: str) -> None:
+    left = "net = Net()\nmodel = net" if model.startswith("net") else "model = Net()"
+    assert converted(script(model=model)) == lifted(model=left)
+    assert findings(script(model=model)) == ["CKPT-KEYS"]
+
+
+def test_the_attribute_of_the_wrapper_goes_with_it() -> None:
+    before = script(model="model = nn.DataParallel(Net()).to(device)", after='path = "m.pt"\nprint(model.module.layer)')
+    after = 'path = "m.pt"\naccelerator.print(accelerator.unwrap_model(model).layer)'
+    assert converted(before) == lifted(after=after)
+
+
+def test_an_import_of_data_parallel_goes_when_nothing_else_uses_it() -> None:
+    before = script(from_imports="from torch.nn import DataParallel", model="model = DataParallel(Net()).to(device)")
+    assert converted(before) == lifted()
+
+
+def test_what_else_stands_under_the_question_for_gpus_stays() -> None:
+    slots = {"optimizer": "batch = 16\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"}
+    question = "model = Net()\nif torch.cuda.device_count() > 1:\n    torch.backends.cudnn.benchmark = True"
+    before = script(model=f"{question}\n    model = nn.DataParallel(model)\nmodel.to(device)", **slots)
+    assert converted(before) == lifted(model=question, **slots)
+
+
+def test_a_class_of_that_name_of_the_scripts_own_stays() -> None:
+    slots = {
+        "definitions": "class DataParallel(nn.Module):\n    def __init__(self, module):\n        super().__init__()\n"
+        "        self.inner = module\n\n    def forward(self, x):\n        return self.inner(x)",
+    }
+    before = script(model="model = DataParallel(Net()).to(device)", **slots)
+    assert converted(before) == lifted(model="model = DataParallel(Net())", **slots)
+    assert findings(before) == []

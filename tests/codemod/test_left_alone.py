@@ -1,0 +1,156 @@
+"""Scripts that are left alone, each with the one reason that its author can act on."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.plan import Outcome, Severity
+from scripts import convert, converted, lifted, script, unchanged
+
+CLASS = """\
+class Trainer:
+    def __init__(self, model, loader, optimizer):
+        self.model, self.loader, self.optimizer = model, loader, optimizer
+
+    def fit(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+"""
+CLOSURE = """\
+def closure():
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    return loss
+"""
+FUNCTION = (
+    "def train(model, loader, optimizer):\n    for x, y in loader:\n        F.cross_entropy(model(x), y).backward()"
+)
+DISTRIBUTED = "model = nn.parallel.DistributedDataParallel(Net())"
+NO_LOOP = {"loop": "", "move": "", "forward": "", "backward": "", "step": ""}
+
+# What is no obstacle, but nothing to do either: the outcome of the file is good.
+NOTHING = [
+    ({"imports": "import torch.distributed as dist", "setup": "dist.get_rank()"}, "ALREADY-DISTRIBUTED"),
+    ({"model": DISTRIBUTED}, "ALREADY-DISTRIBUTED"),
+    (
+        {
+            "from_imports": "from torch.utils.data.distributed import DistributedSampler",
+            "loader": "loader = DataLoader(data, sampler=DistributedSampler(data))",
+        },
+        "ALREADY-DISTRIBUTED",
+    ),
+    ({"imports": "import torch.multiprocessing as mp", "after": "mp.spawn(print)"}, "ALREADY-DISTRIBUTED"),
+    ({"imports": "import horovod.torch as hvd", "setup": "hvd.init()"}, "ALREADY-DISTRIBUTED"),
+    ({"imports": "import deepspeed", "setup": "deepspeed.initialize()"}, "ALREADY-DISTRIBUTED"),
+    ({"imports": "from accelerate import Accelerator", "setup": "a = Accelerator()"}, "ALREADY-ACCELERATE"),
+    ({"imports": "import accelift", "setup": "a = accelift.Accelerator()"}, "ALREADY-ACCELERATE"),
+    (
+        {"imports": "import pytorch_lightning as pl", "setup": "pl.Trainer().fit(0)", **NO_LOOP, "epochs": ""},
+        "FRAMEWORK",
+    ),
+    (
+        {"imports": "from transformers import Trainer", "setup": "Trainer(0).train()", **NO_LOOP, "epochs": ""},
+        "FRAMEWORK",
+    ),
+    ({"forward": "print(model(x))", "backward": "", "step": "pass"}, "NO-TRAINING"),
+    ({**NO_LOOP, "epochs": ""}, "NO-TRAINING"),
+    ({"definitions": FUNCTION, **NO_LOOP, "epochs": ""}, "NO-ENTRY"),
+]
+
+REFUSED = [
+    ({"definitions": CLASS, "epochs": "Trainer(model, loader, optimizer).fit()", **NO_LOOP}, "LOOP-IN-CLASS"),
+    ({"definitions": CLASS, "after": "Trainer(model, loader, optimizer).fit()"}, "LOOP-IN-CLASS"),
+    ({"loader": "", "loop": "for i in range(4):", "move": "x, y = data[i]"}, "DATA-UNSHARDED"),
+    ({"loader": "loader = [(torch.randn(4, 8), torch.randint(0, 3, (4,)))]"}, "DATA-UNSHARDED"),
+    ({"loop": "for _ in range(4):", "move": "x, y = torch.randn(4, 8), torch.zeros(4).long()"}, "LOADER-UNKNOWN"),
+    ({"from_imports": "from other import get_loader", "loader": "loader = get_loader()"}, "LOADER-UNKNOWN"),
+    ({"loop": "for x, y in laoder:"}, "LOADER-UNKNOWN"),
+    ({"from_imports": "from other import make", "optimizer": "optimizer = make(model)"}, "OPT-UNKNOWN"),
+    ({"from_imports": "from other import p", "optimizer": "optimizer = torch.optim.SGD(p(), lr=0.1)"}, "OPT-UNKNOWN"),
+    ({"optimizer": "", "step": "for p in model.parameters():\n    p.data -= 0.1 * p.grad"}, "OPT-UNKNOWN"),
+    (
+        {
+            "optimizer": "w = torch.zeros(3, requires_grad=True)\n"
+            "optimizer = torch.optim.SGD([*model.parameters(), w], lr=0.1)"
+        },
+        "DDP-FREEPARAM",
+    ),
+    ({"forward": CLOSURE, "backward": "", "step": "optimizer.step(closure)"}, "BWD-CLOSURE"),
+    (
+        {
+            "optimizer": "optimizer = torch.optim.LBFGS(model.parameters())",
+            "forward": CLOSURE,
+            "backward": "",
+            "step": "optimizer.step(closure)",
+        },
+        "BWD-CLOSURE",
+    ),
+    ({"optimizer": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1); n = 3"}, "CLASH"),
+    ({"before": "print 'hello'"}, "PYTHON2"),
+    ({"before": "try:\n    n = 1\nexcept ValueError, error:\n    n = 2"}, "PYTHON2"),
+]
+
+
+@pytest.mark.parametrize(("slots", "code"), NOTHING)
+def test_there_is_nothing_to_do(slots: dict[str, str], code: str) -> None:
+    text = script(**slots)
+    finding = unchanged(text)
+    assert (finding.code, finding.severity) == (code, Severity.NOTE)
+    assert convert(text).outcome is Outcome.NOTHING
+
+
+@pytest.mark.parametrize(("slots", "code"), REFUSED)
+def test_it_is_refused(slots: dict[str, str], code: str) -> None:
+    text = script(**slots)
+    finding = unchanged(text)
+    assert (finding.code, finding.severity) == (code, Severity.ERROR)
+    assert convert(text).outcome is Outcome.REFUSED
+    assert finding.message and finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("slots", "line"),
+    [
+        ({"loop": "for x, y in laoder:"}, "for x, y in laoder:"),
+        ({"before": "print 'hello'"}, "print 'hello'"),
+        ({"optimizer": "", "step": "pass"}, "loss.backward()"),
+        ({"loader": "loader = [1, 2]"}, "loss.backward()"),
+        ({"model": DISTRIBUTED}, DISTRIBUTED),
+    ],
+)
+def test_the_line_of_the_reason_is_given(slots: dict[str, str], line: str) -> None:
+    text = script(**slots)
+    assert text.splitlines()[unchanged(text).line - 1].strip() == line
+
+
+def test_a_framework_still_gets_its_launch_config() -> None:
+    slots = {"imports": "import pytorch_lightning as pl", "setup": "pl.Trainer().fit(0)", "epochs": "", **NO_LOOP}
+    assert convert(script(**slots)).config
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"imports": "import torch.distributed as dist"},  # imported, never used
+        {"from_imports": "from torch.nn.parallel import DistributedDataParallel"},
+        {"imports": "import pytorch_lightning as pl", "setup": "pl.seed_everything(3)"},  # the loop is the script's own
+        {"imports": "import torch.multiprocessing as mp", "setup": 'mp.set_sharing_strategy("file_system")'},
+        {"setup": "distributed = False"},
+        {"setup": 'text = "torch.distributed and DistributedDataParallel"'},
+        {"definitions": CLASS},  # never made
+        {"definitions": FUNCTION},  # never called
+        {"definitions": "class accelerate:\n    pass"},
+        {"before": "rows = [(1, 2)]\nfor row in rows:\n    total = sum(row)"},
+    ],
+)
+def test_what_only_looks_like_a_reason_is_none(slots: dict[str, str]) -> None:
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_a_syntax_error_is_an_error_of_the_file() -> None:
+    text = script(before="x = = 3")
+    result = convert(text)
+    line = text.splitlines().index("x = = 3") + 1
+    assert f"/train.py:{line}: does not parse" in result.error and result.output is None

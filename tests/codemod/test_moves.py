@@ -1,0 +1,206 @@
+"""MOVE: moves that prepare makes needless go, all others stay and mean the accelerator's device."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import CREATED, REBOUND, added, converted, findings, lifted, removed, script
+
+KEPT_LOADER = (
+    "model, optimizer = accelerator.prepare(model, optimizer)\n"
+    "loader = accelerator.prepare_data_loader(loader, device_placement=False)"
+)
+
+
+def test_moves_of_model_and_batch_go() -> None:
+    assert converted(script()) == lifted()
+    assert findings(script()) == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "model = Net().to(device)",
+        "model = Net()\nmodel.to(device)",
+        "model = Net()\nmodel = model.to(device)",
+        "model = Net().cuda()",
+        "model = Net()\nmodel.cuda()",
+        "model = Net().to(device=device)",
+    ],
+)
+def test_the_move_of_a_trained_model_goes(model: str) -> None:
+    assert converted(script(model=model)) == lifted()
+
+
+@pytest.mark.parametrize(
+    ("loop", "move", "left"),
+    [
+        ("for x, y in loader:", "x = x.to(device)\ny = y.to(device)", ""),
+        ("for x, y in loader:", "x, y = x.cuda(), y.cuda()", ""),
+        ("for x, y in loader:", "x, y = x.cuda(non_blocking=True), y.to(device, non_blocking=True)", ""),
+        ("for batch in loader:", "x, y = batch[0].to(device), batch[1].to(device)", "x, y = batch[0], batch[1]"),
+        ("for batch in loader:", "x, y = [t.to(device) for t in batch]", "x, y = [t for t in batch]"),
+        (
+            "for batch in loader:",
+            'batch = {k: v.to(device) for k, v in batch.items()}\nx, y = batch["x"], batch["y"]',
+            'x, y = batch["x"], batch["y"]',
+        ),
+    ],
+)
+def test_the_moves_of_a_batch_go(loop: str, move: str, left: str) -> None:
+    assert converted(script(loop=loop, move=move)) == lifted(loop=loop, move=left)
+
+
+def test_moves_inside_expressions_go() -> None:
+    before = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x.to(device)), y.to(device))"
+    after = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+    assert converted(script(move="", forward=before)) == lifted(forward=after)
+
+
+def test_moves_in_variables_of_old_torch_go() -> None:
+    slots = {"from_imports": "from torch.autograd import Variable"}
+    before = script(**slots, move="x, y = Variable(x.cuda()), Variable(y.cuda())")
+    assert converted(before) == lifted(**slots, move="x, y = Variable(x), Variable(y)")
+
+
+def test_a_cast_that_comes_with_the_move_stays_with_it() -> None:
+    before = script(move="x, y = x.to(device, torch.float32), y.to(device)")
+    assert converted(before) == lifted(device=REBOUND, move="x, y = x.to(device, torch.float32), y")
+
+
+def test_a_batch_computed_on_the_cpu_first_keeps_the_authors_moves() -> None:
+    move = "x = x / x.max()\nx, y = x.to(device), y.to(device)"
+    assert converted(script(move=move)) == lifted(device=REBOUND, prepare=KEPT_LOADER, move=move)
+
+
+def test_a_batch_moved_by_a_function_keeps_its_moves() -> None:
+    slots = {
+        "definitions": "def to_device(batch, device):\n    return [t.to(device) for t in batch]",
+        "loop": "for batch in loader:",
+        "move": "x, y = to_device(batch, device)",
+    }
+    assert converted(script(**slots)) == lifted(**slots, device=REBOUND, prepare=KEPT_LOADER)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.randn(4).cuda()", "torch.randn(4).to(accelerator.device)"),
+        ("torch.randn(4).cuda(non_blocking=True)", "torch.randn(4).to(accelerator.device, non_blocking=True)"),
+        ('torch.randn(4).to("cuda")', "torch.randn(4).to(accelerator.device)"),
+        ('torch.randn(4).to("cuda:0")', "torch.randn(4).to(accelerator.device)"),
+        ('torch.randn(4).to(device="cuda")', "torch.randn(4).to(device=accelerator.device)"),
+        ('torch.randn(4).to(torch.device("cuda"))', "torch.randn(4).to(accelerator.device)"),
+        ('torch.randn(4).to("cuda", torch.float16)', "torch.randn(4).to(accelerator.device, torch.float16)"),
+        ('torch.zeros(3, device="cuda")', "torch.zeros(3, device=accelerator.device)"),
+        ('torch.load("a.pt", map_location="cuda:0")', 'torch.load("a.pt", map_location=accelerator.device)'),
+    ],
+)
+def test_a_gpu_spelled_out_becomes_the_accelerators_device(before: str, after: str) -> None:
+    assert converted(script(before=f"noise = {before}")) == lifted(before=f"noise = {after}")
+    assert findings(script(before=f"noise = {before}")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "noise = torch.randn(4).to(device)",
+        "noise = torch.zeros(3, device=device)",
+        'state = torch.load("a.pt", map_location=device)',
+        "teacher = Net().to(device)",
+        "positions = [torch.zeros(2).to(device) for _ in range(3)]",
+    ],
+)
+def test_moves_of_anything_else_stay(line: str) -> None:
+    assert converted(script(before=line)) == lifted(device=REBOUND, before=line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "noise = torch.zeros(3).to(torch.float32)",
+        'noise = torch.zeros(3).to("cpu")',
+        "noise = torch.zeros(3).to(data.tensors[0].device)",
+        'noise = torch.zeros(3, device="cpu")',
+        "noise = torch.zeros(3).half().float()",
+        "noise = torch.zeros(3).cpu()",
+        'state = torch.load("a.pt", map_location="cpu")',
+        'name = "cuda:0"',
+        'help = "x.to(device) and x.cuda()"',
+        'settings = {"device": "cuda"}',
+    ],
+)
+def test_what_only_looks_like_a_move_stays(line: str) -> None:
+    assert converted(script(before=line)) == lifted(before=line)
+
+
+@pytest.mark.parametrize("line", ["x = x.float()", "y = y.long()", "x = x.half().float()", "rows = x.cpu().numpy()"])
+def test_casts_and_moves_to_the_cpu_stay_in_the_loop(line: str) -> None:
+    move = "x, y = x.to(device), y.to(device)\n"
+    assert converted(script(move=move + line)) == lifted(move=line)
+
+
+def test_a_loss_without_tensors_need_not_move_but_class_weights_do() -> None:
+    forward = "optimizer.zero_grad()\nloss = criterion(model(x), y)"
+    plain = script(before="criterion = nn.CrossEntropyLoss().to(device)", forward=forward)
+    assert converted(plain) == lifted(before="criterion = nn.CrossEntropyLoss()", forward=forward)
+    weights = "criterion = nn.CrossEntropyLoss(weight=torch.ones(3)).to(device)"
+    weighted = script(before=weights, forward=forward)
+    assert converted(weighted) == lifted(device=REBOUND, before=weights, forward=forward)
+    assert findings(weighted) == ["LOSS-MASKMEAN"]
+
+
+def test_a_frozen_network_is_moved_but_not_prepared() -> None:
+    slots = {"forward": "optimizer.zero_grad()\nloss = F.mse_loss(model(x), teacher(x))"}
+    before = script(model="model = Net().cuda()\nteacher = Net().eval().cuda()", **slots)
+    after = lifted(model="model = Net()\nteacher = Net().eval().to(accelerator.device)", **slots)
+    assert converted(before) == after
+
+
+def test_batches_of_a_plain_list_keep_their_moves() -> None:
+    slots = {"before": "pairs = [(torch.randn(4, 8), 0)]", "after": "for a, _ in pairs:\n    a = a.to(device)"}
+    assert converted(script(**slots)) == lifted(device=REBOUND, **slots)
+
+
+def test_a_model_initialised_after_its_move_is_moved_first() -> None:
+    """Its random numbers are drawn on the device it was on."""
+    slots = {
+        "definitions": "def weights(m):\n    if isinstance(m, nn.Linear):\n        nn.init.normal_(m.weight)",
+        "model": "model = Net().to(device)\nmodel.apply(weights)",
+    }
+    assert converted(script(**slots)) == lifted(device=REBOUND, **slots)
+
+
+def test_a_model_used_before_prepare_keeps_its_move() -> None:
+    slots = {"model": "model = Net().to(device)\nsize = model(torch.zeros(1, 8).to(device)).shape"}
+    assert converted(script(**slots)) == lifted(device=REBOUND, **slots)
+
+
+def test_moves_under_a_question_for_the_gpu_go_with_it() -> None:
+    before = script(
+        device="use_cuda = torch.cuda.is_available()",
+        model="model = Net()\nif use_cuda:\n    model.cuda()",
+        move="if use_cuda:\n    x, y = x.cuda(), y.cuda()",
+    )
+    assert "accelerator.prepare(model, optimizer, loader)" in "\n".join(added(before))
+    gone = ["use_cuda = torch.cuda.is_available()", "if use_cuda:", "model.cuda()"]
+    assert removed(before) == [*gone, "if use_cuda:", "x, y = x.cuda(), y.cuda()", "loss.backward()"]
+
+
+def test_without_the_rule_the_moves_stay_and_mean_the_accelerators_device() -> None:
+    unmoved = script()
+    after = lifted(device=REBOUND, model="model = Net().to(device)", move="x, y = x.to(device), y.to(device)")
+    assert converted(unmoved, ignore=("MOVE",)) == after
+
+
+def test_a_module_global_that_functions_read_stays() -> None:
+    slots = {
+        "definitions": "def noise(n):\n    return torch.randn(n).to(device)",
+        "before": "noise(3)",
+    }
+    assert converted(script(**slots)) == lifted(device=REBOUND, **slots)
+
+
+def test_the_device_stays_where_it_is_used_as_a_string() -> None:
+    slots = {"before": 'if device == "cuda":\n    torch.backends.cudnn.benchmark = True'}
+    before = script(device='device = "cuda" if torch.cuda.is_available() else "cpu"', **slots)
+    assert converted(before) == lifted(device=f"{CREATED}\ndevice = accelerator.device.type", **slots)

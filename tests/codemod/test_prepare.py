@@ -1,0 +1,215 @@
+"""PREPARE: after the last change of what it takes, before the first loop that uses it."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import REBOUND, added, converted, findings, lifted, removed, script, unchanged
+
+SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)"
+PREPARED = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        SCHEDULER,
+        'model.load_state_dict(torch.load("a.pt"))',
+        'optimizer.load_state_dict(torch.load("a.pt"))',
+        "for p in model.layer.parameters():\n    p.requires_grad = False",
+        "if epoch_count > 3:\n    model.train()",
+        "for group in optimizer.param_groups:\n    group['lr'] = 0.2",
+        "scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, steps_per_epoch=len(loader), epochs=2)",
+    ],
+)
+def test_it_stands_after_the_last_statement_that_changes_something(last: str) -> None:
+    slots = {"setup": "epoch_count = 3"}
+    before = script(optimizer=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{last}", **slots)
+    after = lifted(optimizer=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{last}", **slots)
+    assert converted(before) == after
+    assert findings(before) == []
+
+
+@pytest.mark.parametrize("unrelated", ["best = 0.0", "history = []\nsteps = len(loader)", "torch.manual_seed(0)"])
+def test_statements_that_change_nothing_come_after_it(unrelated: str) -> None:
+    assert converted(script(before=unrelated)) == lifted(before=unrelated)
+
+
+def test_schedulers_are_not_prepared() -> None:
+    slots = {"optimizer": f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{SCHEDULER}"}
+    slots |= {"epoch_end": "scheduler.step()"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_a_loader_made_last_is_waited_for() -> None:
+    slots = {"loader": "", "optimizer": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"}
+    slots["optimizer"] += "loader = DataLoader(data, batch_size=16)"
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer", "names"),
+    [
+        (
+            "a = Net().to(device)\nb = Net().to(device)",
+            "optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)",
+            "a, b, optimizer, loader",
+        ),
+        (
+            "a = Net().to(device)\nb = Net().to(device)",
+            "optimizer = torch.optim.SGD(list(a.parameters()) + list(b.parameters()), lr=0.1)",
+            "a, b, optimizer, loader",
+        ),
+        (
+            "a = Net().to(device)\nb = Net().to(device)",
+            "optimizer = torch.optim.SGD([{'params': a.parameters()}, {'params': b.parameters(), 'lr': 1}], lr=0.1)",
+            "a, b, optimizer, loader",
+        ),
+    ],
+)
+def test_all_models_of_an_optimizer_are_prepared(model: str, optimizer: str, names: str) -> None:
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(a(x) + b(x), y)"
+    after = lifted(
+        model=model.replace(".to(device)", ""),
+        optimizer=optimizer,
+        prepare=f"{names} = accelerator.prepare({names})",
+        forward=forward,
+    )
+    assert converted(script(model=model, optimizer=optimizer, forward=forward)) == after
+
+
+def test_two_models_with_an_optimizer_each() -> None:
+    slots = {
+        "optimizer": "opt_g = torch.optim.SGD(gen.parameters())\nopt_d = torch.optim.SGD(disc.parameters())",
+        "forward": "opt_g.zero_grad()\nopt_d.zero_grad()\nloss = F.mse_loss(disc(x), gen(x))",
+        "step": "opt_g.step()\nopt_d.step()",
+    }
+    names = "gen, disc, opt_g, opt_d, loader"
+    before = script(model="gen = Net().to(device)\ndisc = Net().to(device)", **slots)
+    after = lifted(model="gen = Net()\ndisc = Net()", prepare=f"{names} = accelerator.prepare({names})", **slots)
+    assert converted(before) == after
+
+
+def test_a_loss_with_parameters_in_the_optimizer_is_prepared() -> None:
+    slots = {
+        "definitions": "class Center(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.c = nn.Parameter(torch.zeros(3))\n\n    def forward(self, x):\n"
+        "        return (x - self.c).pow(2).mean()",
+        "optimizer": "optimizer = torch.optim.SGD([*model.parameters(), *center.parameters()], lr=0.1)",
+        "forward": "optimizer.zero_grad()\nloss = center(model(x))",
+    }
+    names = "model, center, optimizer, loader"
+    before = script(model="model = Net().to(device)\ncenter = Center().to(device)", **slots)
+    after = lifted(model="model = Net()\ncenter = Center()", prepare=f"{names} = accelerator.prepare({names})", **slots)
+    assert converted(before) == after
+
+
+@pytest.mark.parametrize(
+    ("loader", "model"),
+    [
+        ("unused = DataLoader(data, batch_size=4)", ""),
+        ("loaders = [[1, 2], [3, 4]]", ""),
+        ("", "unused = Net()"),
+        ("", "teacher = Net().eval()"),
+    ],
+)
+def test_what_does_not_train_is_not_prepared(loader: str, model: str) -> None:
+    """Neither a loader that no loop uses, nor a list called loaders, nor a model without an optimizer."""
+    made = "loader = DataLoader(data, batch_size=16, shuffle=True)"
+    before = script(loader=f"{made}\n{loader}", model=f"model = Net().to(device)\n{model}")
+    assert converted(before) == lifted(loader=f"{made}\n{loader}", model=f"model = Net()\n{model}")
+
+
+def test_what_is_made_anew_in_every_epoch_is_prepared_there() -> None:
+    before = script(loader="", epoch="loader = DataLoader(data, batch_size=16)")
+    assert "    loader = DataLoader(data, batch_size=16)\n    loader = accelerator.prepare(loader)\n" in converted(
+        before
+    )
+    assert "\nmodel, optimizer = accelerator.prepare(model, optimizer)\nfor epoch" in converted(before)
+
+
+def test_a_choice_of_optimizers_is_prepared_after_it() -> None:
+    slots = {
+        "setup": "adam = False",
+        "optimizer": "if adam:\n    optimizer = torch.optim.Adam(model.parameters())\nelse:\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+    }
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_a_function_that_makes_the_objects_returns_them_bare() -> None:
+    definitions = "def build():\n    net = Net()\n    return net, torch.optim.SGD(net.parameters(), lr=0.1)"
+    before = script(definitions=definitions, model="model, optimizer = build()\nmodel.to(device)", optimizer="")
+    after = lifted(definitions=definitions, model="model, optimizer = build()", optimizer="")
+    assert converted(before) == after
+
+
+def test_an_iterator_is_drawn_from_the_prepared_loader() -> None:
+    slots = {"loop": "batches = iter(loader)\nfor _ in range(len(loader)):\n    x, y = next(batches)"}
+    after = converted(script(**slots))
+    assert after.index(PREPARED) < after.index("iter(loader)")
+
+
+def test_a_later_object_of_the_same_name_stays_bare() -> None:
+    slots = {"after": "model = Net()\nsize = len(list(model.parameters()))"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_batches_that_the_loop_also_needs_on_the_cpu_are_not_placed() -> None:
+    before = script(move="rows = x.numpy()\nx, y = x.to(device), y.to(device)")
+    assert "loader = accelerator.prepare_data_loader(loader, device_placement=False)" in added(before)
+    assert "x, y = x.to(device), y.to(device)" not in removed(before)
+    assert REBOUND in converted(before)
+
+
+# ---- no place for it
+
+
+@pytest.mark.parametrize(
+    ("slots", "line"),
+    [
+        (
+            {"epoch_end": "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)"},
+            "for x, y in loader:",
+        ),
+        (
+            {"loader": "", "loop": "for x, y in DataLoader(data, batch_size=16):"},
+            "for x, y in DataLoader(data, batch_size=16):",
+        ),
+        (
+            {"loader": "loaders = {'a': DataLoader(data)}", "loop": "for x, y in loaders['a']:"},
+            "for x, y in loaders['a']:",
+        ),
+        (
+            {
+                "imports": "import types",
+                "model": "bag = types.SimpleNamespace()\nbag.model = Net().to(device)",
+                "optimizer": "optimizer = torch.optim.SGD(bag.model.parameters(), lr=0.1)",
+                "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(bag.model(x), y)",
+            },
+            "loss = F.cross_entropy(bag.model(x), y)",
+        ),
+    ],
+)
+def test_without_one_variable_the_script_is_left_alone(slots: dict[str, str], line: str) -> None:
+    text = script(**slots)
+    finding = unchanged(text)
+    assert finding.code == "PREP-NO-POINT"
+    assert text.splitlines()[finding.line - 1].strip() == line
+
+
+# ---- what Accelerate would do differently
+
+
+@pytest.mark.parametrize(
+    ("loader", "codes"),
+    [
+        ("DataLoader(data, batch_size=16)", ["DATA-TAIL"]),
+        ("DataLoader(data, batch_size=16, drop_last=True)", []),
+        ("DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data), 8, True))", ["DATA-BUCKET"]),
+    ],
+)
+def test_limits_of_accelerate_are_reported_for_that_target_only(loader: str, codes: list[str]) -> None:
+    imports = "from torch.utils.data import BatchSampler, RandomSampler"
+    before = script(from_imports=imports, loader=f"loader = {loader}")
+    assert findings(before, target="accelerate") == codes
+    assert findings(before) == []

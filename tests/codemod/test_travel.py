@@ -1,0 +1,202 @@
+"""TRAVEL: functions get the accelerator the way they got the device."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, converted, findings, removed, script, unchanged
+
+BODY = """\
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+NO_LOOP = {"move": "", "forward": "", "backward": "", "step": ""}
+
+
+def trains(signature: str, call: str, body: str = BODY, **slots: str) -> str:
+    """A script whose `main()` trains through a function."""
+    return script(main=True, definitions=f"def {signature}:\n{body}", loop=call, **NO_LOOP, **slots)
+
+
+def changes(text: str, *wanted: str) -> list[tuple[str, str]]:
+    """The changed lines, old and new, that contain one of some words."""
+    old, new = ([line for line in lines if any(w in line for w in wanted)] for lines in (removed(text), added(text)))
+    assert len(old) == len(new), (old, new)
+    return list(zip(old, new, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("signature", "call", "new_signature", "new_call"),
+    [
+        (
+            "train(model, device, loader, optimizer)",
+            "train(model, device, loader, optimizer)",
+            "train(model, accelerator, loader, optimizer)",
+            "train(model, accelerator, loader, optimizer)",
+        ),
+        (
+            "train(model, device, loader, optimizer)",
+            "train(model=model, device=device, loader=loader, optimizer=optimizer)",
+            "train(model, accelerator, loader, optimizer)",
+            "train(model=model, accelerator=accelerator, loader=loader, optimizer=optimizer)",
+        ),
+        (
+            "train(model, loader, optimizer, *, device)",
+            "train(model, loader, optimizer, device=device)",
+            "train(model, loader, optimizer, *, accelerator)",
+            "train(model, loader, optimizer, accelerator=accelerator)",
+        ),
+        (
+            "train(model, device, loader, optimizer, log=None)",
+            "train(model, device, loader, optimizer)",
+            "train(model, accelerator, loader, optimizer, log=None)",
+            "train(model, accelerator, loader, optimizer)",
+        ),
+        (
+            "train(model, loader, optimizer, device=None)",
+            "train(model, loader, optimizer, device)",
+            "train(model, loader, optimizer, accelerator=None)",
+            "train(model, loader, optimizer, accelerator)",
+        ),
+    ],
+)
+def test_the_device_parameter_becomes_the_accelerator(
+    signature: str, call: str, new_signature: str, new_call: str
+) -> None:
+    text = trains(signature, call)
+    assert changes(text, "train(") == [(f"def {signature}:", f"def {new_signature}:"), (call, new_call)]
+    assert "device" not in converted(text).replace("device_placement", "")
+
+
+@pytest.mark.parametrize(
+    ("signature", "call", "new_signature", "new_call"),
+    [
+        (
+            "train(model, loader, optimizer)",
+            "train(model, loader, optimizer)",
+            "train(model, loader, optimizer, accelerator)",
+            "train(model, loader, optimizer, accelerator)",
+        ),
+        (
+            "train(model, loader, optimizer)",
+            "train(model=model, loader=loader, optimizer=optimizer)",
+            "train(model, loader, optimizer, accelerator)",
+            "train(model=model, loader=loader, optimizer=optimizer, accelerator=accelerator)",
+        ),
+        (
+            "train(model, loader, optimizer, clip=None)",
+            "train(model, loader, optimizer, 1.0)",
+            "train(model, loader, optimizer, accelerator, clip=None)",
+            "train(model, loader, optimizer, accelerator, 1.0)",
+        ),
+        (
+            "train(model, loader, optimizer, *, clip)",
+            "train(model, loader, optimizer, clip=1.0)",
+            "train(model, loader, optimizer, accelerator, *, clip)",
+            "train(model, loader, optimizer, accelerator, clip=1.0)",
+        ),
+    ],
+)
+def test_without_a_device_parameter_there_is_one_more(
+    signature: str, call: str, new_signature: str, new_call: str
+) -> None:
+    body = BODY.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
+    text = trains(signature, call, body, device="", model="model = Net().cuda()")
+    assert changes(text, "train(") == [(f"def {signature}:", f"def {new_signature}:"), (call, new_call)]
+
+
+def test_what_is_left_of_the_device_is_the_accelerators() -> None:
+    body = f"    noise = torch.randn(8).to(device)\n    where = device.type\n{BODY}"
+    text = trains("train(model, device, loader, optimizer)", "train(model, device, loader, optimizer)", body)
+    assert changes(text, "noise", "where") == [
+        ("noise = torch.randn(8).to(device)", "noise = torch.randn(8).to(accelerator.device)"),
+        ("where = device.type", "where = accelerator.device.type"),
+    ]
+
+
+def test_a_device_given_as_a_string_stays_a_string() -> None:
+    body = f'    fast = device == "cuda"\n{BODY}'
+    text = trains(
+        "train(model, device, loader, optimizer)",
+        "train(model, device, loader, optimizer)",
+        body,
+        device='device = "cuda" if torch.cuda.is_available() else "cpu"',
+    )
+    assert changes(text, "fast") == [('fast = device == "cuda"', 'fast = accelerator.device.type == "cuda"')]
+
+
+def test_it_travels_through_functions_that_only_hand_it_on() -> None:
+    definitions = (
+        f"def train(model, device, loader, optimizer):\n{BODY}\n\n"
+        "def run(model, loader, optimizer, device):\n    train(model, device, loader, optimizer)"
+    )
+    text = script(main=True, definitions=definitions, loop="run(model, loader, optimizer, device)", **NO_LOOP)
+    assert changes(text, "run(", "train(") == [
+        ("def train(model, device, loader, optimizer):", "def train(model, accelerator, loader, optimizer):"),
+        ("def run(model, loader, optimizer, device):", "def run(model, loader, optimizer, accelerator):"),
+        ("train(model, device, loader, optimizer)", "train(model, accelerator, loader, optimizer)"),
+        ("run(model, loader, optimizer, device)", "run(model, loader, optimizer, accelerator)"),
+    ]
+
+
+def test_a_function_that_only_needs_the_device_keeps_it() -> None:
+    definitions = "def noise(n, device):\n    return torch.randn(n).to(device)"
+    text = script(main=True, definitions=definitions, before="z = noise(3, device)")
+    assert changes(text, "noise") == []
+    assert "    device = accelerator.device\n" in converted(text)
+
+
+def test_a_parameter_that_is_also_given_another_device_stays() -> None:
+    definitions = "def report(loss, device):\n    print(loss, device)"
+    text = script(main=True, definitions=definitions, batch_end="report(loss, device)", after='report(0, "cpu")')
+    assert changes(text, "report", "print") == []
+    assert findings(text) == ["PRINT-ALL"]
+
+
+def test_a_parameter_named_device_that_is_none_stays() -> None:
+    body = BODY.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
+    text = trains(
+        "train(model, device, loader, optimizer)",
+        'train(model, "phone", loader, optimizer)',
+        body,
+        device="",
+        model="model = Net().cuda()",
+    )
+    assert changes(text, "train(") == [
+        ("def train(model, device, loader, optimizer):", "def train(model, device, loader, optimizer, accelerator):"),
+        ('train(model, "phone", loader, optimizer)', 'train(model, "phone", loader, optimizer, accelerator)'),
+    ]
+
+
+@pytest.mark.parametrize("main", [False, True])
+def test_functions_that_see_the_variable_need_no_parameter(main: bool) -> None:
+    step = "def step(x, y):\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()"
+    slot = {"before": step} if main else {"definitions": step}
+    text = script(main=main, forward="optimizer.zero_grad()", backward="step(x, y)", **slot)
+    assert changes(text, "step(", "backward") == [("loss.backward()", "accelerator.backward(loss)")]
+
+
+@pytest.mark.parametrize(
+    ("signature", "before", "call", "why"),
+    [
+        ("update(loss)", "step = update", "step(loss)", "handed on as a value"),
+        ("update(loss, /)", "", "update(loss)", "positional-only"),
+        ("update(loss, *rest)", "more = [1]", "update(loss, *more)", "* or ** arguments"),
+        ("update(loss, **rest)", "more = {}", "update(loss, **more)", "* or ** arguments"),
+    ],
+)
+def test_where_it_cannot_be_passed_the_script_is_left_alone(signature: str, before: str, call: str, why: str) -> None:
+    definitions = f"def {signature}:\n    loss.backward()"
+    text = script(main=True, definitions=definitions, before=before, backward=call)
+    finding = unchanged(text)
+    assert finding.code == "ACC-REACH" and why in finding.message
+    assert text.splitlines()[finding.line - 1] == f"def {signature}:"
+
+
+def test_a_method_that_needs_it_is_refused() -> None:
+    definitions = "class Steps:\n    def step(self, model, x, y):\n        F.cross_entropy(model(x), y).backward()\n"
+    text = script(main=True, definitions=definitions, before="steps = Steps()", backward="steps.step(model, x, y)")
+    assert unchanged(text).code == "LOOP-IN-CLASS"
