@@ -109,6 +109,10 @@ class Draft:
                     return True
                 if edit.operation is Operation.METHOD and isinstance(parent, ast.Call) and parent.func is not child:
                     return True
+                if edit.operation is Operation.LEFT and isinstance(parent, ast.BinOp) and parent.right is child:
+                    return True
+                if edit.operation is Operation.INNER and isinstance(parent, ast.Call) and _leaves(parent, child, edit):
+                    return True
             child = parent
         return False
 
@@ -203,6 +207,13 @@ class Draft:
     def function(self, node: ast.AST) -> Function | None:
         """The function whose body contains a node."""
         return self.facts.index.function(node)
+
+
+def _leaves(call: ast.Call, part: ast.AST, edit: Edit) -> bool:
+    """Whether INNER leaves a part of a call out."""
+    if edit.place is not None:
+        return call.args[edit.place] is not part
+    return not (isinstance(part, ast.keyword) and part.arg == edit.code)
 
 
 def mentions(code: str, name: str) -> bool:

@@ -49,7 +49,9 @@ class Operation(str, Enum):
     """What an edit does to the node at its place.
 
     Expressions: BECOME replaces it by `code`; RECEIVER keeps what a method is called on (`x.to(d)` -> `x`);
-    CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND passes it to one (`x` -> `code(x)`);
+    LEFT keeps the left operand (`x / k` -> `x`); INNER keeps the argument at `place`, or of the keyword `code`
+    (`f(x, a)` -> `x`); CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND puts the
+    expression into `code`, in place of its `{}`; NAME_ARGUMENTS gives the names in `code` to positional arguments;
     ADD_ARGUMENT gives a call one more argument, `code`, at `place` (None: as the last one); ARGUMENT replaces the
     positional argument at `place`.
     Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, by `code`; ADD_PARAMETER gives a
@@ -61,9 +63,12 @@ class Operation(str, Enum):
 
     BECOME = "become"
     RECEIVER = "receiver"
+    LEFT = "left"
+    INNER = "inner"
     CALL_ON = "call-on"
     SURROUND = "surround"
     METHOD = "method"
+    NAME_ARGUMENTS = "name-arguments"
     ADD_ARGUMENT = "add-argument"
     ARGUMENT = "argument"
     KEYWORD = "keyword"

@@ -371,6 +371,14 @@ class Reach:
             condition = self.facts.moves.guards_cpu
             moves = self.facts.moves.all
             line = moves[0].call.lineno if moves else 0
+            unreadable = self.facts.moves.unreadable
+            if condition is None and not moves and unreadable:
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    unreadable[0].lineno,
+                    f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
+                    "choose the device in this file, by torch.cuda.is_available() and a flag",
+                )
         if condition is None or not self._evaluable(condition):
             raise refuse(
                 "DEV-UNKNOWN",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
@@ -22,7 +22,7 @@ class Condition:
     operator: str
     value: bool = False
     text: str = ""
-    node: ast.expr | None = None
+    node: ast.expr | None = field(default=None, compare=False)
     parts: tuple[Condition, ...] = ()
 
     @property

@@ -78,7 +78,7 @@ class Devices:
                 return bool(returned) and all(self.is_device(r.value, depth + 1) for r in returned)
             return False
         if isinstance(node, ast.Name):
-            bindings = self.resolver.bindings(node)
+            bindings = [b for b in self.resolver.bindings(node) if not _is_none(b)]
             return bool(bindings) and all(self._binds_device(b, depth + 1) for b in bindings)
         if isinstance(node, ast.Attribute):
             if any(v.role is Role.DEVICE for v in self.resolver.values(node)):
@@ -169,10 +169,8 @@ class Devices:
         if isinstance(node, ast.Attribute) and self.option(node) is not None and not self.attribute_bindings(node):
             return Condition("atom", text=f'{self.segment(node)} == "cpu"', node=node)
         bindings: list[Binding] = []
-        if isinstance(node, ast.Name):
-            bindings = self.resolver.bindings(node)
-        elif isinstance(node, ast.Attribute):
-            bindings = self.attribute_bindings(node)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            bindings = [b for b in self._bindings(node) if not _is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
         return None
@@ -203,12 +201,8 @@ class Devices:
         found: list[DeviceVariable] = []
         for scope in self.index.scopes.values():
             for name, bindings in scope.bindings.items():
-                chosen = [b for b in bindings if b.how is How.ASSIGN]
-                if (
-                    chosen
-                    and len(chosen) == len(bindings)
-                    and all(not b.path and self.is_device(b.value) for b in chosen)
-                ):
+                chosen = [b for b in bindings if not _is_none(b)]
+                if chosen and all(b.how is How.ASSIGN and not b.path and self.is_device(b.value) for b in chosen):
                     variable = self._variable(name, scope, name, chosen)
                     if not variable.is_string or self._used_as_device(scope, name):
                         found.append(variable)
@@ -218,7 +212,24 @@ class Devices:
                 same = [b for b in bindings if ast.dump(b.node) == spelling]
                 if all(b.how is How.ASSIGN and not b.path and self.is_device(b.value) for b in same):
                     found.append(self._variable(name, None, self.segment(first.node), same))
+        if self._calls_cuda or any(v.cpu != TRUE for v in found):
+            found = [v for v in found if v.cpu != TRUE]
         return sorted(found, key=lambda v: position(v.statements[0]))
+
+    @cached_property
+    def _calls_cuda(self) -> bool:
+        return any(self.resolver.qualified(c.func) != "torch.cuda" for c in self.index.methods.get("cuda", []))
+
+    def is_elsewhere(self, node: ast.expr) -> bool:
+        """Whether a device expression always is the CPU, in a script that chooses its device otherwise."""
+        if self.cpu(node) != TRUE:
+            return False
+        return not isinstance(node, (ast.Name, ast.Attribute)) or all(
+            not any(b.value is one.value for one in v.bindings) for v in self.variables for b in self._bindings(node)
+        )
+
+    def _bindings(self, node: ast.Name | ast.Attribute) -> list[Binding]:
+        return self.resolver.bindings(node) if isinstance(node, ast.Name) else self.attribute_bindings(node)
 
     def _used_as_device(self, scope: Scope, name: str) -> bool:
         """Whether a string variable is handed to something that takes a device."""
@@ -303,6 +314,12 @@ class Devices:
                 return None
             return choose(self.conditions.read(statement.test), yes, no)
         return cpu
+
+
+def _is_none(binding: Binding) -> bool:
+    """`device = None`, before the device is chosen."""
+    value = binding.value
+    return binding.how is How.ASSIGN and isinstance(value, ast.Constant) and value.value is None
 
 
 def _template(node: ast.expr) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, negate
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, both, negate
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, How, position
 from accelift_codemod.facts.values import Role
@@ -57,24 +58,48 @@ class Moves:
     def all(self) -> list[Move]:
         """Calls that move an object to the device, in source order."""
         found = []
-        for call in self.index.methods.get("to", []):
+        for call in self._calls("to"):
             receiver = call.func.value  # type: ignore[attr-defined]
             target = self.resolver.argument(call, 0, "device")
-            if target is not None and self.devices.is_device(target):
+            if target is not None and self.devices.is_device(target) and not self.devices.is_elsewhere(target):
                 rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
                 found.append(Move(call, receiver, "to", target, tuple(rest)))
-        for call in self.index.methods.get("cuda", []):
+        for call in self._calls("cuda"):
             receiver = call.func.value  # type: ignore[attr-defined]
             if self.resolver.qualified(receiver) == "torch":
                 continue
             target = self.resolver.argument(call, 0, "device")
             rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
             found.append(Move(call, receiver, "cuda", target, tuple(rest)))
-        for call in self.index.methods.get("type", []):
+        for call in self._calls("type"):
             receiver = call.func.value  # type: ignore[attr-defined]
             if len(call.args) == 1 and self.tensor_type(call.args[0]) is not None:
                 found.append(Move(call, receiver, "type", call.args[0], ()))
         return sorted(found, key=lambda m: position(m.call))
+
+    def _calls(self, method: str) -> Iterator[ast.Call]:
+        """Calls of a method of tensors and modules, without those that a class of the script defines itself."""
+        for call in self.index.methods.get(method, []):
+            values = self.resolver.values(call.func.value)  # type: ignore[attr-defined]
+            if not any(_defines(v.declaration, method) for v in values):
+                yield call
+
+    @cached_property
+    def unreadable(self) -> list[ast.expr]:
+        """What `.to(...)` is given that may be a device, but cannot be read as one, a type or another tensor."""
+        found: list[ast.expr] = []
+        for call in self._calls("to"):
+            target = self.resolver.argument(call, 0, "device")
+            if target is None or self.devices.is_device(target):
+                continue
+            if isinstance(target, ast.Attribute) and target.attr in ("device", "dtype"):
+                continue
+            if (self.resolver.qualified(target) or "").startswith("torch."):
+                continue
+            roles = self.resolver.roles(target)
+            if not roles & {Role.BATCH, Role.DATA}:
+                found.append(target)
+        return found
 
     def root(self, node: ast.expr | None) -> ast.expr | None:
         """What an expression is made of that stays on the same device: views, casts, moves and Variables taken off."""
@@ -138,6 +163,9 @@ class Moves:
         for move in self.all:
             if move.kind == "type":
                 continue
+            elsewhere = self.devices.cpu(move.target) if move.kind == "to" else FALSE
+            if elsewhere is None:
+                return None
             guard = self._guard(move.call)
             condition = TRUE
             if guard is not None:
@@ -148,9 +176,10 @@ class Moves:
             expression = self._conditional(move.call)
             if expression is not None:
                 condition = self.conditions.read(expression.test)
-            found.append(condition)
+            found.append(both(condition, negate(elsewhere)))
         if not found:
-            return TRUE  # nothing is ever moved: the script runs on the CPU
+            # Nothing is ever moved: the script runs on the CPU.
+            return None if self.unreadable else TRUE
         distinct = set(found)
         if len(distinct) == 1:
             return negate(distinct.pop())
@@ -176,3 +205,10 @@ class Moves:
         if isinstance(test, ast.Attribute) and Role.ARGUMENTS in self.resolver.roles(test.value):
             return True
         return isinstance(test, ast.Name)
+
+
+def _defines(declaration: ast.AST | None, method: str) -> bool:
+    """Whether a class of the script defines a method itself."""
+    return isinstance(declaration, ast.ClassDef) and any(
+        isinstance(s, FUNCTIONS) and s.name == method for s in declaration.body
+    )

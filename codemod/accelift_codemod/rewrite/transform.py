@@ -116,6 +116,7 @@ def _expression(code: str) -> cst.BaseExpression:
     return _parsed(code).deep_clone()
 
 
+_PLACEHOLDER = "__expression__"
 _OPERATORS = (
     cst.BinaryOperation,
     cst.BooleanOperation,
@@ -165,8 +166,65 @@ def _call_on(node: Any, edit: Edit, parenthesize: bool) -> Node:
     return call.with_changes(func=_expression(edit.code), args=[receiver, *call.args])
 
 
+class _Filler(cst.CSTTransformer):
+    """Puts an expression in place of a name."""
+
+    def __init__(self, name: str, expression: cst.BaseExpression) -> None:
+        super().__init__()
+        self.name = name
+        self.expression = expression
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.expression if updated_node.value == self.name else updated_node
+
+
 def _surround(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    return cst.Call(_expression(edit.code), [cst.Arg(_bare(node))])
+    before, after = edit.code.split("{}")
+    if before.endswith("(") and after.startswith((")", ",")):
+        inner = _bare(node)
+    elif isinstance(node, _OPERATORS) and not node.lpar and not (_is_product(node) and after.startswith(" * ")):
+        inner = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    else:
+        inner = node
+    new = _parsed(f"{before}{_PLACEHOLDER}{after}").deep_clone().visit(_Filler(_PLACEHOLDER, inner))
+    return _parenthesized(cast(Any, new)) if parenthesize else cast(Node, new)
+
+
+def _is_product(node: Any) -> bool:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply)
+
+
+def _parenthesized(new: Any) -> Node:
+    """An expression with parentheses around it, if it is an operator without any."""
+    if not isinstance(new, _OPERATORS) or new.lpar:
+        return cast(Node, new)
+    return cast(Node, new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
+
+
+def _left(node: Any, edit: Edit, parenthesize: bool) -> Node:
+    if not isinstance(node, cst.BinaryOperation):
+        raise CannotRewrite("the place of the edit is not an operation")
+    left = cast(Any, node.left)
+    return cast(Node, left.with_changes(lpar=[*node.lpar, *left.lpar], rpar=[*left.rpar, *node.rpar]))
+
+
+def _inner(node: Any, edit: Edit, parenthesize: bool) -> Node:
+    arguments = _call_of(node).args
+    for place, argument in enumerate(arguments):
+        named = argument.keyword is not None and argument.keyword.value == edit.code
+        if named or (place == edit.place and argument.keyword is None and not argument.star):
+            return _parenthesized(argument.value) if parenthesize else argument.value
+    raise CannotRewrite("the call has no such argument")
+
+
+def _name_arguments(node: Any, edit: Edit, parenthesize: bool) -> Node:
+    call = _call_of(node)
+    names = iter(edit.code.split(","))
+    tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    arguments = [
+        a if a.keyword is not None else a.with_changes(keyword=cst.Name(next(names)), equal=tight) for a in call.args
+    ]
+    return call.with_changes(args=arguments)
 
 
 def _method(node: Any, edit: Edit, parenthesize: bool) -> Node:
@@ -249,6 +307,9 @@ _OPERATIONS: dict[Operation, Callable[[Any, Edit, bool], Node]] = {
     Operation.RECEIVER: _keep_receiver,
     Operation.CALL_ON: _call_on,
     Operation.SURROUND: _surround,
+    Operation.LEFT: _left,
+    Operation.INNER: _inner,
+    Operation.NAME_ARGUMENTS: _name_arguments,
     Operation.METHOD: _method,
     Operation.ADD_ARGUMENT: _add_argument,
     Operation.ARGUMENT: _argument,

@@ -115,8 +115,7 @@ for i, (x, y) in enumerate(loader):
         yield draft.edit(_RULE, gate.node, Operation.TEST, reason, "{accelerator}.sync_gradients", need=Need.STRONG)
         why = "accelerator.backward divides by the number of micro-batches"
         if division.expression is not None:
-            left = draft.facts.segment(division.expression.left)
-            yield draft.edit(_RULE, division.expression, Operation.BECOME, why, left)
+            yield draft.edit(_RULE, division.expression, Operation.LEFT, why)
         else:
             yield draft.edit(_RULE, division.statement, Operation.DROP, why)
         if division.restores:

@@ -11,6 +11,7 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BACKWARD"
+_ARGUMENTS = "gradient,retain_graph,create_graph,inputs"  # of Tensor.backward, by position
 
 
 class Backward(Rule):
@@ -77,24 +78,9 @@ accelerator.backward(loss)
     def _call(self, draft: Draft, call: ast.Call, func: ast.Attribute) -> Iterator[Edit | Finding]:
         reason = "gradients are scaled and averaged by the accelerator"
         if call.args:
-            arguments = [f"gradient={draft.facts.segment(call.args[0])}"]
-            arguments += (
-                f"{name}={draft.facts.segment(a)}"
-                for name, a in zip(("retain_graph", "create_graph", "inputs"), call.args[1:], strict=False)
-            )
-            arguments += (f"{k.arg}={draft.facts.segment(k.value)}" for k in call.keywords)
-            text = f"{{accelerator}}.backward({draft.facts.segment(func.value)}, {', '.join(arguments)})"
-            yield draft.edit(_RULE, call, Operation.BECOME, reason, text, need=Need.STRONG, subject=func.value)
-        else:
-            yield draft.edit(
-                _RULE,
-                call,
-                Operation.CALL_ON,
-                reason,
-                "{accelerator}.backward",
-                need=Need.STRONG,
-                subject=func.value,
-            )
+            yield draft.edit(_RULE, call, Operation.NAME_ARGUMENTS, reason, _ARGUMENTS)
+        code = "{accelerator}.backward"
+        yield draft.edit(_RULE, call, Operation.CALL_ON, reason, code, need=Need.STRONG, subject=func.value)
         layout = self._layout(draft, call, func.value)
         name = draft.facts.segment(func.value)
         if layout is Layout.SUM:
@@ -102,15 +88,8 @@ accelerator.backward(loss)
             if draft.runtime:
                 yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, why, 'reduction="sum"', need=Need.STRONG)
             else:
-                scaled = f"({name})" if isinstance(func.value, (ast.BinOp, ast.IfExp)) else name
-                yield draft.edit(
-                    _RULE,
-                    func.value,
-                    Operation.BECOME,
-                    why,
-                    f"{scaled} * {{accelerator}}.num_processes",
-                    need=Need.STRONG,
-                )
+                times = "{} * {accelerator}.num_processes"
+                yield draft.edit(_RULE, func.value, Operation.SURROUND, why, times, need=Need.STRONG)
         elif layout is Layout.WEIGHTED:
             yield draft.finding(
                 "LOSS-MASKMEAN",

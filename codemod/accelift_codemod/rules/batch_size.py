@@ -45,13 +45,12 @@ class BatchSize(Rule):
             for node in self._rows(draft, loop):
                 if node not in seen and any(self._same(draft, node, size) for size in sizes):
                     seen.add(node)
-                    text = draft.facts.segment(node)
                     yield draft.edit(
                         _RULE,
                         node,
-                        Operation.BECOME,
+                        Operation.SURROUND,
                         "a process sees its share of the batch",
-                        f"{text} // {{accelerator}}.num_processes",
+                        "{} // {accelerator}.num_processes",
                         need=Need.STRONG,
                         safety=Safety.REVIEW,
                     )

@@ -38,9 +38,9 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                             yield draft.edit(
                                 _RULE,
                                 node,
-                                Operation.BECOME,
+                                Operation.SURROUND,
                                 "every process has seen as many samples",
-                                f"{draft.facts.segment(node)} * {{accelerator}}.num_processes",
+                                "{} * {accelerator}.num_processes",
                                 need=Need.WEAK,
                             )
                             break

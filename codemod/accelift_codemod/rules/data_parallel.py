@@ -54,7 +54,8 @@ model = nn.DataParallel(model)
             ):
                 yield draft.edit(_RULE, statement, Operation.DROP, reason)
             else:
-                yield draft.edit(_RULE, call, Operation.BECOME, reason, draft.facts.segment(argument))
+                place, keyword = (0, "") if argument in call.args else (None, "module")
+                yield draft.edit(_RULE, call, Operation.INNER, reason, keyword, place=place)
             yield draft.finding(
                 "CKPT-KEYS",
                 Severity.NOTE,

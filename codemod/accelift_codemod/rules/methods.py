@@ -112,7 +112,7 @@ with torch.no_grad():
             name,
             Operation.SURROUND,
             reason,
-            "{accelerator}.unwrap_model",
+            "{accelerator}.unwrap_model({})",
             need=Need.STRONG,
             subject=name,
         )

@@ -115,7 +115,7 @@ for x, y in test_loader:
                 expression,
                 Operation.SURROUND,
                 reason,
-                "{accelerator}.gather_for_metrics",
+                "{accelerator}.gather_for_metrics({})",
                 need=Need.STRONG,
             )
         for name in cut.recounts:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value
+from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.objects import key
@@ -61,7 +61,7 @@ for x, y in loader:
                 yield from self._general(draft, move)
         for statement, moves in dropped.items():
             yield from self._drop(draft, statement, moves)
-        yield from self._literals(draft)
+        yield from self._literals(draft, {move.call for moves in dropped.values() for move in moves})
 
     # ---- moves that prepare makes
 
@@ -173,8 +173,13 @@ for x, y in loader:
         """Whether nothing is left of a statement without the moves."""
 
         def bare(node: ast.expr) -> ast.expr:
-            while isinstance(node, ast.Call) and node in calls and isinstance(node.func, ast.Attribute):
-                node = node.func.value
+            while isinstance(node, ast.Call):
+                if node in calls and isinstance(node.func, ast.Attribute):
+                    node = node.func.value
+                elif (draft.facts.resolver.qualified(node.func) or "") in library.DATA_PARALLEL and node.args:
+                    node = node.args[0]  # taken out by another rule
+                else:
+                    break
             return node
 
         if isinstance(statement, ast.Expr):
@@ -237,9 +242,11 @@ for x, y in loader:
             "use accelerator.device",
         )
 
-    def _literals(self, draft: Draft) -> Iterator[Edit | Finding]:
+    def _literals(self, draft: Draft, dropped: set[ast.Call]) -> Iterator[Edit | Finding]:
         """Device names written where a device is used."""
         for call in draft.calls:
+            if call in dropped:
+                continue
             move = draft.facts.moves.of.get(call)
             if (
                 move is not None

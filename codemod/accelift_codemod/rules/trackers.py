@@ -76,13 +76,12 @@ if accelerator.is_main_process:
                 guards.append(use)
         need = Need.STRONG if complete else Need.WEAK
         if complete:
-            text = draft.facts.segment(call)
             yield draft.edit(
                 _RULE,
                 call,
-                Operation.BECOME,
+                Operation.SURROUND,
                 "one process writes the event file",
-                f"{text} if {{accelerator}}.is_main_process else None",
+                "{} if {accelerator}.is_main_process else None",
                 need=Need.STRONG,
             )
         elif uses:

@@ -188,15 +188,12 @@ scheduler.step(running / len(loader))
             reduction = _REDUCTIONS.get(layout) if isinstance(layout, Layout) else None
             if reduction is None or self._counts(statement, call):
                 return
-            text = draft.facts.segment(call.func.value)
-            if not isinstance(call.func.value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-                text = f"({text})"
             yield draft.edit(
                 _RULE,
                 call.func.value,
-                Operation.BECOME,
+                Operation.SURROUND,
                 "a decision depends on it, so every process must see the same value",
-                f'{{accelerator}}.reduce({text}.detach(), reduction="{reduction}")',
+                f'{{accelerator}}.reduce({{}}.detach(), reduction="{reduction}")',
                 need=Need.STRONG,
             )
 
