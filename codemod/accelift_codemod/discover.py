@@ -52,7 +52,7 @@ def _gitignore(folder: Path) -> Any:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    return pathspec.PathSpec.from_lines("gitwildmatch", lines)
+    return pathspec.GitIgnoreSpec.from_lines(lines)
 
 
 def _ignored(path: Path, ignores: list[tuple[Path, Any]], folder: bool) -> bool:

@@ -202,8 +202,8 @@ class Reach:
             strong += self._at_home([call])
         weak = self._at_home(e.node for e in self.weak if self._may_use(e))  # type: ignore[misc]
         variable = self.variable
-        if variable is not None and variable.scope is not None:
-            block, at = self.index.block(variable.statements[0])
+        if variable is not None:
+            block, at = self.index.block(self._outside_classes(variable.statements[0]))
         else:
             block = self._common(strong)
             at = len(block)
@@ -211,6 +211,8 @@ class Reach:
         limit = min(needed, default=len(block) - 1)
         early = [i for i in (self._in_block(block, n) for n in weak) if i is not None]
         wanted = min([at, limit, *early])
+        if self.gate is not None and not self._settled(self.gate.steps, block[min(limit, len(block) - 1)]):
+            self._keep_accumulation()
         floor = self._floor(block, limit)
         if floor > at and self.gate is not None and not self._may_wait(block, at, floor):
             self._keep_accumulation()  # its number of steps is not known yet where the device is chosen
@@ -227,6 +229,11 @@ class Reach:
             )
         return block, chosen
 
+    def _outside_classes(self, statement: ast.stmt) -> ast.stmt:
+        """The statement, or the class in whose body it stands."""
+        parent = self.index.parents.get(statement)
+        return self._outside_classes(parent) if isinstance(parent, ast.ClassDef) else statement
+
     def _may_wait(self, block: list[ast.stmt], at: int, chosen: int) -> bool:
         """Whether the device variable can be bound later than the script does: nothing reads it in between."""
         variable = self.variable
@@ -241,6 +248,22 @@ class Reach:
             for name in ast.walk(statement)
             if isinstance(name, ast.Name)
         )
+
+    def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
+        """Whether an expression has one value for good, and has it before a statement at home."""
+        for part in ast.walk(steps):
+            if isinstance(part, ast.Name):
+                owner = self.index.scope(part).owner(part.id)
+                if owner is None or not (owner.is_module or owner.node is self.home):
+                    return False
+                bindings = self.facts.resolver.bindings(part)
+                if len(bindings) > 1 or any(
+                    position(b.node) > position(limit) and self.index.function(b.node) is self.home for b in bindings
+                ):
+                    return False
+            elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
+                return False
+        return True
 
     def _keep_accumulation(self) -> None:
         """Give up managing the accumulation: the script's own arithmetic stays."""

@@ -283,12 +283,31 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
             "followed",
             "pass it to the loop as a plain variable or parameter",
         )
+    foreign = _imported_iterable(facts, backward)
+    if foreign is not None:
+        return refuse(
+            "LOADER-UNKNOWN",
+            foreign.lineno,
+            f"the training loop iterates over `{facts.segment(foreign)}`, which is imported",
+            "make the DataLoader in this file, or convert it by hand",
+        )
     return refuse(
         "DATA-UNSHARDED",
         backward.lineno,
         "no DataLoader feeds the training: every process would train on the same data",
         "put the data behind a torch.utils.data.DataLoader first",
     )
+
+
+def _imported_iterable(facts: Facts, backward: ast.AST) -> ast.expr | None:
+    """What a loop around the backward pass iterates over, if it comes from another file of the project."""
+    for loop in _loops_around(facts, backward):
+        node = loop.iter if isinstance(loop, (ast.For, ast.AsyncFor)) else None
+        while isinstance(node, ast.Call) and node.args:
+            node = node.args[0]
+        if isinstance(node, ast.Name) and any(b.how is How.IMPORT for b in facts.resolver.bindings(node)):
+            return node
+    return None
 
 
 def _undefined(facts: Facts, node: ast.expr) -> str:

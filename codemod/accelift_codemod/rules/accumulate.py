@@ -14,6 +14,7 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCUMULATE"
+_GRADIENTS = frozenset("zero_grad grad clip_grad_norm_ clip_grad_value_ clip_grad_norm get_total_norm unscale_".split())
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,10 @@ for i, (x, y) in enumerate(loader):
             return
         models = self._models(draft, node)
         division = self._division(draft, backwards[0], gate.steps, node)
-        if division is None or not models or self._clears_elsewhere(draft, node, gate):
+        if division is None or not models or self._meets_gradients(node, gate):
             return
+        if not draft.runtime and any(_breaks(s) for s in node.body):
+            return  # Accelerate would carry the micro-batches of a loop that is left early into the next one
         reason = "the accelerator averages across processes only when it updates"
         yield draft.edit(
             _RULE,
@@ -187,17 +190,29 @@ for i, (x, y) in enumerate(loader):
         later = [n for n in reads if position(n) > position(here) and n not in set(ast.walk(here))]
         return division if later else Division(division.expression, division.statement, division.name, "")
 
-    def _clears_elsewhere(self, draft: Draft, node: ast.For | ast.AsyncFor, gate: Gate) -> bool:
-        """Whether gradients are cleared in the loop other than after an update."""
+    def _meets_gradients(self, node: ast.For | ast.AsyncFor, gate: Gate) -> bool:
+        """Whether gradients are read, changed or cleared in the loop other than for an update.
+
+        Between updates they are those of one process alone.
+        """
         inside = set(ast.walk(gate.node))
         return any(
-            isinstance(n, ast.Call)
-            and isinstance(n.func, ast.Attribute)
-            and n.func.attr == "zero_grad"
-            and n not in inside
+            isinstance(n, ast.Attribute) and n.attr in _GRADIENTS and n not in inside
             for s in node.body
             for n in ast.walk(s)
+        ) or any(
+            isinstance(n, ast.Name) and n.id in _GRADIENTS and n not in inside for s in node.body for n in ast.walk(s)
         )
+
+
+def _breaks(statement: ast.stmt) -> bool:
+    """Whether a statement may leave the loop in whose body it stands."""
+    if isinstance(statement, ast.Break):
+        return True
+    inner = [] if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)) else getattr(statement, "body", [])
+    parts = [*inner, *getattr(statement, "orelse", []), *getattr(statement, "finalbody", [])]
+    parts += (s for handler in getattr(statement, "handlers", []) for s in handler.body)
+    return any(_breaks(s) for s in parts if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)))
 
 
 def _divides(node: ast.AST, steps: ast.expr) -> bool:

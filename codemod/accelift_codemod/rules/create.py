@@ -144,7 +144,7 @@ accelerator = Accelerator(
 
     def _survives(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether something still reads the variable."""
-        if variable.scope is None:
+        if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
             return True  # an attribute may be read anywhere
         inside = {n for s in variable.statements for n in ast.walk(s)}
         return any(

@@ -6,11 +6,30 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function, position
+from accelift_codemod.facts.effects import stores
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _SEEDS_TORCH = ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything")
 _SEEDS_NUMPY = ("numpy.random.seed",)
+_SEEDS_PYTHON = ("random.seed",)
+_SEEDS = (*_SEEDS_TORCH, *_SEEDS_NUMPY, *_SEEDS_PYTHON)
+# What shuffles, and what seeds the generator that it draws from.
+_SHUFFLES = {
+    "torch.randperm": _SEEDS_TORCH,
+    "numpy.random.shuffle": _SEEDS_NUMPY,
+    "numpy.random.permutation": _SEEDS_NUMPY,
+    "numpy.random.choice": _SEEDS_NUMPY,
+    "random.shuffle": _SEEDS_PYTHON,
+    "random.sample": _SEEDS_PYTHON,
+}
+_PICKERS = (
+    "torch.utils.data.Subset",
+    "torch.utils.data.dataset.Subset",
+    "torch.utils.data.SubsetRandomSampler",
+    "torch.utils.data.sampler.SubsetRandomSampler",
+)
 
 
 class Splits(Rule):
@@ -31,26 +50,23 @@ class Splits(Rule):
         Explained(
             "DATA-SAMPLER-RNG",
             Severity.ERROR,
-            "a sampler with random numbers of its own",
-            "A sampler of the script's own draws from numpy's or Python's random numbers without a seed: the processes "
-            "would draw different orders, and some samples would be dealt twice, others not at all.",
+            "indices shuffled without a seed",
+            "The indices for a Subset or SubsetRandomSampler are shuffled without a seed, so every process picks other "
+            "samples: some would be dealt twice, others not at all.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        yield from self._shuffles(draft)
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified == "torch.utils.data.random_split":
-                seeded = draft.facts.resolver.argument(call, 2, "generator") is not None or self._seeded(
-                    draft, call, _SEEDS_TORCH
-                )
+                seeded = self._given(draft, call, 2, "generator") or self._seeded(draft, call, _SEEDS_TORCH)
             elif qualified == "sklearn.model_selection.train_test_split":
                 shuffle = draft.facts.resolver.argument(call, None, "shuffle")
                 off = isinstance(shuffle, ast.Constant) and shuffle.value is False
                 seeded = (
-                    off
-                    or draft.facts.resolver.argument(call, None, "random_state") is not None
-                    or self._seeded(draft, call, _SEEDS_NUMPY)
+                    off or self._given(draft, call, None, "random_state") or self._seeded(draft, call, _SEEDS_NUMPY)
                 )
             else:
                 continue
@@ -63,10 +79,56 @@ class Splits(Rule):
                     "seed the generator before the split (torch.manual_seed, or random_state=)",
                 )
 
+    def _given(self, draft: Draft, call: ast.Call, place: int | None, name: str) -> bool:
+        """Whether an argument is given, and not None."""
+        argument = draft.facts.resolver.argument(call, place, name)
+        return argument is not None and not (isinstance(argument, ast.Constant) and argument.value is None)
+
     def _seeded(self, draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
-        """Whether some seeding may run before a call (also in a helper of the project)."""
+        """Whether the generator that a call draws from is seeded before it (perhaps in a helper of the project)."""
         for other in draft.calls:
             qualified = draft.facts.resolver.qualified(other.func) or ""
-            if qualified in names or "seed" in qualified.rpartition(".")[2].lower():
+            name = qualified or (other.func.id if isinstance(other.func, ast.Name) else "")
+            if qualified not in names and (qualified in _SEEDS or "seed" not in name.rpartition(".")[2].lower()):
+                continue
+            if draft.function(other) is not draft.function(call) or position(other) < position(call):
                 return True
         return False
+
+    # ---- shuffled indices
+
+    def _shuffles(self, draft: Draft) -> Iterator[Finding]:
+        """Unseeded shuffles whose outcome picks the samples of a subset or sampler."""
+        for call in draft.calls:
+            names = _SHUFFLES.get(draft.facts.resolver.qualified(call.func) or "")
+            if names is None or self._given(draft, call, None, "generator") or self._seeded(draft, call, names):
+                continue
+            statement = draft.facts.index.statement(call)
+            shuffled = stores(statement)
+            if isinstance(statement, ast.Expr) and call.args and isinstance(call.args[0], ast.Name):
+                shuffled = {call.args[0].id}
+            picks = self._picks(draft, draft.function(call), shuffled)
+            if picks is not None:
+                yield draft.finding(
+                    "DATA-SAMPLER-RNG",
+                    Severity.ERROR,
+                    call,
+                    f"the indices for `{draft.facts.segment(picks.func)}` are shuffled without a seed: every process "
+                    "would pick other samples",
+                    "seed the generator before",
+                )
+
+    def _picks(self, draft: Draft, function: Function | None, names: set[str]) -> ast.Call | None:
+        """The subset or sampler of a function that is made from variables, or from what is computed from them."""
+        names = set(names)
+        scope = draft.facts.index.scopes[function] if function is not None else draft.facts.index.module
+        for binding in sorted((b for bound in scope.bindings.values() for b in bound), key=lambda b: position(b.node)):
+            if binding.value is not None and names & {n.id for n in ast.walk(binding.value) if isinstance(n, ast.Name)}:
+                names.add(binding.name)
+        for call in draft.calls:
+            qualified = draft.facts.resolver.qualified(call.func) or ""
+            if qualified in _PICKERS and draft.function(call) is function:
+                arguments = (*call.args, *(k.value for k in call.keywords))
+                if names & {n.id for a in arguments for n in ast.walk(a) if isinstance(n, ast.Name)}:
+                    return call
+        return None
