@@ -189,8 +189,6 @@ class Devices:
             elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "format":
                 if _template(part.func.value):
                     return part
-            elif isinstance(part, ast.Attribute) and self.option(part) is not None:
-                return part
         return None
 
     # ---- variables
@@ -295,12 +293,16 @@ class Devices:
     def _only_chooses(self, statement: ast.stmt, targets: set[ast.AST]) -> bool:
         if isinstance(statement, ast.Assign):
             return len(statement.targets) == 1 and statement.targets[0] in targets
+        if isinstance(statement, ast.AnnAssign):
+            return statement.target in targets
         if isinstance(statement, ast.If):
             return all(self._only_chooses(s, targets) for s in (*statement.body, *statement.orelse))
         return False
 
     def _fold(self, statement: ast.stmt, targets: set[ast.AST], cpu: Condition | None) -> Condition | None:
         if isinstance(statement, ast.Assign) and any(t in targets for t in statement.targets):
+            return self.cpu(statement.value)
+        if isinstance(statement, ast.AnnAssign) and statement.target in targets:
             return self.cpu(statement.value)
         if isinstance(statement, ast.If):
             yes, no = cpu, cpu

@@ -70,6 +70,19 @@ class BatchSize(Rule):
                     for argument in (*node.args, *(k.value for k in node.keywords)):
                         yield from self._candidates(argument)
                 stack.extend(ast.iter_child_nodes(node))
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    yield from self._made_before(draft, loop, node)
+
+    def _made_before(self, draft: Draft, loop: BatchLoop, name: ast.Name) -> Iterator[ast.expr]:
+        """The rows of a tensor that is made before the loop and used in it."""
+        for binding in draft.facts.resolver.bindings(name):
+            value = binding.value
+            while isinstance(value, ast.Call):  # `torch.ones(batch_size, 1).to(device)`
+                qualified = draft.facts.resolver.qualified(value.func) or ""
+                if qualified.startswith("torch.") and self._takes_rows(draft, value):
+                    for argument in (*value.args, *(k.value for k in value.keywords)):
+                        yield from self._candidates(argument)
+                value = value.func.value if isinstance(value.func, ast.Attribute) else None
 
     def _takes_rows(self, draft: Draft, call: ast.Call) -> bool:
         func = call.func

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.moves import Move
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -55,9 +57,37 @@ class CudaSettings(Rule):
                         "take it out, and make tensors on accelerator.device",
                     )
         for variable in draft.facts.devices.variables:
-            if variable.indexed is not None and draft.facts.runs(variable.statements[0]):
+            if not draft.facts.runs(variable.statements[0]):
+                continue
+            if variable.indexed is not None:
                 yield self._indexed(draft, variable.indexed)
+            yield from self._optional(draft, variable)
+        for move in draft.facts.moves.all:
+            if draft.facts.runs(move.call) and self._numbered(draft, move):
+                yield self._indexed(draft, move.target or move.call)
+                break  # once is enough
         yield from self._visible(draft)
+
+    def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:
+        """A command-line option for the device, which may be given a number."""
+        for node in (n for b in variable.bindings if b.value is not None for n in ast.walk(b.value)):
+            if isinstance(node, ast.Attribute) and draft.facts.devices.option(node) is not None:
+                yield draft.finding(
+                    "DEV-INDEX",
+                    Severity.NOTE,
+                    node,
+                    f"`{draft.facts.segment(node)}` still chooses between CPU and GPU, but the number of a GPU given "
+                    "with it has no effect any more",
+                    "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
+                )
+                return
+
+    def _numbered(self, draft: Draft, move: Move) -> bool:
+        """Whether a move names a GPU other than the first in place, by a literal or as the argument of `.cuda()`."""
+        if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
+            return not (isinstance(move.target, ast.Constant) and move.target.value in (0, None))
+        spelled = not isinstance(move.target, (ast.Name, ast.Attribute))
+        return spelled and draft.facts.devices.indexed(move.target) is not None
 
     def _set_device(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         statement = draft.facts.index.statement(call)

@@ -220,13 +220,16 @@ scheduler.step(running / len(loader))
                 continue
             if not local & {n.id for n in loads(statement.test)}:
                 continue
-            if any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for s in statement.body for n in ast.walk(s)):
+            inside = [n for s in statement.body for n in ast.walk(s)]
+            leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
+            if leaves or any(n in draft.facts.loops.backwards for n in inside):
+                what = "leave the loop" if leaves else "run the backward pass"
                 yield draft.finding(
                     "COLL-RANKFLOW",
                     Severity.ERROR,
                     statement,
-                    f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would leave "
-                    "the loop while others wait for them",
+                    f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would {what} "
+                    "while others do not, and wait",
                     "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and "
                     "check_trigger)",
                 )
