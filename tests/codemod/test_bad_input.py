@@ -1,0 +1,315 @@
+"""Files that cannot be processed: one clear line each, exit code 2, and the other files are converted all the same."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from cli_runs import CONVERTED, SCRIPT, convert, process, tree
+
+CANNOT_READ = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
+
+BAD = {
+    "not_closed.py": (
+        b"import torch\nx = (\n",
+        ":2: does not parse ('(' was never closed); correct the syntax",
+    ),
+    "bad_indent.py": (
+        b"import torch\nif torch:\npass\n",
+        ":3: does not parse (expected an indented block after 'if' statement on line 2); correct the syntax",
+    ),
+    "latin1.py": (
+        b"import torch\n# caf\xe9\n",
+        ":2: is not UTF-8 (byte 0xe9) and declares no other encoding; "
+        "save it as UTF-8, or name its encoding on the first line: # -*- coding: latin-1 -*-",
+    ),
+    "latin1_first_line.py": (
+        b"# caf\xe9\nimport torch\n",
+        ":1: is not UTF-8 (byte 0xe9) and declares no other encoding; "
+        "save it as UTF-8, or name its encoding on the first line: # -*- coding: latin-1 -*-",
+    ),
+    "unknown_cookie.py": (
+        b"#!/usr/bin/python\n# -*- coding: klingon -*-\nimport torch\n",
+        ":1: declares an encoding that Python does not know (unknown encoding: klingon); correct the coding cookie",
+    ),
+    "wrong_cookie.py": (
+        b"# -*- coding: ascii -*-\nimport torch\nname = '\xfc'\n",
+        ":3: is not in its declared encoding ascii (byte 0xfc); correct the coding cookie",
+    ),
+    "empty.py": (b"", ": is empty; nothing to convert; check the path"),
+    "blank.py": (b" \n\t\n\r\n", ": is empty; nothing to convert; check the path"),
+    "nul.py": (b"import torch\n\0", ":2: contains a NUL byte; this looks like a binary file"),
+    "binary.py": (b"\x7fELF\x02\x01\0\0torch", ":1: contains a NUL byte; this looks like a binary file"),
+    "deep.py": (
+        b"import torch\nloss.backward()\nx = " + b"(" * 400 + b")" * 400 + b"\n",
+        ":3: does not parse (too many nested parentheses); correct the syntax",
+    ),
+    "no_torch.py": (b"def f(:\n", ":1: does not parse (invalid syntax); correct the syntax"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("options", [(), ("--write",), ("--check",), ("--output", "out")], ids=" ".join)
+def test_one_clear_line(name: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, message = BAD[name]
+    (tmp_path / name).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    ran = convert(name, *options)
+    assert (ran.code, ran.stdout) == (2, b"")
+    assert ran.lines == [name + message, "1 not processed"]
+    assert tree(tmp_path) == {name: data}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_error_survives_quiet(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, message = BAD[name]
+    (tmp_path / name).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    ran = convert(name, "-q")
+    assert (ran.code, ran.lines) == (2, [name + message])
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_other_files_are_converted(jobs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (data, _) in BAD.items():
+        Path(name).write_bytes(data)
+    Path("a_good.py").write_text(SCRIPT)
+    Path("z_good.py").write_text(SCRIPT)
+    ran = convert("a_good.py", *BAD, "z_good.py", "--write", "-j", jobs)
+    assert ran.code == 2
+    assert ran.lines == [
+        "a_good.py: converted",
+        *(name + message for name, (_, message) in BAD.items()),
+        "z_good.py: converted",
+        f"2 converted, {len(BAD)} not processed",
+    ]
+    expected = {name: data for name, (data, _) in BAD.items()}
+    expected |= dict.fromkeys(("a_good.py", "z_good.py"), CONVERTED.encode())
+    assert tree(tmp_path) == expected
+
+
+def test_every_bad_file_in_one_process_of_its_own(tmp_path: Path) -> None:
+    for name, (data, _) in BAD.items():
+        (tmp_path / name).write_bytes(data)
+    ran = process("convert", *BAD, cwd=tmp_path)
+    assert ran.code == 2
+    assert ran.lines == [*(name + message for name, (_, message) in BAD.items()), f"{len(BAD)} not processed"]
+
+
+def test_python_2_is_refused_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.py").write_text("import torch\nprint 'loss', loss\n")
+    ran = convert("old.py", "--write")
+    assert ran.code == 1
+    assert ran.lines == [
+        "old.py:2: refused: PYTHON2 is written in Python 2; port it first (2to3, python-modernize)",
+        "1 refused",
+    ]
+
+
+# ---- paths
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("good.py").write_text(SCRIPT)
+    Path("empty").mkdir()
+    Path("data").mkdir()
+    Path("data/readme.txt").write_text("torch")
+    ran = convert("missing.py", "empty", "good.py", "data", "--check")
+    assert (ran.code, ran.text) == (2, "good.py: would be converted\n")
+    assert ran.lines == [
+        "missing.py: does not exist; check the path",
+        "empty: contains no Python files; check the path",
+        "data: contains no Python files; check the path",
+        "1 convertible, 3 not processed",
+    ]
+
+
+def test_a_folder_named_like_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").mkdir()
+    ran = convert("train.py")
+    assert (ran.code, ran.lines) == (2, ["train.py: contains no Python files; check the path", "1 not processed"])
+    Path("train.py/inner.py").write_text(SCRIPT)
+    assert convert("train.py", "--write").code == 0
+    assert Path("train.py/inner.py").read_text() == CONVERTED
+
+
+def test_a_folder_named_like_a_script_inside_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("project/train.py").mkdir(parents=True)
+    Path("project/train.py/inner.py").write_text(SCRIPT)
+    assert convert("project", "--check").text == "project/train.py/inner.py: would be converted\n"
+
+
+def test_broken_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("project").mkdir()
+    Path("project/good.py").write_text(SCRIPT)
+    Path("project/link.py").symlink_to("nowhere.py")
+    ran = convert("project/link.py")
+    assert (ran.code, len(ran.lines)) == (2, 2)
+    assert ran.lines[0].startswith("project/link.py: ")
+    ran = convert("project", "--write")
+    assert (ran.code, ran.lines) == (0, ["project/good.py: converted"])
+    assert Path("project/link.py").readlink() == Path("nowhere.py") and not Path("project/nowhere.py").exists()
+
+
+def test_links_that_go_round_in_circles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("project").mkdir()
+    Path("project/good.py").write_text(SCRIPT)
+    Path("project/again").symlink_to(".", target_is_directory=True)
+    ran = convert("project", "--check")
+    assert (ran.code, ran.text) == (1, "project/good.py: would be converted\n")
+
+
+@pytest.mark.xfail(strict=True, reason="a link to itself in a folder ends in a traceback")
+def test_a_link_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("project").mkdir()
+    Path("project/good.py").write_text(SCRIPT)
+    Path("project/self.py").symlink_to("self.py")
+    ran = convert("project", "--check")
+    assert (ran.code, ran.text) == (1, "project/good.py: would be converted\n")
+
+
+def test_a_link_to_itself_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("self.py").symlink_to("self.py")
+    ran = convert("self.py")
+    assert (ran.code, len(ran.lines)) == (2, 2)
+    assert ran.lines[0].startswith("self.py: ")
+
+
+@pytest.mark.xfail(strict=True, reason="a name that is too long for the file system ends in a traceback")
+def test_names_that_are_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "x" * 300 + ".py"
+    ran = convert(name)
+    assert (ran.code, len(ran.lines)) == (2, 2)
+    assert ran.lines[0].startswith(f"{name}: ")
+
+
+# ---- what cannot be written
+
+
+def test_read_only_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.py", "b.py", "c.py"):
+        Path(name).write_text(SCRIPT)
+    Path("b.py").chmod(0o444)
+    ran = convert(".", "--write")
+    assert ran.code == 2
+    assert ran.lines == [
+        "a.py: converted",
+        "b.py: is read-only; make it writable, or use --output DIR",
+        "c.py: converted",
+        "2 converted, 1 not processed",
+    ]
+    converted = CONVERTED.encode()
+    assert tree(tmp_path) == {"a.py": converted, "b.py": SCRIPT.encode(), "c.py": converted}
+    assert stat.S_IMODE(Path("b.py").stat().st_mode) == 0o444
+    ran = convert("b.py", "--output", "out")  # the remedy
+    assert ran.code == 0 and Path("out/b.py").read_text() == CONVERTED
+
+
+@CANNOT_READ
+def test_read_only_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("locked").mkdir()
+    Path("locked/train.py").write_text(SCRIPT)
+    Path("locked").chmod(0o555)
+    try:
+        ran = convert("locked", "--write")
+        assert ran.code == 2
+        assert ran.lines == [
+            "locked/train.py: cannot be written (Permission denied); check the folder's permissions and space",
+            "1 not processed",
+        ]
+        assert tree(tmp_path) == {"locked/train.py": SCRIPT.encode()}
+    finally:
+        Path("locked").chmod(0o755)
+
+
+@CANNOT_READ
+def test_unreadable_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secret.py").touch(mode=0o000)
+    ran = convert("secret.py")
+    assert (ran.code, ran.lines[0]) == (
+        2,
+        "secret.py: cannot be read (Permission denied); check the path and its permissions",
+    )
+
+
+def test_output_onto_the_scripts_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("project").mkdir()
+    Path("project/train.py").write_text(SCRIPT)
+    Path("same").symlink_to("project", target_is_directory=True)
+    message = "project/train.py: would be overwritten by --output; choose another folder, or use --write"
+    for paths, output in (
+        (["project"], "project"),
+        (["project/train.py"], "project"),
+        (["project"], "project/../project"),
+        (["project"], "same"),
+    ):
+        ran = convert(*paths, "--output", output)
+        assert (ran.code, ran.lines) == (2, [message, "1 not processed"]), output
+    assert tree(tmp_path / "project") == {"train.py": SCRIPT.encode()}
+
+
+def test_output_below_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SCRIPT)
+    Path("taken").write_text("a file")
+    ran = convert("train.py", "--output", "taken/out")
+    assert ran.code == 2
+    assert ran.lines == [
+        "taken/out/train.py: cannot be written (Not a directory); choose another folder",
+        "1 not processed",
+    ]
+    assert tree(tmp_path) == {"taken": b"a file", "train.py": SCRIPT.encode()}
+
+
+# ---- wrong usage: nothing is read, nothing is written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train.py", "--write", "--check"], "--write, --output and --check exclude each other"),
+        (["train.py", "--write", "--output", "out"], "--write, --output and --check exclude each other"),
+        (["train.py", "--check", "--output", "out"], "--write, --output and --check exclude each other"),
+        (["train.py", "--select", "NOPE"], "--select: there is no rule NOPE; `accelift rule` lists them"),
+        (["train.py", "--select", "PRINT,NOPE"], "--select: there is no rule NOPE; `accelift rule` lists them"),
+        (["train.py", "--ignore", "nope"], "--ignore: there is no rule NOPE; `accelift rule` lists them"),
+        (["train.py", "--ignore", "PREPARE"], "--ignore: PREPARE is a part of every conversion"),
+        (["train.py", "--format", "xml"], "Invalid value for '--format': 'xml' is not one of 'text', 'json'."),
+        (["train.py", "--num-processes", "0"], "Invalid value for '--num-processes': 0 is not in the range x>=1."),
+        (["train.py", "-j", "-1"], "Invalid value for '-j' / '--jobs': -1 is not in the range x>=0."),
+        (["train.py", "--output", "file"], "Invalid value for '--output': Directory 'file' is a file."),
+        (["--write"], "Missing argument 'PATH...'."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SCRIPT)
+    Path("file").write_text("a file")
+    ran = convert(*arguments)
+    assert (ran.code, ran.stdout, ran.lines) == (2, b"", [f"accelift: {message}"])
+    assert tree(tmp_path) == {"file": b"a file", "train.py": SCRIPT.encode()}
+
+
+def test_wrong_usage_in_a_process_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    ran = process("convert", "train.py", "--write", "--check", cwd=tmp_path)
+    assert ran.code == 2
+    assert (ran.stdout, ran.lines) == (b"", ["accelift: --write, --output and --check exclude each other"])
+    assert process("frobnicate", cwd=tmp_path).lines == ["accelift: No such command 'frobnicate'."]

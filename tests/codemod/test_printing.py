@@ -1,0 +1,180 @@
+"""print: once per job where the accelerator is at hand, reported where it is not."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import convert, converted, findings, lifted, script
+
+EVALUATE = """\
+def evaluate(model, loader):
+    with torch.no_grad():
+        return sum(model(x.to(device)).sum().item() for x, y in loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('print("epoch", epoch)', 'accelerator.print("epoch", epoch)'),
+        ("print()", "accelerator.print()"),
+        ('print ("a", epoch)', 'accelerator.print ("a", epoch)'),
+        ('print("a", end="", flush=True)', 'accelerator.print("a", end="", flush=True)'),
+        ('print(*[1, 2], sep=", ")', 'accelerator.print(*[1, 2], sep=", ")'),
+        ("print(n := 3)", "accelerator.print(n := 3)"),
+        ("if epoch: print(1)", "if epoch: accelerator.print(1)"),
+        ("print(1) if epoch else print(2)", "accelerator.print(1) if epoch else accelerator.print(2)"),
+        ("print(1); print(2)", "accelerator.print(1); accelerator.print(2)"),
+        (
+            "try:\n    pass\nexcept KeyboardInterrupt:\n    print('stopped')",
+            "try:\n    pass\nexcept KeyboardInterrupt:\n    accelerator.print('stopped')",
+        ),
+        ("print(\n    'x',  # one\n    epoch,\n)", "accelerator.print(\n    'x',  # one\n    epoch,\n)"),
+        ("print(model(x).sum())", "accelerator.print(model(x).sum())"),  # every process evaluates the arguments
+    ],
+)
+def test_prints(before: str, after: str) -> None:
+    assert converted(script(epoch_end=before)) == lifted(epoch_end=after)
+    assert findings(script(epoch_end=before)) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "show = print",
+        "text = 'print(1)'  # print(1)",
+        "import pprint as print_module",
+        "data.print = 1",
+        "list(map(print, [epoch]))",
+    ],
+)
+def test_what_is_no_call_of_print_stays(code: str) -> None:
+    assert converted(script(epoch_end=code)).count(code) == 1
+
+
+@pytest.mark.parametrize(
+    ("imports", "definitions"),
+    [
+        ("", "def print(*values):\n    pass"),
+        ("from rich import print", ""),
+        ("", "class Table:\n    def print(self):\n        pass\n\nprint = Table().print"),
+    ],
+)
+def test_a_print_of_the_script_s_own_stays(imports: str, definitions: str) -> None:
+    slots = {"from_imports": imports, "definitions": definitions, "epoch_end": "print(epoch)"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_prints_into_a_file() -> None:
+    before = 'print("a", file=sys.stderr)'
+    after = 'if accelerator.is_main_process:\n    print("a", file=sys.stderr)'
+    assert converted(script(imports="import sys", epoch_end=before)) == lifted(imports="import sys", epoch_end=after)
+
+
+def test_neighbouring_prints_into_a_file_share_a_guard() -> None:
+    lines = ['print("a", file=sys.stderr)', "# second", 'print("b", file=sys.stderr)']
+    after = "\n    ".join(["if accelerator.is_main_process:", *lines])
+    assert converted(script(imports="import sys", epoch_end="\n".join(lines))) == lifted(
+        imports="import sys", epoch_end=after
+    )
+
+
+def test_prints_before_the_device_is_chosen() -> None:
+    """The accelerator is made before the first of them; the lines themselves keep their order."""
+    output = converted(script(setup='print("hello")', epoch_end="print(epoch)"))
+    created, hello = (output.index(text) for text in ("accelerator = Accelerator(", 'accelerator.print("hello")'))
+    assert created < hello < output.index("accelerator.print(epoch)")
+
+
+def test_functions_that_see_the_accelerator() -> None:
+    definition = 'def report(value):\n    print("value", value)'
+    slots = {"epoch_end": "report(epoch)"}
+    assert converted(script(definitions=definition, **slots)) == lifted(
+        definitions=definition.replace("print(", "accelerator.print("), **slots
+    )
+
+
+@pytest.mark.parametrize(
+    ("definitions", "slot"),
+    [
+        ("def report(value):\n    print(value)", {"epoch_end": "report(epoch)"}),
+        ("def collate(rows):\n    print(len(rows))\n    return rows", {"epoch_end": "collate([1])"}),
+    ],
+)
+def test_functions_that_do_not_see_it_are_reported(definitions: str, slot: dict[str, str]) -> None:
+    """A print alone is no reason to hand the accelerator on."""
+    text = script(main=True, definitions=definitions, **slot)
+    assert converted(text) == lifted(main=True, definitions=definitions, **slot)
+    result = convert(text)
+    assert result.plan is not None
+    name = definitions[4:].partition("(")[0]
+    assert [str(f) for f in result.plan.findings] == [
+        f"PRINT-ALL print at {name}() runs on every process; "
+        "print under `if accelerator.is_main_process:` where the accelerator is at hand"
+    ]
+
+
+def test_prints_inside_a_module_stay_and_are_reported() -> None:
+    text = script().replace("return self.layer(x)", "print(x.shape)\n        return self.layer(x)")
+    assert "        print(x.shape)\n" in converted(text)
+    assert findings(text) == ["PRINT-ALL"]
+
+
+def test_functions_that_get_the_accelerator_anyway() -> None:
+    train = "def step(loss):\n    loss.backward()\n    print(loss.item())"
+    output = converted(script(main=True, definitions=train, backward="step(loss)"))
+    assert (
+        "def step(loss, accelerator):\n    accelerator.backward(loss)\n    accelerator.print(loss.item())\n" in output
+    )
+    assert "step(loss, accelerator)\n" in output
+
+
+def test_prints_around_main_are_reported() -> None:
+    text = script(main=True).replace("    main()\n", "    print('start')\n    main()\n")
+    assert converted(text) == lifted(main=True).replace("    main()\n", "    print('start')\n    main()\n")
+    assert findings(text) == ["PRINT-ALL"]
+
+
+@pytest.mark.parametrize(
+    ("setup", "lines"),
+    [
+        ("logging.basicConfig()", "logging.info('a')"),
+        ("log = logging.getLogger(__name__)", "log.info('a')\nlog.warning('b')"),
+        ("", "if epoch:\n    logging.warning('a')"),
+    ],
+)
+def test_logging_is_reported_once_and_stays(setup: str, lines: str) -> None:
+    slots = {"imports": "import logging", "setup": setup, "epoch_end": lines}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == ["PRINT-ALL"]
+
+
+def test_what_only_looks_like_logging() -> None:
+    slots = {"definitions": "class Log:\n    def info(self, text):\n        pass", "setup": "log = Log()"}
+    assert findings(script(**slots, epoch_end="log.info('a')")) == []
+    assert findings(script(imports="import logging", epoch_end="logging.getLogger('a').setLevel(30)")) == []
+
+
+def test_left_out() -> None:
+    text = script(epoch_end="print(epoch)")
+    assert converted(text, ignore=("PRINT",)) == lifted(epoch_end="print(epoch)")
+    assert converted(text, select=("MOVE",)) == lifted(epoch_end="print(epoch)")
+    assert findings(text, select=("MOVE",)) == ["PRINT"]
+
+
+@pytest.mark.xfail(strict=True, reason="a print into a file is guarded although all processes evaluate together")
+@pytest.mark.parametrize("value", ["evaluate(model, loader)", "model(x).sum()"])
+def test_prints_into_a_file_that_all_processes_compute(value: str) -> None:
+    """On the main process alone it would wait for the others for ever."""
+    text = script(imports="import sys", definitions=EVALUATE, epoch_end=f"print({value}, file=sys.stderr)")
+    assert f"    if accelerator.is_main_process:\n        print({value}" not in converted(text)
+
+
+@pytest.mark.xfail(strict=True, reason="the whole script is refused for such a line")
+@pytest.mark.parametrize("line", ["if epoch: print(1, file=sys.stderr)", "n = 1; print(n, file=sys.stderr)"])
+def test_prints_into_a_file_on_a_shared_line(line: str) -> None:
+    assert "accelerator.backward(loss)" in converted(script(imports="import sys", epoch_end=line))
+
+
+@pytest.mark.xfail(strict=True, reason="input() on every process is neither guarded nor reported")
+def test_input_is_reported() -> None:
+    assert findings(script(epoch_end="answer = input('go on?')")) != []

@@ -1,0 +1,114 @@
+"""tqdm: one bar per machine."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+TQDM = "from tqdm import tqdm"
+OFF = "disable=not accelerator.is_local_main_process"
+
+
+@pytest.mark.parametrize(
+    ("imports", "before", "after"),
+    [
+        (TQDM, "tqdm(loader)", f"tqdm(loader, {OFF})"),
+        (TQDM, 'tqdm(loader, desc="train")', f'tqdm(loader, desc="train", {OFF})'),
+        (TQDM, "tqdm(loader, None, 10)", f"tqdm(loader, None, 10, {OFF})"),
+        (TQDM, "tqdm(loader, disable=False)", f"tqdm(loader, {OFF})"),
+        (TQDM, "tqdm(loader, disable=quiet)", "tqdm(loader, disable=quiet or not accelerator.is_local_main_process)"),
+        (
+            TQDM,
+            "tqdm(loader, disable=not quiet)",
+            "tqdm(loader, disable=(not quiet) or not accelerator.is_local_main_process)",
+        ),
+        (
+            TQDM,
+            "tqdm(loader, disable=quiet == 0 or quiet > 3, leave=False)",
+            "tqdm(loader, disable=(quiet == 0 or quiet > 3) or not accelerator.is_local_main_process, leave=False)",
+        ),
+        ("from tqdm.auto import tqdm", "tqdm(loader)", f"tqdm(loader, {OFF})"),
+        ("from tqdm import tqdm as bar", "bar(loader)", f"bar(loader, {OFF})"),
+        ("import tqdm", "tqdm.tqdm(loader)", f"tqdm.tqdm(loader, {OFF})"),
+        ("import tqdm.notebook", "tqdm.notebook.tqdm(loader)", f"tqdm.notebook.tqdm(loader, {OFF})"),
+        (
+            TQDM,
+            'tqdm(\n    loader,\n    desc="train",\n)',
+            f'tqdm(\n        loader,\n        desc="train",\n        {OFF},\n    )',
+        ),
+    ],
+)
+def test_bars_over_the_loader(imports: str, before: str, after: str) -> None:
+    slots = {"imports" if imports.startswith("import") else "from_imports": imports, "setup": "quiet = 0"}
+    assert converted(script(loop=f"for x, y in {before}:", **slots)) == lifted(
+        loop=f"for x, y in {after}:".replace("\n    ", "\n"), **slots
+    )
+
+
+@pytest.mark.parametrize(
+    ("slot", "before", "after"),
+    [
+        ("epochs", "for epoch in trange(2):", f"for epoch in trange(2, {OFF}):"),
+        ("before", "bar = tqdm(total=10)", f"bar = tqdm(total=10, {OFF})"),
+        (
+            "epoch",
+            "with tqdm(total=3) as bar:\n    bar.update()",
+            f"with tqdm(total=3, {OFF}) as bar:\n    bar.update()",
+        ),
+        ("epoch", "names = [n for n in tqdm('abc')]", f"names = [n for n in tqdm('abc', {OFF})]"),
+        (
+            "batch_end",
+            "tqdm.write('a')\ntqdm.write('b')",
+            "if accelerator.is_main_process:\n    tqdm.write('a')\n    tqdm.write('b')",
+        ),
+    ],
+)
+def test_other_bars(slot: str, before: str, after: str) -> None:
+    imports = "from tqdm import tqdm, trange"
+    assert converted(script(from_imports=imports, **{slot: before})) == lifted(from_imports=imports, **{slot: after})
+
+
+@pytest.mark.parametrize(
+    ("imports", "definitions", "line"),
+    [
+        ("", "def tqdm(things):\n    return things", "for n in tqdm('abc'):\n    pass"),
+        ("from rich.progress import track", "", "for n in track('abc'):\n    pass"),
+        (TQDM, "", "bars = [tqdm]"),
+        (TQDM, "", "tqdm.monitor_interval = 0"),
+        (TQDM, "", "n = tqdm.format_sizeof(3)"),
+        (TQDM, "", "tqdm.write(str(model(x)))"),  # all processes run the model together
+    ],
+)
+def test_what_stays(imports: str, definitions: str, line: str) -> None:
+    slots = {"from_imports": imports, "definitions": definitions, "epoch_end": line}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_bars_out_of_reach_stay() -> None:
+    """One bar too many does no harm: it is no reason to hand the accelerator on."""
+    slots = {"from_imports": TQDM, "definitions": "def load():\n    return list(tqdm('abc'))", "setup": "load()"}
+    assert converted(script(main=True, **slots)) == lifted(main=True, **slots)
+
+
+def test_left_out() -> None:
+    slots = {"from_imports": TQDM, "loop": "for x, y in tqdm(loader):"}
+    assert converted(script(**slots), ignore=("TQDM",)) == lifted(**slots)
+    assert findings(script(**slots), ignore=("TQDM",)) == []
+
+
+@pytest.mark.xfail(strict=True, reason="keyword arguments may hold a disable already: then the call fails")
+def test_unknown_keyword_arguments() -> None:
+    slots = {"from_imports": TQDM, "setup": "kw = {'disable': True}", "loop": "for x, y in tqdm(loader, **kw):"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.xfail(strict=True, reason="disable=None (off unless on a terminal) is lost")
+def test_off_unless_on_a_terminal() -> None:
+    slots = {"from_imports": TQDM, "loop": "for x, y in tqdm(loader, disable=None):"}
+    assert "disable=None if accelerator.is_local_main_process else True" in converted(script(**slots))
+
+
+@pytest.mark.xfail(strict=True, reason="the whole script is refused for such a line")
+@pytest.mark.parametrize("line", ["if epoch: tqdm.write('a')", "n = 1; tqdm.write('a')"])
+def test_write_on_a_shared_line(line: str) -> None:
+    assert "accelerator.backward(loss)" in converted(script(from_imports=TQDM, batch_end=line))

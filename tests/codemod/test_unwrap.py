@@ -1,0 +1,169 @@
+"""Beyond the forward pass: through the wrapper that a prepared model may have."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import convert, converted, findings, lifted, script
+
+NET = """\
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.width = 3
+
+    def forward(self, x):
+        return self.encode(x)
+
+    def encode(self, x):
+        return self.layer(x)
+
+    def describe(self):
+        return self.width
+
+    def penalty(self):
+        return self.layer.weight.pow(2).sum()
+"""
+OLD = {"definitions": NET, "model": "model = Encoder().to(device)"}
+NEW = {"definitions": NET, "model": "model = Encoder()"}
+MODEL = "accelerator.unwrap_model(model)"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n = MODEL.width",
+        "n = MODEL.layer.weight.shape",
+        "MODEL.width = 4",
+        "n = MODEL.describe()",
+        "f = MODEL.encode",
+        "s = MODEL.state_dict()",
+        "s = copy.deepcopy(MODEL.state_dict())\nMODEL.load_state_dict(s)",
+        "s = {k: v.cpu() for k, v in MODEL.state_dict().items()}",
+        "for n, p in MODEL.named_parameters():\n    pass",
+        "MODEL.register_forward_hook(None)",
+        "best = copy.deepcopy(MODEL)",
+        "with torch.no_grad():\n    z = MODEL.encode(x)",
+        "n = MODEL.penalty().item()",
+        "n = (MODEL.width, MODEL.layer)",
+    ],
+)
+def test_reaching_through(line: str) -> None:
+    before, after = line.replace("MODEL", "model"), line.replace("MODEL", MODEL)
+    slots = {"imports": "import copy"}
+    assert converted(script(epoch_end=before, **OLD, **slots)) == lifted(epoch_end=after, **NEW, **slots)
+    assert findings(script(epoch_end=before, **OLD, **slots)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model.train()",
+        "model.eval()",
+        "model.zero_grad()",
+        "model.requires_grad_(True)",
+        "n = sum(p.numel() for p in model.parameters())",
+        "model.apply(len)",
+        "z = model(x)",
+        "z = model.forward(x)",
+        "models = [model]",
+    ],
+)
+def test_what_the_wrapper_answers_as_the_model_stays(line: str) -> None:
+    assert converted(script(epoch_end=line, **OLD)) == lifted(epoch_end=line, **NEW)
+
+
+@pytest.mark.parametrize("line", ["n = MODEL[0].weight", "n = len(MODEL)", "for layer in MODEL[:1]:\n    pass"])
+def test_sequences(line: str) -> None:
+    before, after = line.replace("MODEL", "model"), line.replace("MODEL", MODEL)
+    net = "model = nn.Sequential(nn.Linear(8, 3))"
+    assert converted(script(epoch_end=before, model=f"{net}.to(device)")) == lifted(epoch_end=after, model=net)
+
+
+def test_methods_that_train_go_through_the_wrapper() -> None:
+    """The bundled runtime sends such a call through the wrapper; Accelerate cannot."""
+    slots = {"forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model.encode(x), y)"}
+    assert converted(script(**OLD, **slots)) == lifted(**NEW, **slots)
+    assert findings(script(**OLD, **slots)) == []
+    result = convert(script(**OLD, **slots), target="accelerate")
+    assert result.plan is not None
+    assert [str(f) for f in result.plan.findings if f.severity.value == "error"] == [
+        "DDP-METHOD `model.encode(...)` reaches the backward pass without going through the wrapper; "
+        "call it from forward, or convert with --target runtime"
+    ]
+
+
+def test_methods_that_run_no_layer() -> None:
+    """A penalty on the weights adds to the gradients that the forward pass leaves to be averaged."""
+    before = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + {}.penalty()"
+    expected = lifted(forward=before.format(MODEL), **NEW)
+    assert converted(script(forward=before.format("model"), **OLD)) == expected
+    assert findings(script(forward=before.format("model"), **OLD)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("s = model.module.state_dict()", f"s = {MODEL}.state_dict()"),
+        ("z = model.module.width", f"z = {MODEL}.width"),
+        ("z = model(x)", "z = model(x)"),
+    ],
+)
+def test_data_parallel(before: str, after: str) -> None:
+    model = "model = nn.DataParallel(Encoder()).to(device)"
+    assert converted(script(definitions=NET, model=model, epoch_end=before)) == lifted(epoch_end=after, **NEW)
+
+
+def test_functions_that_get_the_model() -> None:
+    definitions = f"{NET}\n\ndef show(net):\n    return %s.width"
+    old = {"definitions": definitions % "net", "model": "model = Encoder().to(device)"}
+    new = {"definitions": definitions % "accelerator.unwrap_model(net)", "model": "model = Encoder()"}
+    assert converted(script(epoch_end="show(model)", **old)) == lifted(epoch_end="show(model)", **new)
+    assert converted(script(main=True, epoch_end="show(model)", **old)) == lifted(
+        main=True,
+        epoch_end="show(model, accelerator)",
+        model="model = Encoder()",
+        definitions=new["definitions"].replace("def show(net)", "def show(net, accelerator)"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("setup", "line"),
+    [
+        ("class Box:\n    width = 2\n\nbox = Box()", "n = box.width"),
+        ("teacher = nn.Linear(8, 3).to('cpu')", "n = teacher.weight"),
+        ("names = {'model': 1}", "n = names['model']"),
+    ],
+)
+def test_other_objects_stay(setup: str, line: str) -> None:
+    slots = {"setup": setup, "epoch_end": line}
+    output = converted(script(**slots))
+    assert "unwrap_model" not in output and f"    {line}\n" in output
+
+
+def test_before_prepare_the_model_is_itself() -> None:
+    before = 'model = Encoder().to(device)\nmodel.load_state_dict(torch.load("m.pt"))'
+    after = 'model = Encoder()\nmodel.load_state_dict(torch.load("m.pt"))'
+    assert converted(script(definitions=NET, model=before)) == lifted(definitions=NET, model=after)
+
+
+def test_left_out() -> None:
+    slots = {"epoch_end": "n = model.width"}
+    assert converted(script(**OLD, **slots), ignore=("UNWRAP",)) == lifted(**NEW, **slots)
+
+
+@pytest.mark.xfail(strict=True, reason="getattr, hasattr and isinstance ask the wrapper")
+@pytest.mark.parametrize(
+    "line", ['n = getattr(model, "width")', 'n = hasattr(model, "width")', "n = isinstance(model, Encoder)"]
+)
+def test_builtins_that_ask_a_model(line: str) -> None:
+    text = script(epoch_end=line, **OLD)
+    assert f"({MODEL}, " in converted(text) or findings(text)
+
+
+@pytest.mark.xfail(strict=True, reason="methods of nn.Module are taken for methods of the script's that train")
+@pytest.mark.parametrize("value", ["MODEL.register_forward_hook(None)", "MODEL.named_buffers()"])
+def test_methods_that_every_module_has(value: str) -> None:
+    text = script(epoch_end=f"value = {value.replace('MODEL', 'model')}", **OLD)
+    assert "DDP-METHOD" not in findings(text, target="accelerate")
+    assert f"value = {value.replace('MODEL', MODEL)}\n" in converted(text)
