@@ -43,6 +43,21 @@ accelerator.backward(loss)
             "The difference is small if the totals are alike.",
         ),
         Explained(
+            "LOSS-SUM",
+            Severity.ERROR,
+            "partly a sum over the samples",
+            "The loss adds a sum over the samples and something that is none, such as a penalty on the weights. Neither "
+            "the average nor the sum of the processes' gradients is that of the whole batch.",
+        ),
+        Explained(
+            "LOSS-INBATCH",
+            Severity.ERROR,
+            "a loss across the samples of a batch",
+            "The loss compares the samples of a batch with each other, or with the batch's own mean (contrastive "
+            "losses, relativistic GANs, batch statistics). A process has only its share of the samples, so on several "
+            "processes it is another loss.",
+        ),
+        Explained(
             "LOSS-UNKNOWN",
             Severity.NOTE,
             "unknown reduction of the loss",
@@ -90,6 +105,24 @@ accelerator.backward(loss)
             else:
                 times = "{} * {accelerator}.num_processes"
                 yield draft.edit(_RULE, func.value, Operation.SURROUND, why, times, need=Need.STRONG)
+        elif layout is Layout.PART_SUM:
+            yield draft.finding(
+                "LOSS-SUM",
+                Severity.ERROR,
+                call,
+                f"`{name}` adds a sum over the samples and something that is none: averaged across processes, the sum "
+                "shrinks by their number",
+                "multiply the part that is a sum by accelerator.num_processes",
+            )
+        elif layout is Layout.MIXED:
+            yield draft.finding(
+                "LOSS-INBATCH",
+                Severity.ERROR,
+                call,
+                f"`{name}` compares the samples of a batch with each other, and every process has only its own share "
+                "of them",
+                "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share",
+            )
         elif layout is Layout.WEIGHTED:
             yield draft.finding(
                 "LOSS-MASKMEAN",

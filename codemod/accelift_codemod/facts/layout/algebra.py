@@ -15,9 +15,12 @@ class Layout(Enum):
     ZERO = "a literal number"
     BATCH = "a batch, or a collection of its tensors"
     ROWS = "dimension 0 runs over the samples"
+    COLUMNS = "dimension 1 runs over the samples"
+    MIXED = "made by comparing samples of a batch with each other"
     MEAN = "a mean over the samples"
     WEIGHTED = "a mean over weights or over the targets that are not ignored"
     SUM = "a sum over the samples"
+    PART_SUM = "a sum over the samples and something that is none"
     COUNT = "the number of samples"
     SHAPE = "the shape of a sample-first tensor"
     UNKNOWN = "not known"
@@ -35,6 +38,8 @@ ARITHMETIC: dict[str, ast.operator] = {
 }
 FIXED = (Layout.CONST, Layout.ZERO)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
+# Matrix products that bring every sample together with every other: similarities, covariances.
+_COMPARING = ((Layout.ROWS, Layout.COLUMNS), (Layout.COLUMNS, Layout.ROWS))
 
 
 def join(left: Shape, right: Shape) -> Shape:
@@ -52,7 +57,7 @@ def join(left: Shape, right: Shape) -> Shape:
             return other
     if pair == {Layout.MEAN, Layout.WEIGHTED}:
         return Layout.WEIGHTED
-    return Layout.UNKNOWN
+    return Layout.MIXED if Layout.MIXED in pair else Layout.UNKNOWN
 
 
 def element(value: Shape) -> Shape:
@@ -82,6 +87,10 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """The layout of `left operator right`."""
     if isinstance(left, tuple) or isinstance(right, tuple):
         return Layout.UNKNOWN
+    if Layout.MIXED in (left, right):
+        return Layout.MIXED
+    if Layout.PART_SUM in (left, right):
+        return Layout.PART_SUM if {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED} else Layout.UNKNOWN
     if left in FIXED and right in FIXED:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
     if isinstance(operator, (ast.Add, ast.Sub)):
@@ -90,6 +99,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return _multiply(left, right)
     if isinstance(operator, (ast.Div, ast.FloorDiv)):
         return _divide(left, right)
+    if isinstance(operator, ast.MatMult) and (left, right) in _COMPARING:
+        return Layout.MIXED
     if Layout.ROWS in (left, right) and {left, right} <= {Layout.ROWS, *FIXED}:
         if isinstance(operator, ast.MatMult) and left is not Layout.ROWS:
             return Layout.UNKNOWN
@@ -100,6 +111,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
 def elementwise(parts: Iterable[Shape]) -> Shape:
     """The layout of an elementwise function of several values."""
     found = list(parts)
+    if Layout.MIXED in found:
+        return Layout.MIXED
     if all(p in FIXED for p in found):
         return Layout.CONST
     if any(p is Layout.ROWS for p in found) and all(p is Layout.ROWS or p in FIXED for p in found):
@@ -115,7 +128,9 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
     if pair <= {Layout.SUM, Layout.ZERO}:
         return Layout.SUM
-    return Layout.UNKNOWN
+    if Layout.SUM in pair and pair <= {*SCALARS, *FIXED}:
+        return Layout.PART_SUM
+    return _compared(pair)
 
 
 def _multiply(left: Layout, right: Layout) -> Layout:
@@ -127,7 +142,12 @@ def _multiply(left: Layout, right: Layout) -> Layout:
             return scalar
     if pair == {Layout.MEAN, Layout.COUNT}:
         return Layout.SUM
-    return Layout.UNKNOWN
+    return _compared(pair)
+
+
+def _compared(pair: set[Layout]) -> Layout:
+    """What becomes of samples that meet a statistic of their batch, as in `x - x.mean(0)`."""
+    return Layout.MIXED if Layout.ROWS in pair and pair <= {Layout.ROWS, *SCALARS} else Layout.UNKNOWN
 
 
 def _divide(left: Layout, right: Layout) -> Layout:
@@ -139,4 +159,4 @@ def _divide(left: Layout, right: Layout) -> Layout:
         return Layout.ROWS
     if left is Layout.SUM and right is Layout.COUNT:
         return Layout.MEAN
-    return Layout.UNKNOWN
+    return _compared({left, right})

@@ -199,6 +199,10 @@ class Layouts:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
             return Layout.CONST
         base = self.read(node.value, env, frame)
+        if base is Layout.MIXED:
+            return Layout.CONST if node.attr == "shape" else Layout.MIXED
+        if node.attr in ("T", "mT") and base in (Layout.ROWS, Layout.COLUMNS):
+            return Layout.COLUMNS if base is Layout.ROWS else Layout.ROWS
         if base is Layout.ROWS:
             if node.attr == "shape":
                 return Layout.SHAPE
@@ -209,6 +213,8 @@ class Layouts:
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
+        if base is Layout.MIXED:
+            return base
         if isinstance(node.slice, ast.Constant):
             place = node.slice.value
             if isinstance(place, int):

@@ -41,6 +41,12 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         return Layout.BATCH if name in ("to", "cuda") else Layout.UNKNOWN
     if name == "item":
         return receiver if receiver in (*SCALARS, Layout.COUNT) else Layout.UNKNOWN
+    if receiver is Layout.MIXED:
+        return Layout.CONST if name in ("size", "numel", "dim") else Layout.MIXED
+    if receiver is Layout.COLUMNS:
+        if name in ("matmul", "mm") and arguments:
+            return combine(ast.MatMult(), receiver, arguments[0])
+        return Layout.ROWS if name == "t" or _swaps(name, call.args) else Layout.UNKNOWN
     if receiver in SCALARS:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
@@ -72,6 +78,10 @@ def _size(name: str, call: ast.Call) -> Shape:
 def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], offset: int) -> Shape:
     """A torch function or tensor method; `offset` is how many of the call's own arguments are the tensor."""
     everything = [*arguments, *keywords.values()]
+    if name in ("mm", "matmul") and len(arguments) == 2:
+        return combine(ast.MatMult(), arguments[0], arguments[1])
+    if Layout.MIXED in everything:
+        return Layout.MIXED
     if name in ops.SIZED:
         sizes = arguments[0] if arguments else Layout.UNKNOWN
         first = sizes[0] if isinstance(sizes, tuple) and sizes else sizes
@@ -157,6 +167,8 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
         return Layout.ROWS if not given or (place is not None and place != 0) else Layout.UNKNOWN
     if name == "unsqueeze":
         return Layout.ROWS if place is not None and place != 0 else Layout.UNKNOWN
+    if name == "t" or _swaps(name, given):
+        return Layout.COLUMNS
     if name in ("transpose", "swapaxes"):
         places = [integer(a) for a in given[:2]]
         return Layout.ROWS if len(places) == 2 and None not in places and 0 not in places else Layout.UNKNOWN
@@ -167,6 +179,11 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
     if name == "expand":
         return Layout.ROWS if (others and others[0] in (Layout.COUNT, Layout.SHAPE)) or place == -1 else Layout.UNKNOWN
     return Layout.UNKNOWN
+
+
+def _swaps(name: str, places: list[ast.expr]) -> bool:
+    """Whether an operation swaps the first two dimensions."""
+    return name in ("transpose", "swapaxes", "permute") and {integer(p) for p in places} == {0, 1}
 
 
 def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
@@ -187,6 +204,8 @@ def loss(value: Value, arguments: list[Shape]) -> Shape:
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
+    if Layout.MIXED in arguments:
+        return Layout.MIXED
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
     reduction = keywords.get("reduction")
