@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -51,7 +50,8 @@ class Operation(str, Enum):
     Expressions: BECOME replaces it by `code`; RECEIVER keeps what a method is called on (`x.to(d)` -> `x`);
     LEFT keeps the left operand (`x / k` -> `x`); INNER keeps the argument at `place`, or of the keyword `code`
     (`f(x, a)` -> `x`); CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND puts the
-    expression into `code`, in place of its `{}`; NAME_ARGUMENTS gives the names in `code` to positional arguments;
+    expression, the value of a keyword argument, or a call's argument at `place` into `code`, in place of its `{}`;
+    NAME_ARGUMENTS gives the names in `code` to positional arguments;
     ADD_ARGUMENT gives a call one more argument, `code`, at `place` (None: as the last one); ARGUMENT replaces the
     positional argument at `place`.
     Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, by `code`; ADD_PARAMETER gives a
@@ -177,7 +177,6 @@ class Plan:
     findings: tuple[Finding, ...] = ()
     outcome: Outcome = Outcome.NOTHING
     reason: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def pending(self) -> tuple[Finding, ...]:
@@ -193,5 +192,4 @@ class Plan:
             "reason": self.reason,
             "edits": [e.to_json() for e in self.edits],
             "findings": [f.to_json() for f in self.findings],
-            "config": dict(self.config),
         }

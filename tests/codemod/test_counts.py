@@ -95,13 +95,11 @@ def test_left_out() -> None:
     assert converted(script(**slots), ignore=("SEEN",)) == lifted(**slots)
 
 
-@pytest.mark.xfail(strict=True, reason="the next batch's number is not taken for one")
 def test_counts_that_include_this_batch() -> None:
     text = script(loop=LOOP, batch_end="n = (i + 1) * len(x)")
     assert "n = (i + 1) * len(x) * accelerator.num_processes\n" in converted(text)
 
 
-@pytest.mark.xfail(strict=True, reason="a part of the batch is taken for the batch")
 def test_parts_of_a_batch() -> None:
     slots = {"loop": LOOP, "batch_end": "few = x[:2]\nn = i * len(few)"}
     assert converted(script(**slots)) == lifted(**slots)

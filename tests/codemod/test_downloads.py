@@ -96,7 +96,6 @@ def test_left_out() -> None:
 # ---- what does not work yet
 
 
-@pytest.mark.xfail(strict=True, reason="the guard, where processes wait, stands inside the test for the file")
 def test_downloads_of_what_is_missing() -> None:
     """A process that finds the file already would never come to where the others wait."""
     fetch = 'if not os.path.exists("f"):\n    urllib.request.urlretrieve("u", "f")'
@@ -104,14 +103,12 @@ def test_downloads_of_what_is_missing() -> None:
     assert converted(script(imports=imports, before=fetch)) == lifted(imports=imports, before=first(fetch))
 
 
-@pytest.mark.xfail(strict=True, reason="the whole script is refused for such a line")
 def test_downloads_on_a_shared_line() -> None:
     imports = "import os\nimport urllib.request"
     text = script(imports=imports, before='if not os.path.exists("f"): urllib.request.urlretrieve("u", "f")')
     assert "accelerator.backward(loss)" in converted(text)
 
 
-@pytest.mark.xfail(strict=True, reason="a download asked for by position is not seen")
 def test_downloads_by_position() -> None:
     text = script(from_imports=DATASETS, data='data = datasets.MNIST("d", True, None, None, True)')
     assert FIRST in converted(text) or "DL-RACE" in findings(text)

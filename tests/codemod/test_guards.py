@@ -226,7 +226,6 @@ def test_left_out() -> None:
 # ---- what does not work yet
 
 
-@pytest.mark.xfail(strict=True, reason="pathlib's methods that write are not known")
 @pytest.mark.parametrize("line", ['Path("out").mkdir()', 'Path("a.txt").write_text("x")', 'Path("a.txt").unlink()'])
 def test_pathlib(line: str) -> None:
     """Path("out").mkdir() raises on every process but the first."""

@@ -126,13 +126,11 @@ def test_left_out() -> None:
     assert findings(text, ignore=("NOTE",)) == []
 
 
-@pytest.mark.xfail(strict=True, reason="the verb is plural")
 def test_grammar() -> None:
     (message,) = messages(script(forward=FORWARD.format("x + torch.randn_like(x)")))
     assert message.startswith("RNG-SAMENOISE the noise of the training loop is the same on every process")
 
 
-@pytest.mark.xfail(strict=True, reason="the script converts it already")
 def test_synchronised_batch_norm() -> None:
     layers = "nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3))"
     text = script(model=f"model = nn.SyncBatchNorm.convert_sync_batchnorm({layers}).to(device)")

@@ -108,7 +108,7 @@ def test_functions_that_do_not_see_it_are_reported(definitions: str, slot: dict[
     assert result.plan is not None
     name = definitions[4:].partition("(")[0]
     assert [str(f) for f in result.plan.findings] == [
-        f"PRINT-ALL print at {name}() runs on every process; "
+        f"PRINT-ALL print in {name}() runs on every process; "
         "print under `if accelerator.is_main_process:` where the accelerator is at hand"
     ]
 
@@ -161,7 +161,6 @@ def test_left_out() -> None:
     assert findings(text, select=("MOVE",)) == ["PRINT"]
 
 
-@pytest.mark.xfail(strict=True, reason="a print into a file is guarded although all processes evaluate together")
 @pytest.mark.parametrize("value", ["evaluate(model, loader)", "model(x).sum()"])
 def test_prints_into_a_file_that_all_processes_compute(value: str) -> None:
     """On the main process alone it would wait for the others for ever."""
@@ -175,6 +174,5 @@ def test_prints_into_a_file_on_a_shared_line(line: str) -> None:
     assert "accelerator.backward(loss)" in converted(script(imports="import sys", epoch_end=line))
 
 
-@pytest.mark.xfail(strict=True, reason="input() on every process is neither guarded nor reported")
 def test_input_is_reported() -> None:
     assert findings(script(epoch_end="answer = input('go on?')")) != []

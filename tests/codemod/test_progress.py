@@ -96,13 +96,11 @@ def test_left_out() -> None:
     assert findings(script(**slots), ignore=("TQDM",)) == []
 
 
-@pytest.mark.xfail(strict=True, reason="keyword arguments may hold a disable already: then the call fails")
 def test_unknown_keyword_arguments() -> None:
     slots = {"from_imports": TQDM, "setup": "kw = {'disable': True}", "loop": "for x, y in tqdm(loader, **kw):"}
     assert converted(script(**slots)) == lifted(**slots)
 
 
-@pytest.mark.xfail(strict=True, reason="disable=None (off unless on a terminal) is lost")
 def test_off_unless_on_a_terminal() -> None:
     slots = {"from_imports": TQDM, "loop": "for x, y in tqdm(loader, disable=None):"}
     assert "disable=None if accelerator.is_local_main_process else True" in converted(script(**slots))

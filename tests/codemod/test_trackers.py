@@ -183,7 +183,6 @@ def test_logging_on_a_shared_line(line: str) -> None:
     assert "accelerator.backward(loss)" in converted(script(from_imports=TENSORBOARD, before=MAKE, batch_end=line))
 
 
-@pytest.mark.xfail(strict=True, reason="the wrapped model is run on the main process alone")
 def test_the_graph_of_the_model() -> None:
     text = script(from_imports=TENSORBOARD, before=MAKE, after="writer.add_graph(model, torch.zeros(1, 8))")
     assert "writer.add_graph(model, " not in converted(text)

@@ -152,7 +152,6 @@ def test_left_out() -> None:
     assert converted(script(**OLD, **slots), ignore=("UNWRAP",)) == lifted(**NEW, **slots)
 
 
-@pytest.mark.xfail(strict=True, reason="getattr, hasattr and isinstance ask the wrapper")
 @pytest.mark.parametrize(
     "line", ['n = getattr(model, "width")', 'n = hasattr(model, "width")', "n = isinstance(model, Encoder)"]
 )
@@ -161,7 +160,6 @@ def test_builtins_that_ask_a_model(line: str) -> None:
     assert f"({MODEL}, " in converted(text) or findings(text)
 
 
-@pytest.mark.xfail(strict=True, reason="methods of nn.Module are taken for methods of the script's that train")
 @pytest.mark.parametrize("value", ["MODEL.register_forward_hook(None)", "MODEL.named_buffers()"])
 def test_methods_that_every_module_has(value: str) -> None:
     text = script(epoch_end=f"value = {value.replace('MODEL', 'model')}", **OLD)

@@ -221,6 +221,8 @@ HARMLESS_EVERYWHERE = frozenset(
 WRITES = frozenset(
     "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave".split()
 )
+# Methods of pathlib's paths that write.
+PATH_WRITES = frozenset("mkdir rmdir touch unlink rename replace write_text write_bytes symlink_to".split())
 # Functions that fetch files, and the keyword by which data sets do.
 DOWNLOADS = frozenset(
     """

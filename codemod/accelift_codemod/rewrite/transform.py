@@ -179,19 +179,34 @@ class _Filler(cst.CSTTransformer):
 
 
 def _surround(node: Any, edit: Edit, parenthesize: bool) -> Node:
+    if isinstance(node, cst.Arg):
+        return cast(Node, node.with_changes(value=_surrounded(node.value, edit, False)))
+    if edit.place is not None:
+        return _argument_as(_call_of(node), edit.place, lambda value: _surrounded(value, edit, False))
+    return cast(Node, _surrounded(node, edit, parenthesize))
+
+
+def _surrounded(node: Any, edit: Edit, parenthesize: bool) -> Any:
+    """An expression inside the edit's code, in place of its `{}`."""
     before, after = edit.code.split("{}")
     if before.endswith("(") and after.startswith((")", ",")):
         inner = _bare(node)
-    elif isinstance(node, _OPERATORS) and not node.lpar and not (_is_product(node) and after.startswith(" * ")):
+    elif isinstance(node, _OPERATORS) and not node.lpar and not _stands(node, before, after):
         inner = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     else:
         inner = node
     new = _parsed(f"{before}{_PLACEHOLDER}{after}").deep_clone().visit(_Filler(_PLACEHOLDER, inner))
-    return _parenthesized(cast(Any, new)) if parenthesize else cast(Node, new)
+    return _parenthesized(cast(Any, new)) if parenthesize else new
 
 
-def _is_product(node: Any) -> bool:
-    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply)
+def _stands(node: Any, before: str, after: str) -> bool:
+    """Whether an operator needs no parentheses at the start of an expression that goes on with `after`."""
+    if before:
+        return False
+    if after.startswith(" if "):
+        return not isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr))
+    product = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply)
+    return product and after.startswith(" * ")
 
 
 def _parenthesized(new: Any) -> Node:
@@ -241,12 +256,15 @@ def _add_argument(node: Any, edit: Edit, parenthesize: bool) -> Node:
 
 
 def _argument(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    call = _call_of(node)
-    place = edit.place or 0
+    return _argument_as(_call_of(node), edit.place or 0, lambda value: _expression(edit.code))
+
+
+def _argument_as(call: cst.Call, place: int, change: Callable[[Any], Any]) -> cst.Call:
+    """The call with one of its positional arguments changed."""
     arguments = list(call.args)
     if place >= len(arguments) or arguments[place].keyword is not None or arguments[place].star:
         raise CannotRewrite("the call has no such argument")
-    arguments[place] = arguments[place].with_changes(value=_expression(edit.code))
+    arguments[place] = arguments[place].with_changes(value=change(arguments[place].value))
     return call.with_changes(args=arguments)
 
 

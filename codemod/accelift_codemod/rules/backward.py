@@ -46,8 +46,8 @@ accelerator.backward(loss)
             "LOSS-SUM",
             Severity.ERROR,
             "partly a sum over the samples",
-            "The loss adds a sum over the samples and something that is none, such as a penalty on the weights. Neither "
-            "the average nor the sum of the processes' gradients is that of the whole batch.",
+            "The loss adds a sum over the samples and something that is none, such as a penalty on the weights. "
+            "Neither the average nor the sum of the processes' gradients is that of the whole batch.",
         ),
         Explained(
             "LOSS-INBATCH",

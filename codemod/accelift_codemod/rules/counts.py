@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -34,7 +35,7 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
             for node in (n for s in loop.body for n in ast.walk(s)):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                     for number, size in ((node.left, node.right), (node.right, node.left)):
-                        if isinstance(number, ast.Name) and number.id == index and self._is_size(draft, size, loop):
+                        if _is_number(number, index) and self._is_size(draft, size, loop):
                             yield draft.edit(
                                 _RULE,
                                 node,
@@ -56,10 +57,21 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             zero = isinstance(node.slice, ast.Constant) and node.slice.value == 0
             tensor = node.value.value if zero else None
+        if isinstance(tensor, ast.Name):
+            env = draft.environment(loop, node)
+            if env is not None and draft.facts.layouts.read(tensor, env) not in (Layout.ROWS, Layout.BATCH):
+                return False  # a part of the batch
         values = draft.facts.resolver.values(tensor)
         return bool(values) and all(
             v.role is Role.BATCH and any(part in loop.loaders for inner in v.inner for part in inner) for v in values
         )
+
+
+def _is_number(node: ast.expr, index: str) -> bool:
+    """The number of the batch, from 0 or from 1: `i` or `i + 1`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):
+        node = node.left
+    return isinstance(node, ast.Name) and node.id == index
 
 
 def _index(loop: BatchLoop) -> str | None:

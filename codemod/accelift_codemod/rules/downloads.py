@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "DOWNLOAD"
+_DATASETS = "torchvision.datasets."
 
 
 class Downloads(Rule):
@@ -65,6 +67,9 @@ with accelerator.main_process_first():
     def _downloads(self, draft: Draft, call: ast.Call) -> bool:
         if (draft.facts.resolver.qualified(call.func) or "") in library.DOWNLOADS:
             return True
+        given = call.args[4:6] if (draft.facts.resolver.qualified(call.func) or "").startswith(_DATASETS) else []
+        if any(isinstance(a, ast.Constant) and a.value is True for a in given):
+            return True  # MNIST(root, train, transform, target_transform, download)
         for keyword in call.keywords:
             if keyword.arg == "download":
                 constants = [v for v in draft.facts.resolver.values(keyword.value) if v.role is Role.CONSTANT]
@@ -85,7 +90,7 @@ with accelerator.main_process_first():
                 if self._runs_batches(draft, statement):
                     places.append(call)
                 else:
-                    places.append(node)
+                    places.append(self._with_test(draft, statement))
             elif function not in seen:
                 seen.add(function)
                 sites = [s for s in draft.facts.resolver.sites(function) if draft.facts.runs(s)]
@@ -93,6 +98,26 @@ with accelerator.main_process_first():
                 if not sites:
                     places.append(call)
         return list(dict.fromkeys(places))
+
+    def _with_test(self, draft: Draft, statement: ast.stmt) -> ast.stmt:
+        """The statement, or the outermost `if` around it that asks what files there are: processes may differ in that.
+
+        A process that finds the files already would otherwise never come to where the others wait for it.
+        """
+        found = statement
+        for parent in draft.facts.index.ancestors(statement):
+            if isinstance(parent, FUNCTIONS):
+                break
+            if isinstance(parent, ast.If) and not self._runs_batches(draft, parent):
+                if any(self._asks_for_files(draft, n) for n in ast.walk(parent.test) if isinstance(n, ast.Call)):
+                    found = parent
+        return found
+
+    def _asks_for_files(self, draft: Draft, call: ast.Call) -> bool:
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        if qualified.startswith("os."):
+            return True
+        return isinstance(call.func, ast.Attribute) and call.func.attr in ("exists", "is_file", "is_dir", "glob")
 
     def _runs_batches(self, draft: Draft, statement: ast.stmt) -> bool:
         functions = {loop.function for loop in (*draft.blueprint.train_loops, *draft.blueprint.eval_loops)}

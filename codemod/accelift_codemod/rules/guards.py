@@ -101,7 +101,12 @@ if accelerator.is_main_process:
         qualified = draft.facts.resolver.qualified(call.func)
         if qualified is not None:
             return qualified in library.SIDE_EFFECTS
-        return isinstance(call.func, ast.Attribute) and call.func.attr in library.WRITES
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        if call.func.attr in library.PATH_WRITES:
+            values = draft.facts.resolver.values(call.func.value)
+            return bool(values) and all(v.name.startswith("pathlib.") for v in values)
+        return call.func.attr in library.WRITES
 
     def _race(self, draft: Draft, call: ast.Call) -> Finding | None:
         qualified = draft.facts.resolver.qualified(call.func) or ""
@@ -149,16 +154,12 @@ if accelerator.is_main_process:
             )
         if draft.facts.resolver.builtin(call.func) != "open":
             return None
-        path = call.args[0]
-        text = draft.facts.segment(path)
-        if isinstance(path, (ast.IfExp, ast.Lambda, ast.NamedExpr)):
-            text = f"({text})"
         return draft.edit(
             _RULE,
             call,
-            Operation.ARGUMENT,
+            Operation.SURROUND,
             "one process writes the file; the others write to nowhere",
-            f"{text} if {{accelerator}}.is_main_process else os.devnull",
+            "{} if {accelerator}.is_main_process else os.devnull",
             place=0,
             need=Need.WEAK,
             otherwise=race,

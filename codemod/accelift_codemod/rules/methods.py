@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Value
+from accelift_codemod.facts import Role, Value, library, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -16,7 +16,12 @@ _RULE = "UNWRAP"
 _TRANSPARENT = frozenset(
     "parameters train eval zero_grad requires_grad_ to cuda cpu apply training buffers half float double".split()
 )
-_COPIES = frozenset({"copy.deepcopy", "copy.copy", "torch.jit.script", "torch.jit.trace", "torch.onnx.export"})
+_COPIES = frozenset(
+    {"copy.deepcopy", "copy.copy", "torch.jit.script", "torch.jit.trace", "torch.onnx.export", "wandb.watch"}
+)
+_WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
+# Built-in functions that ask their first argument for what a wrapper does not have.
+_ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars".split())
 
 
 class Methods(Rule):
@@ -99,7 +104,11 @@ with torch.no_grad():
         elif isinstance(parent, ast.Call) and name in parent.args:
             qualified = draft.facts.resolver.qualified(parent.func) or ""
             builtin = draft.facts.resolver.builtin(parent.func)
-            if qualified in _COPIES or builtin in ("len", "list", "iter", "enumerate"):
+            if (
+                qualified in _COPIES
+                or (builtin in _ASKING and self._asks(draft, parent, name))
+                or self._draws(draft, parent)
+            ):
                 yield self._unwrap(draft, name, "this needs the model itself")
             elif qualified in ("torch.save", "torch.serialization.save"):
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
@@ -118,12 +127,33 @@ with torch.no_grad():
         )
 
     def _is_saved(self, draft: Draft, node: ast.Dict) -> bool:
-        parent = draft.facts.index.parents.get(node)
-        return isinstance(parent, ast.Call) and draft.facts.resolver.qualified(parent.func) == "torch.save"
+        """Whether a dictionary is what a checkpoint is made of, perhaps through a variable."""
+        return any(
+            v.origin is node
+            for call in draft.calls
+            if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save")
+            for v in draft.facts.resolver.values(draft.facts.resolver.argument(call, 0, "obj"))
+        )
+
+    def _asks(self, draft: Draft, call: ast.Call, name: ast.Name) -> bool:
+        """Whether a built-in function asks a model for something of its own, and not whether it is wrapped."""
+        about = call.args[1] if len(call.args) > 1 else None
+        wrapper = isinstance(about, ast.Constant) and about.value == "module"
+        wrapper = wrapper or (draft.facts.resolver.qualified(about) if about is not None else "") in _WRAPPERS
+        return call.args[0] is name and not wrapper
+
+    def _draws(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a tracker draws the graph of the model, on one process."""
+        func = call.func
+        return (
+            isinstance(func, ast.Attribute)
+            and func.attr == "add_graph"
+            and Role.WRITER in draft.facts.resolver.roles(func.value)
+        )
 
     def _trains(self, draft: Draft, call: ast.Call, name: str, models: tuple[Value, ...]) -> bool:
         """Whether a method's result may reach a backward pass through layers that the wrapper has to see."""
-        if name in ("state_dict", "load_state_dict", "named_parameters", "children", "modules", "named_modules"):
+        if name in torch_ops.MODULE_METHODS:
             return False
         if draft.gradients_off(call) or isinstance(draft.facts.index.parents.get(call), ast.Expr):
             return False

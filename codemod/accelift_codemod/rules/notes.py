@@ -53,7 +53,7 @@ class Notes(Rule):
                     module, _, name = qualified.rpartition(".")
                     if (module == "torch" and name in _NOISE) or module in ("numpy.random", "random"):
                         first.setdefault("noise", node)
-        if "BatchNorm" in first:
+        if "BatchNorm" in first and not draft.facts.index.attributes.get("convert_sync_batchnorm"):
             yield draft.finding(
                 "NOTE-BN",
                 Severity.NOTE,
@@ -63,12 +63,12 @@ class Notes(Rule):
             )
         for kind in ("noise", "dropout"):
             if kind in first:
-                what = "the noise of the training loop" if kind == "noise" else "dropout masks"
+                what = "the noise of the training loop is" if kind == "noise" else "dropout masks are"
                 yield draft.finding(
                     "RNG-SAMENOISE",
                     Severity.NOTE,
                     first[kind],
-                    f"{what} are the same on every process that is seeded alike",
+                    f"{what} the same on every process that is seeded alike",
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
 

@@ -32,6 +32,13 @@ class Printing(Rule):
             "every process prints this",
             "Something is printed or logged where the accelerator is not at hand: every process does so.",
         ),
+        Explained(
+            "INPUT-ALL",
+            Severity.WARNING,
+            "every process asks for input",
+            "input() runs on every process, of which a launcher connects at most one to the terminal: the others wait "
+            "for ever or fail.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
@@ -39,6 +46,15 @@ class Printing(Rule):
         for call in draft.calls:
             if draft.facts.resolver.builtin(call.func) == "print":
                 yield from self._print(draft, call)
+            elif draft.facts.resolver.builtin(call.func) == "input":
+                yield draft.finding(
+                    "INPUT-ALL",
+                    Severity.WARNING,
+                    call,
+                    "every process asks for input, and launchers connect at most one to the terminal",
+                    "take the answer from the command line, or ask under `if accelerator.is_main_process:` and "
+                    "broadcast it",
+                )
             elif self._is_logging(draft, call):
                 function = draft.function(call)
                 if function not in logged:
@@ -51,20 +67,23 @@ class Printing(Rule):
                         "raise its level where accelerator.is_main_process is false",
                     )
 
-    def _print(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+    def _print(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         where = draft.function(call)
-        place = f"{where.name}()" if isinstance(where, FUNCTIONS) else "module level"
+        place = f"in {where.name}()" if isinstance(where, FUNCTIONS) else "at module level"
         otherwise = draft.finding(
             "PRINT-ALL",
             Severity.NOTE,
             call,
-            f"print at {place} runs on every process",
+            f"print {place} runs on every process",
             "print under `if accelerator.is_main_process:` where the accelerator is at hand",
         )
         reason = "one line per job, not per process"
         if any(k.arg == "file" for k in call.keywords):
             statement = draft.facts.index.statement(call)
             if isinstance(statement, ast.Expr) and statement.value is call:
+                if draft.collective(statement) is not None:
+                    yield otherwise  # what is printed is computed by all processes together
+                    return
                 yield draft.edit(
                     _RULE,
                     statement,

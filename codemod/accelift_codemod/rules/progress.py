@@ -28,7 +28,7 @@ class Progress(Rule):
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified in library.TQDM:
-                yield self._bar(draft, call)
+                yield from self._bar(draft, call)
             elif qualified.rpartition(".")[0] in library.TQDM and qualified.endswith(".write"):
                 statement = draft.facts.index.statement(call)
                 if isinstance(statement, ast.Expr) and draft.collective(statement) is None:
@@ -41,16 +41,18 @@ class Progress(Rule):
                         need=Need.WEAK,
                     )
 
-    def _bar(self, draft: Draft, call: ast.Call) -> Edit:
+    def _bar(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
         reason = "one bar per machine, not per process"
-        for keyword in call.keywords:
-            if keyword.arg == "disable":
-                text = draft.facts.segment(keyword.value)
-                if not isinstance(keyword.value, (ast.Name, ast.Attribute, ast.Constant, ast.Call)):
-                    text = f"({text})"
-                code = f"disable={text} or not {{accelerator}}.is_local_main_process"
-                if isinstance(keyword.value, ast.Constant) and not keyword.value.value:
-                    code = "disable=not {accelerator}.is_local_main_process"
-                return draft.edit(_RULE, keyword, Operation.KEYWORD, reason, code, need=Need.WEAK)
-        code = "disable=not {accelerator}.is_local_main_process"
-        return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK)
+        others = "not {accelerator}.is_local_main_process"
+        own = next((k for k in call.keywords if k.arg in ("disable", None)), None)
+        if own is None:
+            yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, f"disable={others}", need=Need.WEAK)
+        elif own.arg is None or (isinstance(own.value, ast.Constant) and own.value.value is True):
+            return  # `**options` may hold a `disable`; one that is always off stays off
+        elif isinstance(own.value, ast.Constant) and own.value.value is None:  # off unless on a terminal
+            code = "disable=None if {accelerator}.is_local_main_process else True"
+            yield draft.edit(_RULE, own, Operation.KEYWORD, reason, code, need=Need.WEAK)
+        elif isinstance(own.value, ast.Constant):
+            yield draft.edit(_RULE, own, Operation.KEYWORD, reason, f"disable={others}", need=Need.WEAK)
+        else:
+            yield draft.edit(_RULE, own, Operation.SURROUND, reason, f"{{}} or {others}", need=Need.WEAK)

@@ -33,6 +33,18 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         saves = False
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
+                if self._in_memory(draft, call):
+                    continue
+                if draft.facts.index.enclosing_class(call) is not None:
+                    saves = True
+                    yield draft.finding(
+                        "SAVE-RACE",
+                        Severity.WARNING,
+                        call,
+                        "every process saves this file, for the accelerator does not reach methods of classes yet",
+                        "save it under `if accelerator.is_main_process:`, with the accelerator passed to the class",
+                    )
+                    continue
                 if not self._after_training(draft, call):
                     yield draft.finding(
                         "SAVE-RACE",
@@ -60,12 +72,25 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                             need=Need.STRONG,
                         )
 
-    def _save(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+    def _in_memory(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a buffer in memory is saved into, which every process has for itself."""
+        values = draft.facts.resolver.values(draft.facts.resolver.argument(call, 1, "f"))
+        return bool(values) and all(v.name == "io.BytesIO" for v in values)
+
+    def _save(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         reason = "one process writes the checkpoint, not all of them"
         plain = len(call.args) + len(call.keywords) == 2 and all(k.arg in ("f", "obj") for k in call.keywords)
         statement = draft.facts.index.statement(call)
         if plain or not isinstance(statement, ast.Expr):
             yield draft.edit(_RULE, call.func, Operation.BECOME, reason, "{accelerator}.save", need=Need.STRONG)
+        elif draft.collective(statement) is not None:
+            yield draft.finding(
+                "COLL-MAIN",
+                Severity.ERROR,
+                statement,
+                "what is saved is computed by all processes together, so the line is not guarded",
+                "compute the value on a line of its own, and save it under `if accelerator.is_main_process:`",
+            )
         else:
             yield draft.edit(
                 _RULE,

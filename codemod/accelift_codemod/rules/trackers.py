@@ -133,8 +133,7 @@ if accelerator.is_main_process:
         )
         for keyword in call.keywords:
             if keyword.arg == "mode":
-                text = draft.facts.segment(keyword.value)
-                code = f'mode={text} if {{accelerator}}.is_main_process else "disabled"'
-                return draft.edit(_RULE, keyword, Operation.KEYWORD, reason, code, need=Need.WEAK, otherwise=otherwise)
+                code = '{} if {accelerator}.is_main_process else "disabled"'
+                return draft.edit(_RULE, keyword, Operation.SURROUND, reason, code, need=Need.WEAK, otherwise=otherwise)
         code = 'mode=None if {accelerator}.is_main_process else "disabled"'
         return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK, otherwise=otherwise)

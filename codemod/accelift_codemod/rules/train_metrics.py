@@ -14,6 +14,7 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "REDUCE"
+_WHY = "a decision depends on it, so every process must see the same value"
 _REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
 
 
@@ -63,13 +64,12 @@ scheduler.step(running / len(loader))
         local = self._local_names(draft, loop, node)
         kept = self._kept(draft, node, local)
         decided = {name for name, statement in kept.items() if self._decides(draft, node, statement)}
-        reduced: set[str] = set()
-        for name in decided:
-            edits = list(self._reduce(draft, loop, kept[name]))
-            if edits:
-                reduced.add(name)
-                yield from edits
-            else:
+        edits = {name: list(self._reduce(draft, loop, kept[name])) for name in sorted(decided)}
+        if all(edits.values()):  # a ratio of one reduced and one local value would be neither
+            for reductions in edits.values():
+                yield from reductions
+        else:
+            for name in edits:
                 yield draft.finding(
                     "COLL-RANKFLOW",
                     Severity.ERROR,
@@ -77,8 +77,10 @@ scheduler.step(running / len(loader))
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
                     "average it across processes with accelerator.reduce before it is used",
                 )
+        others = self._others(draft, node, local - set(kept))
+        yield from others.values()
         yield from self._inside(draft, loop, node, local)
-        printed = [name for name in kept if name not in reduced]
+        printed = [name for name in kept if name not in decided]
         if printed:
             names = ", ".join(f"`{n}`" for n in printed)
             yield draft.finding(
@@ -88,6 +90,49 @@ scheduler.step(running / len(loader))
                 f"{names} covers only the share of the process that prints it",
                 "gather the values if the exact figure matters",
             )
+
+    def _others(self, draft: Draft, node: ast.For | ast.AsyncFor, names: set[str]) -> dict[str, Finding]:
+        """Decisions on what the loop measures other than by adding up: last values, lists, moving averages, meters."""
+        found: dict[str, Finding] = {}
+        steps = [c for s in node.body for c in ast.walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
+        for name in sorted(names):
+            inside = [n for call in steps for n in ast.walk(call) if isinstance(n, ast.Name) and n.id == name]
+            places = inside or [n for n in self._reads_after(draft, node, name) if self._flows(draft, [n])]
+            if places:
+                found[name] = draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    places[0],
+                    f"`{name}` is measured on one process's share of the data, and a decision depends on it",
+                    "average it across processes with accelerator.reduce before it is used",
+                )
+        return found
+
+    def _schedules(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call steps a schedule."""
+        func = call.func
+        return (
+            isinstance(func, ast.Attribute)
+            and func.attr == "step"
+            and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
+        )
+
+    def _reads_after(self, draft: Draft, node: ast.For | ast.AsyncFor, name: str) -> list[ast.Name]:
+        """Reads after the loop of what it left in a variable, or in an object that a variable held before."""
+        owner = draft.facts.index.scope(node).owner(name)
+        if owner is None:
+            return []
+        inside = set(ast.walk(node))
+        bound_inside = [b for b in owner.bindings.get(name, []) if b.node in inside]
+        found = []
+        for load in draft.facts.loads(owner, name):
+            if load.lineno <= (node.end_lineno or 0) or draft.function(load) is not draft.function(node):
+                continue
+            reaching = draft.facts.resolver.reaching(load, owner)
+            before = [b for b in reaching if b.node not in inside and b.node.lineno < node.lineno]  # type: ignore[attr-defined]
+            if any(b.node in inside for b in reaching) or (not bound_inside and before):
+                found.append(load)
+        return found
 
     def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
         """Variables of the loop body whose value differs from process to process."""
@@ -99,8 +144,9 @@ scheduler.step(running / len(loader))
             if isinstance(n, ast.Name)
             and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
         } or stores(node.target)
-        for statement in flatten(node.body):
-            names |= effects.tainted(statement, names)
+        for _ in range(2):  # what one iteration leaves behind, the next one reads
+            for statement in flatten(node.body):
+                names |= effects.tainted(statement, names) | _filled(statement, names)
         return names
 
     def _kept(self, draft: Draft, node: ast.For | ast.AsyncFor, local: set[str]) -> dict[str, ast.AugAssign]:
@@ -178,6 +224,12 @@ scheduler.step(running / len(loader))
 
     def _reduce(self, draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterator[Edit]:
         """Reduce the `.item()` of a sum's increment, if how it depends on the batch is known."""
+        weighed = self._weighed(draft, loop, statement)
+        if weighed is not None:
+            yield draft.edit(_RULE, weighed, Operation.METHOD, _WHY, "detach()", need=Need.STRONG)
+            code = '{accelerator}.reduce({}, reduction="sum").item()'
+            yield draft.edit(_RULE, statement.value, Operation.SURROUND, _WHY, code, need=Need.STRONG)
+            return
         for call in ast.walk(statement.value):
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
                 continue
@@ -192,10 +244,22 @@ scheduler.step(running / len(loader))
                 _RULE,
                 call.func.value,
                 Operation.SURROUND,
-                "a decision depends on it, so every process must see the same value",
+                _WHY,
                 f'{{accelerator}}.reduce({{}}.detach(), reduction="{reduction}")',
                 need=Need.STRONG,
             )
+
+    def _weighed(self, draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> ast.Call | None:
+        """The `.item()` of a mean that is weighed by the size of its batch: `loss.item() * x.size(0)`."""
+        product, env = statement.value, draft.environment(loop, statement)
+        if env is None or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)):
+            return None
+        for mean, count in ((product.left, product.right), (product.right, product.left)):
+            if isinstance(mean, ast.Call) and isinstance(mean.func, ast.Attribute) and mean.func.attr == "item":
+                layouts = draft.facts.layouts.read(mean.func.value, env), draft.facts.layouts.read(count, env)
+                if layouts == (Layout.MEAN, Layout.COUNT):
+                    return mean
+        return None
 
     def _counts(self, statement: ast.AugAssign, call: ast.Call) -> bool:
         """Whether the increment also has a factor that differs by process (`loss.item() * x.size(0)`)."""
@@ -233,6 +297,20 @@ scheduler.step(running / len(loader))
                     "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and "
                     "check_trigger)",
                 )
+
+
+def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
+    """The objects that a statement puts local values into: `losses.append(loss.item())`, `meter.update(...)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        arguments = (*call.args, *(k.value for k in call.keywords))
+        if names & {n.id for a in arguments for n in ast.walk(a) if isinstance(n, ast.Name)}:
+            return {call.func.value.id}
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
+        root = statement.target.value
+        if isinstance(root, ast.Name) and names & {n.id for n in loads(statement.value)}:
+            return {root.id}
+    return set()
 
 
 def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg]
