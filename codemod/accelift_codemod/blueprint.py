@@ -93,14 +93,18 @@ class Blueprint:
         item = self.items.get(key(value))
         return item.kind if item else None
 
+    @cached_property
+    def _group_of(self) -> dict[Key, Group]:
+        return {key(item.value): group for group in reversed(self.groups) for item in group.items}
+
     def after_prepare(self, node: ast.AST, value: Value) -> bool:
         """Whether a node is evaluated only after the object has been prepared."""
-        group = next((g for g in self.groups if any(key(i.value) == key(value) for i in g.items)), None)
+        group = self._group_of.get(key(value))
         if group is None:
             return False
         moments = self.timeline.moments(node, self.facts.index.function(group.anchor))
         if moments:
-            done = (group.anchor.end_lineno or 0, 0)
+            done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
             return all(m > done for m in moments)
         # the object has left the function in which it was prepared
         calls = self.timeline.moments(group.anchor, self.facts.index.function(node))

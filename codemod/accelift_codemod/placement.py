@@ -10,6 +10,7 @@ from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.refusals import check, refuse
 
@@ -188,7 +189,7 @@ class Placement:
     def _roots(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
         """The variables through which the training reaches an object, traced back through parameters."""
         found: set[tuple[Scope, str]] = set()
-        for use in self._uses(value, kind):
+        for use in self._uses.get(key(value), ()):
             traced = self._trace(use, set())
             if traced is None:
                 raise refuse(
@@ -210,32 +211,33 @@ class Placement:
             for binding in scope.bindings[name]
         )
 
-    def _uses(self, value: Value, kind: Role) -> list[ast.expr]:
-        """Expressions through which the object is used for training or evaluation."""
-        found: list[ast.expr] = []
-        wanted = key(value)
+    @cached_property
+    def _uses(self) -> dict[Key, list[ast.expr]]:
+        """For each object: the expressions through which it may be used for training or evaluation."""
+        found: dict[Key, list[ast.expr]] = {}
 
-        def denotes(node: ast.expr) -> bool:
-            return any(key(v) == wanted for v in self.resolver.values(node))
+        def note(node: ast.expr) -> None:
+            for one in dict.fromkeys(key(v) for v in self.resolver.values(node)):
+                found.setdefault(one, []).append(node)
 
-        if kind is Role.LOADER:
-            for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-                if any(key(v) == wanted for v in loop.loaders) and isinstance(
-                    loop.node, (ast.For, ast.AsyncFor, ast.comprehension)
-                ):
-                    found += (n for n in _carriers(loop.node.iter) if denotes(n))
-            return found
+        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
+            if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
+                for carrier in _carriers(loop.node.iter):
+                    note(carrier)
         for call in self.index.calls:
-            if not self.facts.runs(call):
-                continue
             func = call.func
-            if kind is Role.MODEL and isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and denotes(func):
-                if self._in_batch_loop(call):
-                    found.append(func)
-            elif kind is Role.OPTIMIZER and isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad"):
-                if denotes(func.value):
-                    found.append(func.value)
+            if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):
+                if self.resolver.values(func.value):
+                    note(func.value)
+                    continue
+            if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
+                if self.facts.runs(call) and self._in_batch_loop(call):
+                    note(func)
         return found
+
+    @cached_property
+    def _loop_nodes(self) -> set[ast.AST]:
+        return {loop.node for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)}
 
     @cached_property
     def _loop_functions(self) -> set[ast.AST]:
@@ -247,8 +249,7 @@ class Placement:
         return found
 
     def _in_batch_loop(self, node: ast.AST) -> bool:
-        loops = {loop.node for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)}
-        if any(outer in loops for outer in self.index.enclosing_loops(node)):
+        if any(outer in self._loop_nodes for outer in self.index.enclosing_loops(node)):
             return True
         return self.index.function(node) in self._loop_functions
 
@@ -306,13 +307,25 @@ class Placement:
         groups = [self._place(scope, first, members) for (scope, first, _), members in together.items()]
         return sorted(groups, key=lambda g: position(g.anchor))
 
+    @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
         """The places in a function at which batch loops run, in order."""
         found: dict[ast.AST, None] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-            found.update(dict.fromkeys(self.blueprint.timeline.places(node, home)))
+            starts: list[ast.AST] = [node] if loop.direct else [node, *self._iterators(loop)]
+            found.update((place, None) for start in starts for place in self.blueprint.timeline.places(start, home))
         return sorted(found, key=position)
+
+    def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
+        """The calls of `iter` that start passes over the loaders of a loop which calls `next`."""
+        return [
+            call
+            for call in self.index.calls
+            if self.resolver.builtin(call.func) == "iter"
+            and call.args
+            and set(self.resolver.values(call.args[0])) & set(loop.loaders)
+        ]
 
     def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:
         """The place of a group: after all its objects are made and changed, before the first use."""

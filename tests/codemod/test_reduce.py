@@ -175,7 +175,7 @@ def test_leaving_the_loop_on_what_all_processes_know(slot: dict[str, str]) -> No
     assert findings(script(loop=loop, **slot)) == []
 
 
-@pytest.mark.parametrize("count", ["x.size(0)", "len(x)", "y.shape[0]"])
+@pytest.mark.parametrize("count", ["x.size(0)", "len(x)", "len(y)"])
 def test_means_weighed_by_the_size_of_the_batch(count: str) -> None:
     slots = {"optimizer": PLATEAU, "epoch": "running = 0.0", "epoch_end": "scheduler.step(running / len(data))"}
     assert converted(script(batch_end=f"running += loss.item() * {count}", **slots)) == lifted(

@@ -119,7 +119,7 @@ class Devices:
         if call is None:
             return None
         value = self.resolver.argument(call, None, "default")
-        return call if isinstance(value, ast.Constant) and self.is_device(value) else None
+        return call if self.is_device(value) else None
 
     @cached_property
     def options(self) -> dict[str, ast.Call]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias, cast
 
+from accelift_codemod.facts.memo import memoised
+
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -339,6 +341,7 @@ class Index:
             node = self.parents[node]
         return node
 
+    @memoised
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which an expression or statement is evaluated."""
         child, before = node, node
@@ -352,6 +355,7 @@ class Index:
             child, before = parent, child
         return self.module
 
+    @memoised
     def function(self, node: ast.AST) -> Function | None:
         """The function whose body contains the node; None at module level."""
         child = node
@@ -377,6 +381,7 @@ class Index:
                             self._blocks[sibling] = (statements, i)
         return self._blocks[statement]
 
+    @memoised
     def chain(self, node: ast.AST) -> list[ast.stmt]:
         """The statements that contain the node, outermost first, within its function (or module)."""
         found: list[ast.stmt] = []
@@ -391,6 +396,7 @@ class Index:
             child = parent
         return found[::-1]
 
+    @memoised
     def enclosing_loops(self, node: ast.AST) -> list[ast.AST]:
         """Loop statements around the node within its function, innermost first (not loops it merely feeds)."""
         found: list[ast.AST] = []

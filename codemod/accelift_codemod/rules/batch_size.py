@@ -43,7 +43,8 @@ class BatchSize(Rule):
                 )
             ]
             for node in self._rows(draft, loop):
-                if node not in seen and any(self._same(draft, node, size) for size in sizes):
+                of_loader = isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop)
+                if node not in seen and (of_loader or any(self._same(draft, node, size) for size in sizes)):
                     seen.add(node)
                     yield draft.edit(
                         _RULE,
@@ -76,13 +77,13 @@ class BatchSize(Rule):
     def _made_before(self, draft: Draft, loop: BatchLoop, name: ast.Name) -> Iterator[ast.expr]:
         """The rows of a tensor that is made before the loop and used in it."""
         for binding in draft.facts.resolver.bindings(name):
-            value = binding.value
-            while isinstance(value, ast.Call):  # `torch.ones(batch_size, 1).to(device)`
+            for value in ast.walk(binding.value) if binding.value is not None else ():
+                if not isinstance(value, ast.Call):
+                    continue
                 qualified = draft.facts.resolver.qualified(value.func) or ""
                 if qualified.startswith("torch.") and self._takes_rows(draft, value):
                     for argument in (*value.args, *(k.value for k in value.keywords)):
                         yield from self._candidates(argument)
-                value = value.func.value if isinstance(value.func, ast.Attribute) else None
 
     def _takes_rows(self, draft: Draft, call: ast.Call) -> bool:
         func = call.func
@@ -103,6 +104,10 @@ class BatchSize(Rule):
         elif isinstance(node, (ast.Tuple, ast.List)):
             for element in node.elts:
                 yield from self._candidates(element)
+
+    def _of_loader(self, draft: Draft, node: ast.Attribute, loop: BatchLoop) -> bool:
+        """`loader.batch_size`: that of the whole job."""
+        return node.attr == "batch_size" and bool(set(draft.facts.resolver.values(node.value)) & set(loop.loaders))
 
     def _same(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
         """Whether two expressions read one variable."""

@@ -27,7 +27,8 @@ class DealtIndices:
 
     What is known of each batch goes to ``records`` in the order in which the batches will come.
     The first draw of the sampler, which is where samplers draw their seed or permutation, happens
-    where it does in plain torch: right after the loader's iterator was made.
+    where it does in plain torch: with the first batch, or with workers, which fetch ahead, right
+    after the loader's iterator was made.
 
     Args:
         source: the author's batch sampler, or sampler if the loader does not batch.
@@ -36,6 +37,7 @@ class DealtIndices:
         peek: draw one index batch ahead, to know which one is the last.
         in_step: makes the context in which the first indices are drawn; ``None`` where they are
             drawn as torch does.
+        ahead: whether there are workers, for which torch draws indices ahead.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class DealtIndices:
         batched: bool,
         peek: bool,
         in_step: Callable[[], AbstractContextManager[None]] | None = None,
+        ahead: bool = False,
     ) -> None:
         self.source = source
         self.plan = plan
         self.batched = batched
         self.peek = peek
         self.in_step = in_step
+        self.ahead = ahead
         self.records: deque[Record] = deque()
         self._iterator_in_making = False
         self._newest = _Pass(iter(()), self.records)
@@ -65,15 +69,17 @@ class DealtIndices:
 
     def __iter__(self) -> Iterator[Any]:
         self._newest = new = _Pass(self._draw(iter(self.source)), self.records)
-        if self.in_step is not None and not self._iterator_in_making:
+        if self.in_step is not None and not self.ahead:
+            new.in_step = self.in_step
+        elif self.in_step is not None and not self._iterator_in_making:
             # Persistent workers: torch reuses its iterator, so make_iterator is not called again.
             with self.in_step():
                 new.draw_first()
         return new
 
     def make_iterator(self, make: Callable[[], Any]) -> Any:
-        """Make the loader's iterator, which iterates this object, and draw the first indices."""
-        if self.in_step is None:
+        """Make the loader's iterator, which iterates this object; with workers, draw the first indices."""
+        if self.in_step is None or not self.ahead:
             return make()
         self._iterator_in_making = True
         try:
@@ -106,6 +112,7 @@ class _Pass:
         self._records = records
         self._first: list[tuple[Any, Record]] | None = None
         self._started = False
+        self.in_step: Callable[[], AbstractContextManager[None]] | None = None
 
     def draw_first(self) -> None:
         if not self._started and self._first is None:
@@ -115,6 +122,9 @@ class _Pass:
         return self
 
     def __next__(self) -> Any:
+        if not self._started and self.in_step is not None:
+            with self.in_step():
+                self.draw_first()
         self._started = True
         if self._first is None:
             indices, record = next(self._drawn)

@@ -64,7 +64,7 @@ def prepare_data_loader(
         source = loader._index_sampler
         batched = batch_sampler_of(loader) is not None
         in_step = None if plan is None else _in_step(loader, state)
-        preparation.indices = DealtIndices(source, plan, batched, look_ahead, in_step)
+        preparation.indices = DealtIndices(source, plan, batched, look_ahead, in_step, loader.num_workers > 0)
     prepared = object.__new__(_prepared_class(type(loader)))
     # Through __dict__, since a DataLoader does not let attributes be set once it is made.
     prepared.__dict__.update(loader.__dict__, _iterator=None, _accelift=preparation)

@@ -52,6 +52,14 @@ class DistributedModel(DistributedDataParallel):
         else:
             setattr(self.module, name, value)
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """That of the model, without the ``module.`` that DDP puts before its keys."""
+        return self.module.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load what :meth:`state_dict` gives."""
+        return self.module.load_state_dict(*args, **kwargs)
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
         del state["_ready"]

@@ -156,8 +156,7 @@ def generators_out_of_step_get_their_state_back() -> None:
         pass
     ours = torch.rand(3)
     torch.manual_seed(acc.process_index)
-    draws = 2 if acc.is_main_process else 1  # the seeds of loader and sampler, or a token
-    for _ in range(draws):
+    for _ in range(2):  # the seeds of loader and sampler; a token for the latter on the other processes
         torch.empty((), dtype=torch.int64).random_()
     assert torch.equal(ours, torch.rand(3))
     assert random.getstate() == own

@@ -98,6 +98,8 @@ class Layouts:
     def before(self, node: ast.AST, statements: list[ast.stmt], env: Environment) -> Environment | None:
         """The environment just before a node is evaluated, from that before the statements; None if not among them."""
         inside = {node, *self.index.ancestors(node)}
+        if not any(statement in inside for statement in statements):
+            return None
         for statement in statements:
             if statement not in inside:
                 self.step(statement, env)
