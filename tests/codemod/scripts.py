@@ -54,7 +54,7 @@ _SLOTS = frozenset(("imports", "from_imports", "definitions", *_BODY, *_EPOCH, *
 _LEGACY = {
     "accelerate": "",
     "device": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
-    "data": "data = TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))",
+    "data": "data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)",
     "loader": "loader = DataLoader(data, batch_size=16, shuffle=True)",
     "model": "model = Net().to(device)",
     "optimizer": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",

@@ -76,7 +76,7 @@ def test_whole_batches_for_every_process_keep_their_size() -> None:
 # ---- random splits
 
 TORCH = {"from_imports": "from torch.utils.data import random_split"}
-DATA = "data = TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))\n"
+DATA = "data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)\n"
 SKLEARN = {"imports": "import numpy as np\nfrom sklearn.model_selection import train_test_split"}
 
 
@@ -123,3 +123,24 @@ def test_a_split_without_a_seed_is_reported(slots: dict[str, str]) -> None:
 def test_a_split_that_every_process_makes_alike_is_not(slots: dict[str, str]) -> None:
     assert converted(script(**slots)) == lifted(**slots)
     assert findings(script(**slots)) == []
+
+
+RANDOM = "data = TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))"
+APART = "x = torch.randn(64, 8)\ny = (x[:, 0] > 0).long()\ndata = TensorDataset(x, y)"
+
+
+@pytest.mark.parametrize("data", [RANDOM, APART])
+@pytest.mark.parametrize("seed", ["", "torch.manual_seed(0)"])
+def test_made_up_data_needs_a_seed(data: str, seed: str) -> None:
+    assert converted(script(setup=seed, data=data)) == lifted(setup=seed, data=data)
+    assert findings(script(setup=seed, data=data)) == ([] if seed else ["DATA-UNSEEDED"])
+
+
+def test_random_numbers_that_are_no_data_need_none() -> None:
+    assert findings(script(before="start = torch.randn(3)")) == []
+
+
+@pytest.mark.parametrize(("rows", "expected"), [("16, 3", ["BATCH-LITERAL"]), ("3, 16", []), ("15, 3", [])])
+def test_a_batch_size_written_out_is_reported(rows: str, expected: list[str]) -> None:
+    """DataLoader(..., batch_size=16), and 16 rows in the loop."""
+    assert findings(script(batch_end=f"labels = torch.ones({rows})")) == expected

@@ -53,6 +53,10 @@ class _Finder:
         return None
 
     def _steps(self, statement: ast.If) -> bool:
+        """Whether an `if` applies gradients that were computed outside of it."""
+        calls = (n for s in statement.body for n in ast.walk(s) if isinstance(n, ast.Call))
+        if any(isinstance(c.func, ast.Attribute) and c.func.attr == "backward" for c in calls):
+            return False  # another model's turn, every few batches
         return any(
             isinstance(n, ast.Call)
             and isinstance(n.func, ast.Attribute)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety
-from accelift_codemod.rules import Rule
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity
+from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
 _MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
@@ -30,11 +30,22 @@ class BatchSize(Rule):
     before = "real_labels = torch.ones(batch_size, 1)\n"
     after = "real_labels = torch.ones(batch_size // accelerator.num_processes, 1)\n"
 
+    findings = (
+        Explained(
+            "BATCH-LITERAL",
+            Severity.WARNING,
+            "the batch size as a literal number",
+            "The number that is the loader's batch size is also used in the training loop, as a number of rows by the "
+            "look of it. A process has only its share of a batch.",
+        ),
+    )
+
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         if draft.options.batch != "global":
             return
         seen: set[ast.AST] = set()
         for loop in draft.blueprint.train_loops:
+            yield from self._literals(draft, loop)
             sizes = [
                 size
                 for value in loop.loaders
@@ -55,6 +66,31 @@ class BatchSize(Rule):
                         need=Need.STRONG,
                         safety=Safety.REVIEW,
                     )
+
+    def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """A batch size that is written out both for the loader and as a number of rows; one finding for all."""
+        sizes = {
+            size.value
+            for value in loop.loaders
+            if isinstance(size := draft.facts.objects.loader(value).arguments.get("batch_size"), ast.Constant)
+        }
+        for node in (n for statement in loop.body for n in ast.walk(statement)):
+            if not isinstance(node, ast.Call) or not node.args or not self._takes_rows(draft, node):
+                continue
+            first = node.args[0]
+            if isinstance(first, (ast.Tuple, ast.List)) and first.elts:
+                first = first.elts[0]
+            number = first.value if isinstance(first, ast.Constant) else None
+            if isinstance(number, int) and number > 1 and number in sizes:
+                yield draft.finding(
+                    "BATCH-LITERAL",
+                    Severity.WARNING,
+                    node,
+                    f"{number} is the batch size of the loader: if it counts samples here, a process has only its "
+                    "share of them",
+                    "take the number of rows from the batch itself",
+                )
+                return
 
     def _rows(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
         """Expressions in the code of a training loop that say how many rows something has."""

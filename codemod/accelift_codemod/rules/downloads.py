@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.signatures import default
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -41,7 +42,7 @@ with accelerator.main_process_first():
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         guarded: set[ast.stmt] = set()
         for call in draft.calls:
-            if not self._downloads(draft, call):
+            if not self._downloads(draft, call) or self._asked_outside(draft, call):
                 continue
             for place in self._places(draft, call):
                 statement = draft.facts.index.statement(place)
@@ -75,6 +76,16 @@ with accelerator.main_process_first():
                 constants = [v for v in draft.facts.resolver.values(keyword.value) if v.role is Role.CONSTANT]
                 return not constants or any(v.keys[0] for v in constants)
         return False
+
+    def _asked_outside(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a data set of the script's own hands its `download` on: then whoever makes one is guarded."""
+        function = draft.function(call)
+        value = next((k.value for k in call.keywords if k.arg == "download"), None)
+        if not isinstance(function, FUNCTIONS) or function.name != "__init__" or not isinstance(value, ast.Name):
+            return False
+        given = next((p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == value.id), None)
+        otherwise = default(function, given) if given is not None else None
+        return value.id == "download" and isinstance(otherwise, ast.Constant) and otherwise.value is False
 
     def _places(self, draft: Draft, call: ast.Call) -> list[ast.AST]:
         """The statement of the download, or those at the level of the training that lead to it."""

@@ -24,6 +24,14 @@ _SHUFFLES = {
     "random.shuffle": _SEEDS_PYTHON,
     "random.sample": _SEEDS_PYTHON,
 }
+# What draws random numbers that a data set may be made of.
+_NOISE = {
+    **dict.fromkeys(("torch.randn", "torch.rand", "torch.randint", "torch.normal"), _SEEDS_TORCH),
+    **dict.fromkeys(
+        ("numpy.random.randn", "numpy.random.rand", "numpy.random.randint", "numpy.random.normal"), _SEEDS_NUMPY
+    ),
+}
+_DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 _PICKERS = (
     "torch.utils.data.Subset",
     "torch.utils.data.dataset.Subset",
@@ -48,6 +56,12 @@ class Splits(Rule):
             "The data is split at random without a seed, so every process splits it differently.",
         ),
         Explained(
+            "DATA-UNSEEDED",
+            Severity.ERROR,
+            "made-up data without a seed",
+            "A data set is made of random numbers drawn without a seed, so every process has another data set.",
+        ),
+        Explained(
             "DATA-SAMPLER-RNG",
             Severity.ERROR,
             "indices shuffled without a seed",
@@ -58,6 +72,7 @@ class Splits(Rule):
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         yield from self._shuffles(draft)
+        yield from self._made_up(draft)
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified == "torch.utils.data.random_split":
@@ -118,7 +133,28 @@ class Splits(Rule):
                     "seed the generator before",
                 )
 
-    def _picks(self, draft: Draft, function: Function | None, names: set[str]) -> ast.Call | None:
+    def _made_up(self, draft: Draft) -> Iterator[Finding]:
+        """Data sets of random numbers drawn without a seed; one finding for all of them."""
+        for call in draft.calls:
+            names = _NOISE.get(draft.facts.resolver.qualified(call.func) or "")
+            if names is None or self._given(draft, call, None, "generator") or self._seeded(draft, call, names):
+                continue
+            outer = (p for p in draft.facts.index.ancestors(call) if isinstance(p, ast.Call))
+            inside = any((draft.facts.resolver.qualified(p.func) or "") in _DATASETS for p in outer)
+            made = stores(draft.facts.index.statement(call))
+            if inside or self._picks(draft, draft.function(call), made, _DATASETS):
+                yield draft.finding(
+                    "DATA-UNSEEDED",
+                    Severity.ERROR,
+                    call,
+                    "the data set is made of random numbers without a seed: every process would train on another one",
+                    "seed the generator before",
+                )
+                return
+
+    def _picks(
+        self, draft: Draft, function: Function | None, names: set[str], pickers: tuple[str, ...] = _PICKERS
+    ) -> ast.Call | None:
         """The subset or sampler of a function that is made from variables, or from what is computed from them."""
         names = set(names)
         scope = draft.facts.index.scopes[function] if function is not None else draft.facts.index.module
@@ -127,7 +163,7 @@ class Splits(Rule):
                 names.add(binding.name)
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
-            if qualified in _PICKERS and draft.function(call) is function:
+            if qualified in pickers and draft.function(call) is function:
                 arguments = (*call.args, *(k.value for k in call.keywords))
                 if names & {n.id for a in arguments for n in ast.walk(a) if isinstance(n, ast.Name)}:
                     return call

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop, How, Role
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
@@ -81,15 +81,58 @@ scheduler.step(running / len(loader))
         yield from others.values()
         yield from self._inside(draft, loop, node, local)
         printed = [name for name in kept if name not in decided]
+        scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
+        if scaled:
+            names = ", ".join(f"`{n}`" for n in scaled)
+            yield draft.finding(
+                "METRIC-TRAIN",
+                Severity.WARNING,
+                kept[scaled[0]],
+                f"what {names} adds up on one process is divided by the size of the whole data set: on N processes the "
+                "result is too small by a factor of about N",
+                "sum it across processes with accelerator.reduce before the division",
+            )
+        printed = [name for name in printed if name not in scaled]
         if printed:
             names = ", ".join(f"`{n}`" for n in printed)
             yield draft.finding(
                 "METRIC-TRAIN",
                 Severity.NOTE,
                 kept[printed[0]],
-                f"{names} covers only the share of the process that prints it",
+                f"{names} {'covers' if len(printed) == 1 else 'cover'} only the share of the process that prints it",
                 "gather the values if the exact figure matters",
             )
+
+    def _by_the_whole(
+        self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor, statement: ast.AugAssign
+    ) -> bool:
+        """Whether a sum over samples is divided by the length of a data set, which is that of the whole job."""
+        env = draft.environment(loop, statement)
+        layout = draft.facts.layouts.read(statement.value, env) if env is not None else Layout.UNKNOWN
+        if layout is not Layout.SUM:
+            return False
+        assert isinstance(statement.target, ast.Name)
+        for load in self._reads_after(draft, node, statement.target.id):
+            parent = draft.facts.index.parents.get(load)
+            if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is load:
+                if self._is_whole(draft, parent.right):
+                    return True
+        owner = draft.facts.index.scope(node).owner(statement.target.id)
+        return owner is not None and any(
+            isinstance(s := draft.facts.index.statement(b.node), ast.AugAssign)
+            and isinstance(s.op, ast.Div)
+            and s.lineno > (node.end_lineno or 0)
+            and self._is_whole(draft, s.value)
+            for b in owner.bindings[statement.target.id]
+        )
+
+    def _is_whole(self, draft: Draft, node: ast.expr) -> bool:
+        """`len(dataset)`, `len(loader.dataset)`."""
+        if not (isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and node.args):
+            return False
+        data = node.args[0]
+        of_loader = isinstance(data, ast.Attribute) and data.attr == "dataset"
+        return of_loader or Role.DATASET in draft.facts.resolver.roles(data)
 
     def _others(self, draft: Draft, node: ast.For | ast.AsyncFor, names: set[str]) -> dict[str, Finding]:
         """Decisions on what the loop measures other than by adding up: last values, lists, moving averages, meters."""
@@ -123,7 +166,7 @@ scheduler.step(running / len(loader))
         if owner is None:
             return []
         inside = set(ast.walk(node))
-        bound_inside = [b for b in owner.bindings.get(name, []) if b.node in inside]
+        bound_inside = [b for b in owner.bindings.get(name, []) if b.node in inside and b.how is not How.AUGMENT]
         found = []
         for load in draft.facts.loads(owner, name):
             if load.lineno <= (node.end_lineno or 0) or draft.function(load) is not draft.function(node):
