@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import pickle
 import random
@@ -81,7 +82,7 @@ def _snapshot(generators: Sequence[torch.Generator]) -> dict[str, Any]:
         state = sys.modules["numpy.random"].get_state()
         if isinstance(state, tuple):  # a generator of another kind than numpy's own gives a dict
             kind, keys, *rest = state
-            found["numpy"] = (kind, keys.tolist(), *rest)
+            found["numpy"] = (kind, keys.tobytes(), *rest)
     for index, generator in enumerate(generators):
         found[f"generator {index}"] = _state_of(generator)
     return found
@@ -93,13 +94,20 @@ def _restore(states: dict[str, Any], generators: Sequence[torch.Generator]) -> N
     if "python" in states:
         random.setstate(states["python"])
     if "numpy" in states and "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].set_state(states["numpy"])
+        kind, keys, *rest = states["numpy"]
+        words = sys.modules["numpy"].frombuffer(keys, dtype="uint32")
+        sys.modules["numpy.random"].set_state((kind, words, *rest))
     for index, generator in enumerate(generators):
         _set_state_of(generator, states[f"generator {index}"])
 
 
 def _state_of(generator: torch.Generator) -> bytes:
-    return bytes(generator.get_state().tolist())
+    return _bytes_of(generator.get_state())
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    """The content of a contiguous tensor on the CPU."""
+    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes)
 
 
 def _set_state_of(generator: torch.Generator, state: bytes) -> None:
@@ -113,5 +121,5 @@ def _of_main_process(ours: dict[str, Any], state: PartialState) -> dict[str, Any
         parcel[: len(content)] = torch.frombuffer(content, dtype=torch.uint8)
     parcel = parcel.to(state.collective_device)
     dist.broadcast(parcel, 0)
-    theirs: dict[str, Any] = pickle.loads(bytes(parcel.tolist()))  # ignores what follows
+    theirs: dict[str, Any] = pickle.loads(_bytes_of(parcel.cpu()))  # ignores what follows
     return theirs

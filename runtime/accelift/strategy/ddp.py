@@ -31,6 +31,7 @@ class DistributedModel(DistributedDataParallel):
     """
 
     _result: Any = _NOTHING
+    _frozen: tuple[nn.Parameter, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -116,7 +117,16 @@ class DistributedModel(DistributedDataParallel):
             if dist.get_backend(self.process_group) == "gloo":
                 dist.barrier(self.process_group)
             self.reducer._reset_state()
-        parameters = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        self._average([parameter for parameter in self.parameters() if parameter.requires_grad])
+
+    def average_unfrozen(self) -> None:
+        """Average the gradients of parameters that were frozen when DDP was made, which it knows nothing of."""
+        unfrozen = [parameter for parameter in self._frozen if parameter.requires_grad]
+        if unfrozen and self.require_backward_grad_sync:
+            self._average(unfrozen)
+
+    def _average(self, parameters: list[nn.Parameter]) -> None:
+        """Average gradients that are there on some process, whatever an average of the same ones has left in them."""
         device = parameters[0].device
         present = torch.tensor([parameter.grad is not None for parameter in parameters], device=device).int()
         dist.all_reduce(present, dist.ReduceOp.MAX, self.process_group)
@@ -165,6 +175,7 @@ class DataParallel:
         on = {parameter.device for parameter in model.parameters()}
         ids = [state.device.index] if state.device.type != "cpu" and on == {state.device} else None
         wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
+        wrapped._frozen = tuple(p for p in model.parameters() if not p.requires_grad)
         _warn_of_hidden_names(wrapped, model, state)
         wrapped._ready = True
         self._wrapped[self._count] = wrapped
@@ -183,6 +194,8 @@ class DataParallel:
         loss.backward(**kwargs)  # type: ignore[no-untyped-call]
         for model in models:
             model.average_left_over()
+            if model._frozen:
+                model.average_unfrozen()
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model in DDP, or the model itself."""

@@ -179,6 +179,33 @@ def outputs_that_the_loss_leaves_out() -> None:
 
 
 @check
+def layers_that_are_unfrozen_later() -> None:
+    def steps(model: Any, optimizer: Any, loader: Any, backward: Any) -> Any:
+        for x, y in loader:
+            optimizer.zero_grad()
+            backward(F.cross_entropy(model(x), y))
+            optimizer.step()
+            yield
+
+    def train_frozen(acc: Accelerator | None) -> list[Tensor]:
+        torch.manual_seed(3)
+        model = author = network()
+        author[0].requires_grad_(False)  # type: ignore[index]
+        optimizer = torch.optim.SGD(author.parameters(), lr=0.1)
+        loader = DataLoader(dataset(40), batch_size=8, shuffle=True)
+        if acc is not None:
+            model, optimizer, loader = acc.prepare(model, optimizer, loader)
+        backward = (lambda loss: loss.backward()) if acc is None else acc.backward
+        history = []
+        for epoch in range(3):
+            author[0].requires_grad_(epoch > 0)  # type: ignore[index]
+            history += [snapshot(author) for _ in steps(model, optimizer, loader, backward)]
+        return history
+
+    close(train_frozen(None), train_frozen(accelerator(split_batches=True)))
+
+
+@check
 def several_backwards_after_one_forward() -> None:
     def losses(step: int, model: Any, x: Tensor, y: Tensor) -> list[Tensor]:
         return [F.cross_entropy(output, y) for output in model(x)] + [model(x)[0].square().mean()]
