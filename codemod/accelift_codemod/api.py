@@ -30,12 +30,14 @@ class FileResult:
     """What became of one file.
 
     `error` is set for a file that could not be processed; `skipped` for one that has nothing to do with torch;
-    `fault` if one of the checks on the tool's own output failed.
+    `fault` if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
+    `diff.encoded` makes of it what can be applied to the file.
     """
 
     path: str
     plan: Plan | None = None
     diff: str = ""
+    encoding: str = "utf-8"
     output: bytes | None = None
     config: str = ""
     error: str = ""
@@ -47,17 +49,16 @@ class FileResult:
         return self.plan.outcome if self.plan is not None else Outcome.NOTHING
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain data."""
-        data = self.plan.to_json() if self.plan is not None else {"path": self.path, "outcome": "error"}
+        """The result as plain data: the same keys for every file, empty if they do not apply.
+
+        A file with an `error` may have edits all the same: those of a conversion that could not be written.
+        """
+        data = (self.plan or Plan(self.path, "")).to_json()
         if self.skipped:
-            data["outcome"] = "nothing to do"
             data["reason"] = "does not mention torch"
-        data["path"] = self.path
-        data["diff"] = self.diff
-        data["launch_config"] = self.config
         if self.error:
-            data["error"] = self.error
-        return data
+            data["outcome"] = "error"
+        return {**data, "error": self.error, "diff": self.diff, "launch_config": self.config}
 
 
 def convert_source(source: Source, options: Options, limit: int | None = None) -> FileResult:
@@ -89,7 +90,8 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
     return FileResult(
         source.path,
         plan,
-        diff.unified(source.path, source.lines, rewritten.changes),
+        diff.unified(source.path, source.lines, rewritten.changes, source.bom),
+        source.encoding,
         source.encode(rewritten.text),
         _config(facts, draft, options),
     )
@@ -102,7 +104,7 @@ def _config(facts: Facts, draft: Any, options: Options) -> str:
 
 
 def _limit(path: str) -> int:
-    return line_length(Path(path).absolute().parent)
+    return line_length(Path(os.path.normpath(Path(path).absolute())).parent)
 
 
 def _would_change(source: Source, index: Index) -> bool:

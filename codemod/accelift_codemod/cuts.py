@@ -80,7 +80,7 @@ class _Cutter:
         best: Cut | None = None
         for k in range(first, -1, -1):
             if any(self._runs_model(s) for s in body[k:]):
-                reason = "it calls the model again after its first result"
+                reason = "it keeps a result before the model has run for the last time"
                 break
             live = self._live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)

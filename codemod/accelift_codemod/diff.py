@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from accelift_codemod.rewrite import Change
 
@@ -11,22 +13,25 @@ _CONTEXT = 3
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
-def unified(path: str, lines: Sequence[str], changes: Iterable[Change]) -> str:
-    """The diff of a file as `git apply` and `patch -p1` take it.
+def unified(path: str, lines: Sequence[str], changes: Iterable[Change], bom: str = "") -> str:
+    """The diff of a file as `git apply` and `patch -p1` take it, once it is `encoded`.
 
     Args:
-        path: the file, relative to where the diff will be applied.
+        path: the file.
         lines: its lines, with their endings.
         changes: ordered, not overlapping.
+        bom: its byte order mark, which is not a part of the lines.
     """
-    groups = _grouped(list(changes))
-    if not groups:
+    changes = list(changes)
+    if not changes:
         return ""
-    name = path.replace("\\", "/").lstrip("/")
+    if bom:
+        lines, changes = _with_bom(bom, lines, changes)
+    name = place(path).lstrip("/")
     tab = "\t" if " " in name else ""
     out = [f"--- a/{name}{tab}\n", f"+++ b/{name}{tab}\n"]
     offset = 0
-    for group in groups:
+    for group in _grouped(changes):
         start = max(0, group[0].start - _CONTEXT)
         end = min(len(lines), group[-1].end + _CONTEXT)
         body: list[str] = []
@@ -43,6 +48,35 @@ def unified(path: str, lines: Sequence[str], changes: Iterable[Change]) -> str:
         out += body
         offset += grown
     return "".join(out)
+
+
+def place(path: str) -> str:
+    """The name that a diff gives to a file: relative to the current folder if the file is below it, else absolute.
+
+    Links are followed: `git apply` and `patch` change no file through a link. A diff with absolute names is applied
+    from `/`.
+    """
+    real, here = Path(os.path.realpath(path)), Path.cwd()
+    return (real.relative_to(here) if real.is_relative_to(here) else real).as_posix()
+
+
+def encoded(diff: str, encoding: str) -> bytes:
+    """A file's diff in bytes: its lines are in the file's own encoding, its name is in the file system's."""
+    codec = encoding.removesuffix("-sig")  # the byte order mark is a part of the diff's text
+    lines = _split(diff)
+    names = [os.fsencode(line) for line in lines[:2]]
+    return b"".join([*names, *(line[0].encode() + line[1:].encode(codec) for line in lines[2:])])
+
+
+def _with_bom(bom: str, lines: Sequence[str], changes: list[Change]) -> tuple[list[str], list[Change]]:
+    """Lines and changes of a file whose first line starts with a byte order mark, before the changes and after them."""
+    first, *others = changes
+    if first.start == 0:
+        end, new = first.end, first.lines
+        if not end or not new:  # the line that follows gives the mark away, or gets it
+            end, new = end + 1, (*new, lines[end])
+        changes = [Change(0, end, (bom + new[0], *new[1:])), *others]
+    return [bom + lines[0], *lines[1:]], changes
 
 
 def _grouped(changes: list[Change]) -> list[list[Change]]:

@@ -143,20 +143,6 @@ class Draft:
             and node.args[0].value is False
         )
 
-    def enclosable(self, statement: ast.stmt) -> ast.stmt | None:
-        """The statement to put under a header in another's place: itself, or the `if` whose line it shares."""
-        block, place = self.facts.index.block(statement)
-        shares = any(
-            s is not statement and (s.end_lineno == statement.lineno or s.lineno == statement.end_lineno) for s in block
-        )
-        if shares:
-            return None
-        parent = self.facts.index.parents.get(statement)
-        if isinstance(parent, ast.stmt) and parent.lineno == statement.lineno:
-            alone = isinstance(parent, ast.If) and len(block) == 1 and place == 0 and not parent.orelse
-            return parent if alone and not any(isinstance(n, ast.NamedExpr) for n in ast.walk(parent)) else None
-        return statement
-
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
         loops: dict[ast.AST, BatchLoop] = {

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from accelift_codemod import diff
 from accelift_codemod.facts.index import How, Index
 from accelift_codemod.rewrite import Rewritten
-from accelift_codemod.rewrite.apply import trailing_comment
+from accelift_codemod.rewrite.layout import comments, trailing_comment
+from accelift_codemod.rewrite.survival import displaced
 from accelift_codemod.source import BadSource, Source
 
 _MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__package__", "__class__"})
@@ -38,9 +39,13 @@ def failures(source: Source, before: Index, rewritten: Rewritten, again: Callabl
     unused = _unused_imports(after) - _unused_imports(before)
     if unused:
         found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
-    lost = _comments(source.lines, rewritten, True) - _comments(source.lines, rewritten, False)
-    if lost:
-        found.append(f"the output loses a comment: {next(iter(lost))}")
+    lost = displaced(source.tree, tree, rewritten)
+    if lost is not None:
+        found.append(f"the output loses line {lost.lineno}, which no edit touches")
+    if gone := _comments(source.lines, rewritten, True) - _comments(source.lines, rewritten, False):
+        gone = Counter(comments(source.text)) - Counter(comments(rewritten.text))  # surely: some of them were strings
+    if gone:
+        found.append(f"the output loses a comment: {next(iter(gone))}")
     if again(result, after):
         found.append("converting the output again would change it")
     text = diff.unified(source.path, source.lines, rewritten.changes)

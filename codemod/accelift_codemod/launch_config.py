@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import PurePath
 
 from accelift.config import LaunchConfig
@@ -15,6 +18,7 @@ from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.rules.cuda_settings import visible_devices
 
+_NUMBER = re.compile(r"-?\d+")
 _AUTOCAST = ("torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast", "torch.cpu.amp.autocast")
 
 
@@ -29,6 +33,15 @@ def launch_config(facts: Facts, draft: Draft | None, options: Options) -> str:
     return _Config(facts, draft, options).yaml()
 
 
+@dataclass(frozen=True)
+class _Gpus:
+    """The GPUs that a line of the script names: how many, and which, between commas (empty if that is not known)."""
+
+    count: int = 0
+    ids: str = ""
+    origin: str = ""
+
+
 class _Config:
     def __init__(self, facts: Facts, draft: Draft | None, options: Options) -> None:
         self.facts = facts
@@ -39,9 +52,10 @@ class _Config:
         self.notes: list[str] = []
 
     def yaml(self) -> str:
-        gpu_ids = self._gpu_ids()
-        processes = self._processes(gpu_ids)
         use_cpu = self._use_cpu()
+        gpus = _Gpus() if use_cpu else self._gpus()
+        processes = self._processes(gpus)
+        gpu_ids = self._gpu_ids(gpus, processes)
         self._precision()
         function = self._main_function()
         self._accumulation()
@@ -53,7 +67,7 @@ class _Config:
             distributed_type=kind,
             num_processes=processes,
             use_cpu=use_cpu,
-            gpu_ids=gpu_ids if gpu_ids and not use_cpu else "all",
+            gpu_ids=gpu_ids,
             main_training_function=function,
         )
         return config.to_yaml(self.origins, self.notes)
@@ -63,21 +77,60 @@ class _Config:
 
     # ---- values
 
-    def _gpu_ids(self) -> str:
-        """The GPUs that the script names, between commas; empty if it names none."""
+    def _gpus(self) -> _Gpus:
+        """The GPUs that the script names. Those of DataParallel are counted among those that are visible."""
+        chosen, visible = self._chosen(), self._visible()
+        if visible is None:
+            return chosen
+        if not chosen.count:
+            return visible
+        ids = visible.ids.split(",")
+        places = [int(i) for i in chosen.ids.split(",")]
+        if max(places) >= visible.count:
+            return replace(chosen, ids="")
+        origin = f"{chosen.origin}, of those in CUDA_VISIBLE_DEVICES"
+        return _Gpus(chosen.count, ",".join(ids[i] for i in places), origin)
+
+    def _chosen(self) -> _Gpus:
+        """What DataParallel is given."""
         for call in self.facts.index.calls:
             if (self.facts.resolver.qualified(call.func) or "") in library.DATA_PARALLEL:
                 chosen = self._integers(self.facts.resolver.argument(call, 1, "device_ids"))
                 if chosen:
-                    self.origins["gpu_ids"] = self._at(call, "DataParallel device_ids")
-                    return ",".join(map(str, chosen))
-        if self.draft is not None:
-            for statement, value in visible_devices(self.draft):
-                ids = [v.strip() for v in value.split(",")]
-                if ids and all(v.isdigit() for v in ids):
-                    self.origins["gpu_ids"] = self._at(statement, "CUDA_VISIBLE_DEVICES")
-                    return ",".join(ids)
-        return ""
+                    return _Gpus(len(chosen), ",".join(map(str, chosen)), self._at(call, "DataParallel device_ids"))
+        return _Gpus()
+
+    def _visible(self) -> _Gpus | None:
+        """What the script sets CUDA_VISIBLE_DEVICES to; without an origin if that cannot be told, None if it does not.
+
+        As CUDA reads it, a number that no GPU can have ends the list: "-1" hides all of them.
+        """
+        assigned = visible_devices(self.draft) if self.draft is not None else []
+        if not assigned:
+            return None
+        statement, value = assigned[0]
+        numbers = [number.strip() for number in value.split(",") if value.strip()]
+        if len(assigned) > 1 or self._conditional(statement) or not all(_NUMBER.fullmatch(n) for n in numbers):
+            return _Gpus()
+        ids = list(takewhile(str.isdigit, numbers))
+        return _Gpus(len(ids), ",".join(ids), self._at(statement, "CUDA_VISIBLE_DEVICES"))
+
+    def _conditional(self, statement: ast.stmt) -> bool:
+        """Whether a statement is in a branch or loop, other than that of a script's main program."""
+        return any(
+            isinstance(outer, (ast.If, ast.For, ast.While, ast.Try, ast.Match))
+            and not (isinstance(outer, ast.If) and "__name__" in self.facts.segment(outer.test))
+            for outer in self.facts.index.chain(statement)
+        )
+
+    def _gpu_ids(self, gpus: _Gpus, processes: int) -> str:
+        if not gpus.ids:
+            return "all"
+        if processes > gpus.count:
+            self.origins["gpu_ids"] = f"{processes} processes need more than {gpus.ids} ({gpus.origin})"
+            return "all"
+        self.origins["gpu_ids"] = gpus.origin
+        return gpus.ids
 
     def _integers(self, node: ast.expr | None) -> list[int]:
         """A literal list of integers, also through a variable or `range(n)`."""
@@ -93,19 +146,23 @@ class _Config:
                 return list(range(count.value))
         return []
 
-    def _processes(self, gpu_ids: str) -> int:
+    def _processes(self, gpus: _Gpus) -> int:
         if self.options.num_processes is not None:
             self.origins["num_processes"] = f"--num-processes {self.options.num_processes}"
             return self.options.num_processes
-        if gpu_ids:
-            self.origins["num_processes"] = self.origins["gpu_ids"]
-            return len(gpu_ids.split(","))
+        if gpus.count:
+            self.origins["num_processes"] = gpus.origin
+            return gpus.count
         self.origins["num_processes"] = f"{self.name} names no GPUs: set it, or launch with --num_processes"
         return 1
 
     def _use_cpu(self) -> bool:
         if self.draft is None:
             return False
+        visible = self._visible()
+        if visible is not None and visible.origin and not visible.count:
+            self.origins["use_cpu"] = f"{visible.origin} hides every GPU"
+            return True
         condition = self.draft.reach.cpu
         if condition == TRUE:
             self.origins["use_cpu"] = f"{self.name} never moves anything to a GPU"

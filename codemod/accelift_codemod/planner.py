@@ -45,7 +45,8 @@ def _run(work: Draft, options: Options) -> None:
         left: list[Edit] = []
         for item in rule.plan(work):
             if isinstance(item, Finding):
-                work.findings.append(item)
+                if chosen or rule.before:  # of a rule that only reports, nothing is left
+                    work.findings.append(item)
             elif not chosen:
                 left.append(item)
             elif item.safety is not Safety.UNSAFE:

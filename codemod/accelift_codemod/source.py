@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_RETURN = re.compile(r"\r(?!\n)")
 _PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^=\s(.\[]|print[ \t]*>>|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+[ \t]*:|exec[ \t]+['\"\w])",
     re.MULTILINE,
@@ -100,12 +101,25 @@ class Source:
                 f"is not in its declared encoding {encoding} (byte 0x{data[error.start]:02x})",
                 "correct the coding cookie",
             ) from None
+        alone = _RETURN.search(text)
+        if alone is not None:
+            raise BadSource(
+                path,
+                len(LINE.findall(text[: alone.end()])),
+                "ends a line with a carriage return alone",
+                "give it line feeds (as `dos2unix -c mac` does)",
+            )
         return cls(path, data, text, encoding)
 
     @cached_property
     def lines(self) -> list[str]:
         """The lines with their endings."""
-        return _LINE.findall(self.text)
+        return LINE.findall(self.text)
+
+    @property
+    def bom(self) -> str:
+        """The byte order mark, if the file starts with one. It is not a part of the text."""
+        return "\ufeff" if self.encoding == "utf-8-sig" else ""
 
     @cached_property
     def newline(self) -> str:
@@ -186,16 +200,13 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises:
         BadSource: the file is read-only, or its folder cannot be written.
     """
-    target = path.resolve() if path.is_symlink() else path
-    try:
-        mode = stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mode = None
-    if mode is not None and not (mode & 0o222 and os.access(target, os.W_OK)):
-        raise BadSource(str(path), 0, "is read-only", "make it writable, or use --output DIR")
+    target = Path(os.path.realpath(path))
     temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        mode = _permissions(target)
+        if mode is not None and not (mode & 0o222 and os.access(target, os.W_OK)):
+            raise BadSource(str(path), 0, "is read-only", "make it writable, or use --output DIR")
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         if mode is None:
@@ -210,3 +221,11 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise BadSource(
             str(path), 0, f"cannot be written ({error.strerror})", "check the folder's permissions and space"
         ) from None
+
+
+def _permissions(path: Path) -> int | None:
+    """A file's permissions; None if there is no such file."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return None

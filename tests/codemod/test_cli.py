@@ -75,14 +75,28 @@ def test_output_keeps_the_tree(folder: Path) -> None:
     assert tree(folder / "one") == {"train.py": NEW}  # a file that is named goes directly into it
 
 
-@pytest.mark.xfail(strict=True, reason="two scripts of the same name overwrite each other under --output")
-@pytest.mark.parametrize("paths", [("a", "b"), ("a/train.py", "b/train.py")])
-def test_output_does_not_lose_one_of_two_files(paths: tuple[str, str], folder: Path) -> None:
-    for name in ("a", "b"):
-        Path(name).mkdir()
+@pytest.mark.parametrize(
+    ("paths", "places"),
+    [
+        (["a", "b"], ["a/train.py", "b/train.py"]),
+        (["a/train.py", "b/train.py"], ["a/train.py", "b/train.py"]),
+        (["{folder}/a/train.py", "b"], ["a/train.py", "b/train.py"]),
+        (["b/train.py", "a/../b"], ["train.py"]),
+        (["c", "c/deep/er"], ["deep/er/train.py", "train.py"]),
+        (["c/train.py", "c/deep/er"], ["deep/er/train.py", "train.py"]),
+        (["c/deep/er/train.py"], ["train.py"]),
+        (["a", "missing.py"], ["a/train.py"]),
+    ],
+)
+def test_output_keeps_places_below_what_the_paths_have_in_common(
+    paths: list[str], places: list[str], folder: Path
+) -> None:
+    for name in ("a", "b", "c", "c/deep/er"):
+        Path(name).mkdir(parents=True)
         Path(name, "train.py").write_bytes(OLD)
-    ran = convert(*paths, "--output", "out")
-    assert ran.code == 2 or len(tree(folder / "out")) == 2
+    ran = convert(*(path.format(folder=folder) for path in paths), "--output", "out")
+    assert ran.code == (2 if "missing.py" in paths else 0)
+    assert tree(folder / "out") == dict.fromkeys(places, NEW)
 
 
 def test_write_keeps_permissions_and_leaves_nothing_else(folder: Path) -> None:
@@ -103,6 +117,17 @@ def test_output_files_have_the_permissions_of_new_files(umask: int, folder: Path
     finally:
         os.umask(before)
     assert stat.S_IMODE(Path("out/train.py").stat().st_mode) == 0o666 & ~umask
+
+
+def test_lines_are_as_long_as_in_the_script_s_own_project(folder: Path) -> None:
+    Path("here").mkdir()
+    Path("here/pyproject.toml").write_text("[tool.black]\nline-length = 60\n")
+    Path("train.py").write_bytes(OLD)
+    Path("here/train.py").write_bytes(OLD)
+    os.chdir("here")
+    assert convert("../train.py", "train.py", "--write").code == 0
+    assert Path("../train.py").read_bytes() == NEW
+    assert b"Accelerator(\n" in Path("train.py").read_bytes()
 
 
 def test_write_through_a_link(folder: Path) -> None:
@@ -174,7 +199,7 @@ def test_stdin(folder: Path) -> None:
 @pytest.mark.parametrize("script", sorted(FIXTURES.glob("encodings/*.py")), ids=lambda p: p.stem)
 def test_stdin_is_bytes(script: Path) -> None:
     ran = convert("-", "--write", stdin=script.read_bytes())
-    assert (ran.code, ran.stdout) == (0, (FIXTURES / "converted" / script.name).read_bytes())
+    assert ran.code < 2 and ran.stdout == (FIXTURES / "converted" / script.name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -204,10 +229,33 @@ def test_stdin_with_files(folder: Path) -> None:
     assert tree(folder) == {"train.py": NEW}
 
 
-@pytest.mark.xfail(strict=True, reason="stdin's conversion is said to be converted with --output, and goes nowhere")
-def test_stdin_with_output_goes_somewhere(folder: Path) -> None:
+def test_stdin_with_output(folder: Path) -> None:
     ran = convert("-", "--output", "out", stdin=OLD)
-    assert ran.code == 2 or NEW in (ran.stdout, *tree(folder).values())
+    line = "accelift: -: a script from stdin needs a name to be placed in a folder; give --stdin-filename NAME"
+    assert (ran.code, ran.stdout, ran.lines) == (2, b"", [line])
+    assert convert("-", "--check", "--config-out", "out/", stdin=OLD) == ran
+    named = ("-", "--stdin-filename", "src/piped.py")
+    ran = convert(*named, "--output", "out", "--config-out", "out/", stdin=OLD)
+    assert (ran.code, ran.stdout, ran.lines) == (0, b"", ["src/piped.py: converted"])
+    assert sorted(tree(folder)) == ["out/piped.py", "out/piped.yaml"]
+    assert Path("out/piped.py").read_bytes() == NEW
+    Path("src").mkdir()
+    Path("src/piped.py").write_bytes(OLD)
+    ran = convert(*named, "src/piped.py", "--output", "new", stdin=OLD)
+    assert (ran.code, ran.lines) == (
+        2,
+        [
+            "src/piped.py: converted",
+            "src/piped.py: would overwrite new/piped.py, which was written for src/piped.py; give them different names",
+            "1 converted, 1 not processed",
+        ],
+    )
+
+
+def test_stdin_as_json_goes_nowhere_else() -> None:
+    ran = convert("-", "--write", "--format", "json", stdin=OLD)
+    line = "accelift: -: --write and --format json both write to stdout; leave one out, or use --output"
+    assert (ran.code, ran.stdout, ran.lines) == (2, b"", [line])
 
 
 def test_stdin_in_a_process_of_its_own(folder: Path) -> None:
@@ -269,7 +317,7 @@ def test_jobs_change_nothing(options: tuple[str, ...]) -> None:
 
 def test_jobs_write_the_same(folder: Path) -> None:
     for jobs in ("1", "2"):
-        assert convert(FIXTURES / "encodings", "--output", jobs, "-j", jobs).code == 0
+        assert convert(FIXTURES / "encodings", "--output", jobs, "-j", jobs).code < 2
     assert tree(folder / "1") == tree(folder / "2") != {}
     assert convert(FIXTURES / "encodings", "--check", "-j", "0").code == 1
 
@@ -285,7 +333,6 @@ def test_help_and_version(folder: Path) -> None:
         assert (ran.code, ran.stderr) == (0, "") and ran.text.startswith("Usage: accelift")
 
 
-@pytest.mark.xfail(strict=True, reason="output that cannot be written, as on a full disk, ends in a traceback")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_a_full_disk_behind_stdout(format_: str, folder: Path) -> None:
@@ -295,6 +342,45 @@ def test_a_full_disk_behind_stdout(format_: str, folder: Path) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr and b"No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("-j", "2"), ("--check",), ("--format", "json")], ids=" ".join)
+def test_a_reader_that_has_seen_enough(options: tuple[str, ...], folder: Path) -> None:
+    for i in range(3):
+        Path(f"train{i}.py").write_bytes(OLD)
+    command = [sys.executable, "-m", "accelift_codemod", "convert", ".", *options]
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as nobody_reads:  # noqa: PTH123
+        done = subprocess.run(command, stdout=nobody_reads, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_closed_streams(folder: Path) -> None:
+    Path("train.py").write_bytes(OLD)
+    command = f"{sys.executable} -m accelift_codemod convert train.py - <&- >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith(b"<stdin>: is empty")
+    done = subprocess.run(["sh", "-c", f"{command} 2>&-"], timeout=60)
+    assert done.returncode == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text")
+def test_names_that_are_no_text(folder: Path) -> None:
+    name = os.fsdecode(b"tr\xe4in.py")
+    Path(name).write_bytes(OLD)
+    shown = name.encode("ascii", "backslashreplace").decode()
+    assert convert(name).stdout.startswith(b"--- a/tr\xe4in.py\n")
+    assert convert(name, "--check").text == f"{shown}: would be converted\n"
+    assert convert(name, "--output", "out", "--format", "json").code == 0
+    assert convert(name, "--write").lines == [f"{shown}: converted"]
+    assert tree(folder) == {name: NEW, f"out/{name}": NEW}
+
+
+def test_without_a_command(folder: Path) -> None:
+    ran = accelift()
+    assert (ran.code, ran.stdout) == (2, b"")
+    assert ran.stderr == accelift("--help").text
 
 
 def test_tool_does_not_load_torch(folder: Path) -> None:

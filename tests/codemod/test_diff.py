@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from cli_runs import FIXTURES, SCRIPT, convert, tree
+from accelift_codemod.diff import apply, unified
+from accelift_codemod.rewrite import Change
+from cli_runs import CONVERTED, FIXTURES, SCRIPT, convert, tree
 
 SCRIPTS = sorted([*FIXTURES.glob("legacy/*.py"), *FIXTURES.glob("encodings/*.py")])
-NOT_YET = {
-    "bom": "the diff's first context line lacks the byte order mark of the file",
-    "latin1_cookie": "the diff is UTF-8 whatever the encoding of the file",
-}
 APPLIERS = [
     pytest.param(
         applier,
@@ -22,18 +21,6 @@ APPLIERS = [
     )
     for applier in (["git", "apply", "-"], ["patch", "-p1", "--silent", "--fuzz=0"])
 ]
-
-
-def marked(scripts: list[Path]) -> list[object]:
-    """Scripts as parameters, those that do not work yet marked so."""
-    return [
-        pytest.param(
-            script,
-            id=script.stem,
-            marks=[pytest.mark.xfail(strict=True, reason=NOT_YET[script.stem])] if script.stem in NOT_YET else [],
-        )
-        for script in scripts
-    ]
 
 
 @pytest.fixture
@@ -64,7 +51,7 @@ def without_git(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("applier", APPLIERS)
-@pytest.mark.parametrize("script", marked(SCRIPTS))
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_fixtures(script: Path, applier: list[str], folder: Path) -> None:
     shutil.copy(script, folder)
     applied(applier, folder, script.name)
@@ -74,7 +61,7 @@ def test_fixtures(script: Path, applier: list[str], folder: Path) -> None:
 @pytest.mark.parametrize("applier", APPLIERS)
 def test_several_files_in_folders(applier: list[str], folder: Path) -> None:
     places = []
-    for i, script in enumerate(s for s in SCRIPTS[::2] if s.stem not in NOT_YET):
+    for i, script in enumerate(SCRIPTS[::2]):
         place = Path(("", "train", "train/deep/er")[i % 3], script.name)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(script, place)
@@ -113,12 +100,75 @@ def test_layouts(text: str, applier: list[str], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("applier", APPLIERS)
+@pytest.mark.parametrize("first", ["", "'''A docstring.'''\n", "import os\nos.getcwd()\n", "from torch import nn\n"])
+def test_byte_order_marks(first: str, applier: list[str], folder: Path) -> None:
+    Path("train.py").write_text(first + SCRIPT, encoding="utf-8-sig")
+    applied(applier, folder, "train.py")
+    assert Path("train.py").read_bytes().startswith(b"\xef\xbb\xbf")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(0, 0, ("new\n",)),
+        Change(0, 1, ("new\n", "newer\n")),
+        Change(0, 1, ()),
+        Change(0, 2, ()),
+        Change(1, 2, ("new\n",)),
+        Change(2, 3, ("new",)),
+    ],
+)
+def test_a_byte_order_mark_stays_on_the_first_line(change: Change) -> None:
+    lines = ["a\n", "b\n", "c\n"]
+    changed = [*lines[: change.start], *change.lines, *lines[change.end :]]
+    with_bom = [["\ufeff" + found[0], *found[1:]] for found in (lines, changed)]
+    assert apply(unified("train.py", lines, [change], "\ufeff"), with_bom[0]) == with_bom[1]
+
+
+@pytest.mark.parametrize("applier", APPLIERS)
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "shift_jis", "iso2022_jp", "koi8-r"])
+def test_encodings(encoding: str, applier: list[str], folder: Path) -> None:
+    word = {"koi8-r": "привет", "shift_jis": "日本語ソ", "iso2022_jp": "日本語"}.get(encoding, "größe")
+    text = f"# vim: set fileencoding={encoding} :\n" + SCRIPT.replace("print(", f"print('{word}', ")
+    Path("größe.py").write_bytes(text.encode(encoding))
+    applied(applier, folder, "größe.py")
+    assert f"accelerator.print('{word}'".encode(encoding) in Path("größe.py").read_bytes()
+
+
+@pytest.mark.parametrize("applier", APPLIERS)
 @pytest.mark.parametrize("name", ["a b.py", "größe.py", "-.py", "a'b$.py", "src/my train/a b.py"])
 def test_names(name: str, applier: list[str], folder: Path) -> None:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(SCRIPT)
     applied(applier, folder, f"./{name}")
     assert b"accelerator.prepare(" in Path(name).read_bytes()
+
+
+@pytest.mark.parametrize("applier", APPLIERS)
+@pytest.mark.parametrize(
+    "name", ["sub/../train.py", "../{here}/train.py", "{folder}/train.py", "link.py", "elsewhere/train.py"]
+)
+def test_ways_to_a_file_below_the_current_folder(name: str, applier: list[str], folder: Path) -> None:
+    for made in ("sub", "real"):
+        Path(made).mkdir()
+    Path("train.py").write_text(SCRIPT)
+    Path("real/train.py").write_text(SCRIPT)
+    Path("link.py").symlink_to("real/train.py")
+    Path("elsewhere").symlink_to("real", target_is_directory=True)
+    applied(applier, folder, name.format(here=folder.name, folder=folder))
+
+
+@pytest.mark.parametrize("applier", APPLIERS)
+@pytest.mark.parametrize("absolute", [False, True])
+def test_files_outside_the_current_folder(absolute: bool, applier: list[str], folder: Path) -> None:
+    Path("train.py").write_text(SCRIPT)
+    Path("sub").mkdir()
+    os.chdir("sub")
+    preview = convert(folder / "train.py" if absolute else "../train.py")
+    name = (folder / "train.py").as_posix().lstrip("/")
+    assert preview.text.startswith(f"--- a/{name}\n+++ b/{name}\n")
+    subprocess.run(applier, input=preview.stdout, check=True, cwd="/")
+    assert (folder / "train.py").read_text() == CONVERTED
 
 
 @pytest.mark.parametrize("applier", APPLIERS)

@@ -215,7 +215,6 @@ def run(model, loader, train):
     assert [f.code for f in result.plan.findings if f.severity.value == "error"] == ["METRIC-LOCAL"]
 
 
-@pytest.mark.xfail(strict=True, reason="the reason given is that the model is called again, but it is called once")
 def test_why_a_loop_is_not_shared_out() -> None:
     result = convert(evaluated(f"total += len(y)\nout = model(x)\n{CORRECT}", start="total = correct = 0"))
     assert result.plan is not None

@@ -36,17 +36,12 @@ UNTOUCHED = {
 }
 
 
-@pytest.fixture
-def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be where `make goldens` runs: this project's settings decide how long a line may be."""
-    monkeypatch.chdir(ROOT)
-
-
 # ---- converted
 
 
 @pytest.mark.parametrize("script", convertible(), ids=lambda p: p.stem)
-def test_golden(script: Path, at_root: None) -> None:
+def test_golden(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the script's own project decides how long a line may be
     result = convert(script)
     assert result.output is not None, result.error
     golden = CONVERTED / script.name

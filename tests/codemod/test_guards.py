@@ -34,7 +34,6 @@ def guarded(code: str) -> str:
         ("import sys", 'sys.stdout.write("x")'),
         ("import json", 'json.dump({}, open("a.json", "w"))'),
         (OS, 'os.makedirs(\n    "out",  # here\n    exist_ok=True,\n)'),
-        (OS, 'if not os.path.isdir("out"): os.mkdir("out")'),
     ],
 )
 def test_side_effects(imports: str, line: str) -> None:
@@ -233,9 +232,16 @@ def test_pathlib(line: str) -> None:
     assert GUARD in converted(text) or "SAVE-RACE" in findings(text)
 
 
-@pytest.mark.xfail(strict=True, reason="the reason given is that the accelerator is not at hand, which it is")
-def test_why_a_shared_line_is_not_guarded() -> None:
-    result = convert(script(imports=OS, before='os.mkdir("out"); n = 1'))
-    assert result.plan is not None
-    (finding,) = result.plan.findings
-    assert finding.code == "SAVE-RACE" and "not at hand" not in finding.message
+@pytest.mark.parametrize(
+    ("line", "apart"),
+    [
+        ('os.mkdir("out"); n = 1', f'{GUARD}\n    os.mkdir("out")\nn = 1'),
+        (
+            'if not os.path.isdir("out"): os.mkdir("out")',
+            f'if not os.path.isdir("out"):\n    {GUARD}\n        os.mkdir("out")',
+        ),
+    ],
+)
+def test_statements_on_a_shared_line(line: str, apart: str) -> None:
+    assert converted(script(imports=OS, before=line)) == lifted(imports=OS, before=apart)
+    assert findings(script(imports=OS, before=line)) == []

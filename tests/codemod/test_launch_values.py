@@ -157,20 +157,69 @@ def test_the_user_s_number_comes_before_the_script_s() -> None:
     assert line(text, "num_processes", num_processes=2) == "num_processes: 2  # --num-processes 2"
 
 
-@pytest.mark.xfail(strict=True, reason="device_ids count the visible GPUs, but are taken for the GPUs themselves")
-def test_device_ids_among_visible_devices() -> None:
+@pytest.mark.parametrize(
+    ("visible", "chosen", "ids", "count"),
+    [
+        ("4,5", "[0, 1]", "4,5", 2),
+        ("4,5,6", "[2, 0]", "6,4", 2),
+        ("7,3", "range(2)", "7,3", 2),
+        ("4,5", "[0, 2]", "", 2),  # there is no such GPU
+        ("GPU-8f2a,GPU-77aa", "[0, 1]", "", 2),
+    ],
+)
+def test_device_ids_among_visible_devices(visible: str, chosen: str, ids: str, count: int) -> None:
     text = script(
         imports="import os",
-        setup='os.environ["CUDA_VISIBLE_DEVICES"] = "4,5"',
-        model="model = nn.DataParallel(Net(), device_ids=[0, 1]).to(device)",
+        setup=f'os.environ["CUDA_VISIBLE_DEVICES"] = "{visible}"',
+        model=f"model = nn.DataParallel(Net(), device_ids={chosen}).to(device)",
     )
-    assert line(text, "gpu_ids").startswith("gpu_ids: 4,5  #")
+    origin = f"train.py:{at(text, 'DataParallel')} DataParallel device_ids"
+    if ids:
+        origin += ", of those in CUDA_VISIBLE_DEVICES"
+    assert line(text, "gpu_ids") == (f"gpu_ids: {ids}  # {origin}" if ids else "")
+    assert line(text, "num_processes") == f"num_processes: {count}  # {origin}"
 
 
-@pytest.mark.xfail(strict=True, reason="more processes than GPUs are asked for, and the config says so of itself")
+@pytest.mark.parametrize("value", ["", "-1", " ", "-1,0"])
+def test_no_device_is_visible(value: str) -> None:
+    text = script(imports="import os", setup=f'os.environ["CUDA_VISIBLE_DEVICES"] = "{value}"')
+    origin = f"train.py:{at(text, 'environ')} CUDA_VISIBLE_DEVICES hides every GPU"
+    assert line(text, "use_cpu") == f"use_cpu: true  # {origin}"
+    assert line(text, "distributed_type", num_processes=2) == "distributed_type: MULTI_CPU"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        'if len(sys.argv) > 1:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = "-1"\nos.environ["CUDA_VISIBLE_DEVICES"] = "0,1"',
+        'for gpu in "01":\n    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"',
+    ],
+)
+def test_visible_devices_that_depend(setup: str) -> None:
+    text = script(imports="import os, sys", setup=setup)
+    assert (line(text, "gpu_ids"), line(text, "use_cpu")) == ("", "use_cpu: false")
+    assert line(text, "num_processes") == f"num_processes: 1  # {NAMES_NONE}"
+
+
+def test_visible_devices_of_the_main_program() -> None:
+    text = script(main=True, imports="import os")
+    text = text.replace("    main()", '    os.environ["CUDA_VISIBLE_DEVICES"] = "2,5"\n    main()')
+    assert line(text, "gpu_ids").startswith("gpu_ids: 2,5  #")
+
+
+def test_gpus_of_a_script_that_stays_on_the_cpu() -> None:
+    text = script(
+        imports="import os", setup='os.environ["CUDA_VISIBLE_DEVICES"] = "2,5"', device='device = torch.device("cpu")'
+    )
+    assert (line(text, "gpu_ids"), line(text, "use_cpu").partition("  ")[0]) == ("", "use_cpu: true")
+
+
 def test_more_processes_than_gpus() -> None:
     text = script(model="model = nn.DataParallel(Net(), device_ids=[0, 1]).to(device)")
-    assert line(text, "gpu_ids", num_processes=4) == ""
+    origin = f"train.py:{at(text, 'DataParallel')} DataParallel device_ids"
+    assert line(text, "gpu_ids", num_processes=4) == f"gpu_ids: all  # 4 processes need more than 0,1 ({origin})"
+    assert line(text, "gpu_ids", num_processes=2) == f"gpu_ids: 0,1  # {origin}"
 
 
 # ---- the CPU

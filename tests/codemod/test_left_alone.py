@@ -87,7 +87,6 @@ REFUSED = [
         },
         "BWD-CLOSURE",
     ),
-    ({"optimizer": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1); n = 3"}, "CLASH"),
     ({"before": "print 'hello'"}, "PYTHON2"),
     ({"before": "try:\n    n = 1\nexcept ValueError, error:\n    n = 2"}, "PYTHON2"),
 ]

@@ -120,7 +120,6 @@ def test_findings_left_out() -> None:
 # ---- what does not work yet
 
 
-@pytest.mark.xfail(strict=True, reason="--ignore takes a rule's edits out, not its findings")
 def test_left_out() -> None:
     text = script(definitions=NET.format("nn.BatchNorm1d(8)"), model="model = Deep().to(device)")
     assert findings(text, ignore=("NOTE",)) == []

@@ -168,7 +168,6 @@ def test_prints_into_a_file_that_all_processes_compute(value: str) -> None:
     assert f"    if accelerator.is_main_process:\n        print({value}" not in converted(text)
 
 
-@pytest.mark.xfail(strict=True, reason="the whole script is refused for such a line")
 @pytest.mark.parametrize("line", ["if epoch: print(1, file=sys.stderr)", "n = 1; print(n, file=sys.stderr)"])
 def test_prints_into_a_file_on_a_shared_line(line: str) -> None:
     assert "accelerator.backward(loss)" in converted(script(imports="import sys", epoch_end=line))

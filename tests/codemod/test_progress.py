@@ -106,7 +106,6 @@ def test_off_unless_on_a_terminal() -> None:
     assert "disable=None if accelerator.is_local_main_process else True" in converted(script(**slots))
 
 
-@pytest.mark.xfail(strict=True, reason="the whole script is refused for such a line")
 @pytest.mark.parametrize("line", ["if epoch: tqdm.write('a')", "n = 1; tqdm.write('a')"])
 def test_write_on_a_shared_line(line: str) -> None:
     assert "accelerator.backward(loss)" in converted(script(from_imports=TQDM, batch_end=line))

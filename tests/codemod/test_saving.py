@@ -162,7 +162,6 @@ def test_saving_into_memory() -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
-@pytest.mark.xfail(strict=True, reason="the whole script is refused for such a line")
 def test_more_arguments_on_a_shared_line() -> None:
     text = script(epoch_end='if epoch: torch.save(data, "m.pt", pickle_protocol=4)')
     assert "accelerator.backward(loss)" in converted(text)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
 
 import click
+
+_CANNOT_WRITE = 2
+_NO_READER = 141  # the reader, `head` for instance, has seen enough: what a shell reports of SIGPIPE
 
 _COMMANDS = {
     "convert": "Convert single-GPU PyTorch scripts: preview the diff, or write the result.",
@@ -29,6 +37,12 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click itself would exit with 1, which means that findings remain
+            ctx.exit(_NO_READER)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
@@ -42,23 +56,60 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Lift single-GPU PyTorch training scripts to distributed training."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
 def main() -> None:
     """The `accelift` command."""
+    _open_streams()
+    code: Any = _CANNOT_WRITE
     try:
-        cli.main(prog_name="accelift", standalone_mode=False)
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _NO_READER
+    except OSError as error:  # where it is about files it is dealt with: this is stdout, on a full disk for instance
+        with suppress(OSError):
+            click.echo(f"accelift: {error.strerror}", err=True)
+    finally:
+        _give_up_streams()
+    sys.exit(code)
+
+
+def _run() -> Any:
+    """Run the command that was asked for; what to give to `sys.exit`."""
+    try:
+        return cli.main(prog_name="accelift", standalone_mode=False) or 0
     except click.ClickException as error:
         click.echo(f"accelift: {error.format_message()}", err=True)
-        sys.exit(2)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        return 2
     except click.Abort:
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        return 130
+    except SystemExit as done:
+        return done.code
+
+
+def _open_streams() -> None:
+    """Have streams, though the caller may have closed them, that take every name of a file."""
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _give_up_streams() -> None:
+    """Drop what cannot be written, which Python would try to write once more, and complain of, when it exits."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,25 @@ import click
 
 from accelift_codemod.api import FileResult, convert_bytes, convert_files, cpu_count
 from accelift_codemod.blueprint import Options
-from accelift_codemod.discover import python_files
+from accelift_codemod.cli.places import Places
+from accelift_codemod.discover import Files, Nowhere, is_folder
 from accelift_codemod.plan import Outcome
 from accelift_codemod.render import text
 from accelift_codemod.report import Report
 from accelift_codemod.source import BadSource, write_atomically
 
 _PROGRESS_FROM = 50  # files
+_STDIN = "<stdin>"  # what a script read from `-` is called if it has no name
 
 
 @click.command("convert", short_help="Convert single-GPU PyTorch scripts: preview the diff, or write the result.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--write", is_flag=True, help="Write the result in place of the scripts.")
 @click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path), help="Write converted scripts into this folder."
+    "--output",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write converted scripts into this folder, placed as below the folder that all PATHs have in common.",
 )
 @click.option("--check", is_flag=True, help="Write nothing, print no diff; exit with 1 if something would change.")
 @click.option(
@@ -37,7 +43,10 @@ _PROGRESS_FROM = 50  # files
     help="The library that converted scripts import.",
 )
 @click.option(
-    "--config-out", metavar="FILE", help="Write the launch config here (a folder if there are several scripts)."
+    "--config-out",
+    metavar="FILE",
+    help="Write the launch config here. Several scripts need a folder (a name that ends with /), in which each config "
+    "is placed as its script is by --output.",
 )
 @click.option("--num-processes", type=click.IntRange(1), help="Processes to put into the launch config.")
 @click.option(
@@ -50,7 +59,7 @@ _PROGRESS_FROM = 50  # files
 @click.option("--select", metavar="CODES", help="Apply only these optional rules (see `accelift rule`).")
 @click.option("--ignore", metavar="CODES", help="Leave these optional rules or findings out.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--stdin-filename", metavar="NAME", default="<stdin>", help="What to call the script read from `-`.")
+@click.option("--stdin-filename", metavar="NAME", default=_STDIN, help="What to call the script read from `-`.")
 @click.option(
     "-j",
     "--jobs",
@@ -83,18 +92,41 @@ def command(
     """Convert scripts, or every script of a folder. Without --write or --output the diff is shown and nothing is
     written.
 
-    The diff goes to stdout, so that it can be piped into `git apply` or `patch -p1`; remarks go to stderr. `-` reads
-    a script from stdin; with --write its conversion goes to stdout.
+    The diff goes to stdout, so that it can be piped into `git apply` or `patch -p1`; remarks go to stderr. Files below
+    the current folder are named relative to it, others absolutely: their diff is to be applied from `/`.
+
+    `-` reads a script from stdin. With --write its conversion goes to stdout; --output needs a --stdin-filename.
 
     Exit codes: 0 nothing to do, or done; 1 findings or refusals remain, or --check found changes; 2 something could
     not be processed.
     """
     if sum((write, output is not None, check)) > 1:
         raise click.UsageError("--write, --output and --check exclude each other")
+    if "-" in paths:
+        _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
     options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"))
     run = _Run(options, write, output, check, config_out, format_, -1 if quiet else verbose)
     results = run.convert(paths, stdin_filename, jobs or cpu_count())
     sys.exit(run.finish(results))
+
+
+def _check_stdin(name: str, written_as_json: bool, into_folder: bool) -> None:
+    """Refuse to read a script from stdin whose conversion would go nowhere.
+
+    Raises:
+        click.UsageError: saying what to do instead.
+    """
+    if written_as_json:
+        raise click.UsageError("-: --write and --format json both write to stdout; leave one out, or use --output")
+    if into_folder and name == _STDIN:
+        raise click.UsageError(
+            "-: a script from stdin needs a name to be placed in a folder; give --stdin-filename NAME"
+        )
+
+
+def _is_folder(given: str | None) -> bool:
+    """Whether a place to write to is a folder, or is to become one."""
+    return given is not None and (is_folder(Path(given)) or given.endswith(("/", os.sep)))
 
 
 def _codes(given: str | None, option: str) -> tuple[str, ...]:
@@ -108,11 +140,13 @@ def _codes(given: str | None, option: str) -> tuple[str, ...]:
     from accelift_codemod.rules import all_rules
 
     rules = {r.code: r for r in all_rules()}
-    findings = {f.code for r in rules.values() for f in r.findings}
+    findings = {f.code: r.code for r in rules.values() for f in r.findings}
     codes = tuple(c.strip().upper() for c in given.split(",") if c.strip())
     for code in codes:
         if code not in rules and code not in findings:
             raise click.UsageError(f"{option}: there is no rule {code}; `accelift rule` lists them")
+        if option == "--select" and code not in rules:
+            raise click.UsageError(f"--select: {code} is not a rule, but a finding of the rule {findings[code]}")
         if option == "--ignore" and code in rules and rules[code].required:
             raise click.UsageError(f"--ignore: {code} is a part of every conversion")
     return codes
@@ -140,17 +174,16 @@ class _Run:
         self.verbosity = verbosity
         self.report = Report()
         self.stdin = b""
-        self.bases: dict[str, Path] = {}  # file -> the folder its place under --output is relative to
+        self.places = Places(())
         self.color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
     # ---- converting
 
     def convert(self, paths: Sequence[str], stdin_filename: str, jobs: int) -> list[FileResult]:
         """Convert everything, showing each file's results as they come."""
-        files, problems = self._files(paths)
-        found: list[FileResult] = []
-        for problem in problems:
-            found.append(self._settle(problem))
+        files, problems = _files(paths)
+        self.places = Places(stdin_filename if p == "-" else p for p in paths)
+        found = [self._settle(problem) for problem in problems]
         if "-" in paths:
             self.stdin = sys.stdin.buffer.read()
             found.append(self._settle(convert_bytes(self.stdin, stdin_filename, self.options), from_stdin=True))
@@ -159,28 +192,6 @@ class _Run:
                 found.append(self._settle(result))
                 advance()
         return found
-
-    def _files(self, paths: Sequence[str]) -> tuple[list[tuple[Path, bool]], list[FileResult]]:
-        """The files to convert, with whether the user named them, and the paths that lead to none."""
-        files: dict[Path, bool] = {}
-        problems: list[FileResult] = []
-        for given in paths:
-            path = Path(given)
-            if given == "-":
-                continue
-            if path.is_dir():
-                inside = list(python_files(path))
-                if not inside:
-                    problems.append(FileResult(given, error=f"{given}: contains no Python files; check the path"))
-                for file in inside:
-                    files.setdefault(file, False)
-                    self.bases.setdefault(str(file), path)
-            elif path.exists():
-                files[path] = True
-                self.bases[str(path)] = path.parent
-            else:
-                problems.append(FileResult(given, error=f"{given}: does not exist; check the path"))
-        return list(files.items()), problems
 
     def _progress(self, count: int) -> Any:
         """A progress bar on stderr for long runs on a terminal."""
@@ -194,40 +205,33 @@ class _Run:
         """Write and show one file's result."""
         if result.output is not None:
             try:
-                if from_stdin:
-                    if self.write and not self.json:
-                        sys.stdout.buffer.write(result.output)
-                elif self.write:
-                    write_atomically(Path(result.path), result.output)
-                elif self.output is not None:
-                    self._write_under(self.output, result)
+                self._write(result, result.output, from_stdin)
             except BadSource as error:
-                result = FileResult(result.path, result.plan, error=str(error))
-        elif from_stdin and self.write and not self.json:
-            sys.stdout.buffer.write(self.stdin)  # left alone: handed through
+                result = replace(result, error=str(error))
+        elif from_stdin and self.write:
+            self._print(self.stdin)  # left alone: handed through
         self.report.add(result)
         if not self.json:
             self._show(result)
         return result
 
-    def _write_under(self, folder: Path, result: FileResult) -> None:
-        path = Path(result.path)
-        target = folder / path.relative_to(self.bases[result.path])
-        if target.resolve() == path.resolve():
-            raise BadSource(str(path), 0, "would be overwritten by --output", "choose another folder, or use --write")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadSource(str(target), 0, f"cannot be written ({error.strerror})", "choose another folder") from None
-        assert result.output is not None
-        write_atomically(target, result.output)
+    def _write(self, result: FileResult, output: bytes, from_stdin: bool) -> None:
+        if self.output is not None:
+            self.places.write(self.places.below(self.output, result.path), output, result.path, "--output")
+        elif self.write and from_stdin:
+            self._print(output)
+        elif self.write:
+            write_atomically(Path(result.path), output)
+
+    def _print(self, data: bytes) -> None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
 
     def _show(self, result: FileResult) -> None:
         preview = not (self.write or self.output or self.check)
         if preview and result.diff:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(text.diff(result, self.color).encode("utf-8", "surrogateescape"))
-            sys.stdout.buffer.flush()
+            self._print(text.diff(result, self.color))
         elif result.output is not None and not result.error and self.verbosity >= 0:
             verb = "would be converted" if self.check else "converted"
             click.echo(f"{result.path}: {verb}", err=not self.check)
@@ -253,9 +257,9 @@ class _Run:
     def _write_configs(self, results: list[FileResult]) -> bool:
         """Write each script's launch config; returns whether that went well."""
         assert self.config_out is not None
-        found = [r for r in results if r.config]
+        found = [r for r in results if r.config and not r.error]
         target = Path(self.config_out)
-        folder = target.is_dir() or self.config_out.endswith(("/", os.sep))
+        folder = _is_folder(self.config_out)
         if not found:
             reason = (
                 "no script was converted"
@@ -271,19 +275,28 @@ class _Run:
                 err=True,
             )
             return False
-        try:
-            if folder:
-                target.mkdir(parents=True, exist_ok=True)
-            for result in found:
-                name = (
-                    "-".join(Path(result.path).with_suffix("").parts[-2:]) if len(found) > 1 else Path(result.path).stem
-                )
-                path = target / f"{name}.yaml" if folder else target
-                write_atomically(path, result.config.encode())
-        except (BadSource, OSError) as error:
-            click.echo(f"accelift: {error}", err=True)
-            return False
-        return True
+        written = True
+        for result in found:
+            place = self.places.below(target, result.path).with_suffix(".yaml") if folder else target
+            try:
+                self.places.write(place, result.config.encode(), result.path, "--config-out")
+            except BadSource as error:
+                click.echo(f"accelift: {error}", err=True)
+                written = False
+        return written
+
+
+def _files(paths: Sequence[str]) -> tuple[list[tuple[Path, bool]], list[FileResult]]:
+    """The files to convert, with whether the user named them, and the paths that lead to none."""
+    files = Files()
+    problems = []
+    for given in paths:
+        if given != "-":
+            try:
+                files.add(Path(given))
+            except Nowhere as error:
+                problems.append(FileResult(given, error=str(error)))
+    return list(files.named.items()), problems
 
 
 class _Bar:

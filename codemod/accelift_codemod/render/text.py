@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelift_codemod.api import FileResult
+from accelift_codemod.diff import encoded
 from accelift_codemod.plan import Finding, Outcome, Severity
 
 _COLORS = {"+": "32", "-": "31", "@": "36"}
 
 
-def diff(result: FileResult, color: bool) -> str:
-    """The diff of a file, coloured for a terminal if asked to."""
+def diff(result: FileResult, color: bool) -> bytes:
+    """The diff of a file: in the file's own encoding, to be applied, or coloured for a terminal."""
     if not color:
-        return result.diff
+        return encoded(result.diff, result.encoding)
     out = []
-    for line in result.diff.splitlines(keepends=True):
+    for line in result.diff.split("\n")[:-1]:
         if line.startswith(("--- ", "+++ ")):
             out.append(_painted(line, "1"))
         elif line[:1] in _COLORS:
             out.append(_painted(line, _COLORS[line[0]]))
         else:
             out.append(line)
-    return "".join(out)
+    return "".join(f"{line}\n" for line in out).encode("utf-8", "surrogateescape")
 
 
 def _painted(line: str, code: str) -> str:
-    body = line.rstrip("\r\n")
+    body = line.rstrip("\r")
     return f"\x1b[{code}m{body}\x1b[0m{line[len(body) :]}"
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
+from accelift_codemod.rewrite.apart import Apart
 from accelift_codemod.rewrite.compose import Change, Composer, Rewritten
-from accelift_codemod.rewrite.layout import (
-    DEFAULT_LINE_LENGTH,
-    indent_unit,
-    indentation,
-    statements,
-)
-from accelift_codemod.rewrite.transform import CannotRewrite
-from accelift_codemod.rewrite.units import Unit, Units, first_line, merged
+from accelift_codemod.rewrite.layout import DEFAULT_LINE_LENGTH, comments, indent_unit, indentation, statements
+from accelift_codemod.rewrite.operations import CannotRewrite
+from accelift_codemod.rewrite.places import Places
+from accelift_codemod.rewrite.units import Unit, Units, merged
 from accelift_codemod.source import Source
 
 __all__ = ["CannotRewrite", "Change", "Rewritten", "rewrite"]
+
+Located = list[tuple[Edit, ast.AST]]
 
 
 def rewrite(source: Source, index: Index, edits: Sequence[Edit], line_length: int = DEFAULT_LINE_LENGTH) -> Rewritten:
@@ -27,35 +29,56 @@ def rewrite(source: Source, index: Index, edits: Sequence[Edit], line_length: in
     Raises:
         CannotRewrite: an edit does not fit the code; nothing is changed then.
     """
-    return _Rewriter(source, index, edits, line_length).run()
+    located = _located(index, list(dict.fromkeys(edits)))
+    rewriter = _Rewriter(source, index, located, line_length)
+    crowded = rewriter.crowded()
+    if crowded:
+        apart = Apart.of(source, rewriter.places, crowded, rewriter.unit)
+        moved = [apart.moved(edit, node) for edit, node in located]
+        rewritten = apart.rebased(_Rewriter(apart.source, apart.index, moved, line_length).run())
+    else:
+        rewritten = rewriter.run()
+    edited, headers = _touched(rewriter.places, located)
+    return replace(rewritten, edited=edited, headers=headers)
+
+
+def _touched(places: Places, located: Located) -> tuple[frozenset[ast.AST], Counter[ast.AST]]:
+    """The statements that edits change or remove, and the number of headers that each is put under."""
+    edited: set[ast.AST] = set()
+    headers: Counter[ast.AST] = Counter()
+    for edit, node in located:
+        if edit.operation not in STATEMENT_OPERATIONS:
+            edited.add(places.index.statement(node))
+        elif edit.operation is Operation.ENCLOSE:
+            headers.update(places.covered(cast(ast.stmt, node), edit.span))
+        elif edit.operation in (Operation.DROP, Operation.SWAP):
+            for gone in places.covered(cast(ast.stmt, node), edit.span):
+                edited.update(n for n in ast.walk(gone) if isinstance(n, ast.stmt))
+    return frozenset(edited), headers
 
 
 class _Rewriter:
-    def __init__(self, source: Source, index: Index, edits: Sequence[Edit], line_length: int) -> None:
+    def __init__(self, source: Source, index: Index, located: Located, line_length: int) -> None:
         self.source = source
         self.line_length = line_length
         self.lines = source.lines
         self.index = index
-        self.edits = list(dict.fromkeys(edits))
+        self.located = located
         self.unit = indent_unit(source)
         self.units = Units(source, index, line_length)
+        self.places = self.units.places
         self.composer = Composer(source, index, self.unit, line_length)
 
     def run(self) -> Rewritten:
-        nodes = self._locate()
         units: list[Unit] = []
         removed: list[tuple[ast.stmt, Edit]] = []
-        for edit in self.edits:
-            node = edit.node or nodes[edit.span, _kind(edit.operation)]
-            if edit.operation in STATEMENT_OPERATIONS:
-                statement = node
-                assert isinstance(statement, ast.stmt)
-                if edit.operation in (Operation.DROP, Operation.SWAP):
-                    removed.append((statement, edit))
-                else:
-                    self._place(statement, edit)
-            else:
+        for edit, node in self.located:
+            if edit.operation not in STATEMENT_OPERATIONS:
                 units.append(self.units.around(node, edit))
+            elif edit.operation in (Operation.DROP, Operation.SWAP):
+                removed.append((cast(ast.stmt, node), edit))
+            else:
+                self._place(cast(ast.stmt, node), edit)
         gone = {s for s, _ in removed}
         for statement, edit in removed:
             if any(p in gone for p in self.index.ancestors(statement)):
@@ -66,70 +89,50 @@ class _Rewriter:
                 self.composer.replaced[unit.first] = (unit.last, self.units.rewritten(unit))
         return self.composer.compose()
 
-    # ---- finding nodes
-
-    def _locate(self) -> dict[tuple[Span, str], ast.AST]:
-        """The node of each edit: the outermost of its kind at its place."""
-        wanted = {(e.span, _kind(e.operation)) for e in self.edits if e.node is None}
-        starts = {span.line for span, _ in wanted}
-        found: dict[tuple[Span, str], ast.AST] = {}
-        for node in self.index.parents:
-            if getattr(node, "lineno", 0) not in starts:
+    def crowded(self) -> set[ast.stmt]:
+        """The statements that have to be on lines of their own for the edits to be applied."""
+        found: set[ast.stmt] = set()
+        around: set[ast.AST] = set()  # what stands around edits of whole statements
+        holding: list[tuple[ast.stmt, ast.stmt]] = []  # statements that are parsed with all that is in them
+        for edit, node in self.located:
+            statement = self.index.statement(node)
+            drops = edit.operation is Operation.DROP
+            if edit.operation not in STATEMENT_OPERATIONS or (drops and not self.places.alone(statement)):
+                unit = self.units.around(node, edit)
+                if not unit.header_only:
+                    holding.append((unit.nodes[0], statement))
                 continue
-            key = (Span.of(node), _node_kind(node))
-            if key in wanted:
-                known = found.get(key)
-                if known is None or known in self.index.ancestors(node):
-                    found.setdefault(key, node)
-                else:
-                    found[key] = node
-        for span, operation in wanted:
-            if (span, operation) in found:
-                continue
-            first = next(
-                (
-                    n
-                    for n in self.index.parents
-                    if isinstance(n, ast.stmt) and (n.lineno, n.col_offset) == (span.line, span.column)
-                ),
-                None,
-            )
-            if operation != "statement" or first is None:
-                raise CannotRewrite(f"line {span.line}: there is no such {operation}")
-            found[span, operation] = first  # a run of statements: its first
+            around.update(self.index.ancestors(statement))
+            last = self.places.covered(statement, edit.span)[-1]
+            if edit.operation is not Operation.AFTER and not self.places.starts(statement):
+                found.add(statement)
+            if edit.operation is not Operation.BEFORE and not self.places.ends(last):
+                found.add(last)
+        for holder, statement in holding:
+            if holder in around:
+                found.add(statement if statement is not holder else getattr(holder, "body", [holder])[0])
         return found
 
     # ---- statements
 
-    def _alone(self, statement: ast.stmt) -> bool:
-        """Whether a statement has its lines for itself (a trailing comment aside)."""
-        return self.units.starts_line(statement) and self.units.ends_line(statement)
-
     def _place(self, statement: ast.stmt, edit: Edit) -> None:
         """Note what is put before, after or around a statement."""
-        last = edit.span.end_line if edit.operation is Operation.ENCLOSE else statement.end_lineno or 0
-        fits = {
-            Operation.BEFORE: self.units.starts_line(statement),
-            Operation.AFTER: self.units.ends_line(statement),
-            Operation.ENCLOSE: self._alone(statement),
-        }
-        if not fits[edit.operation]:
-            raise CannotRewrite(f"line {statement.lineno}: the statement shares its line with another")
-        first = first_line(statement)
-        if edit.operation is Operation.ENCLOSE:
-            block, place = self.index.block(statement)
-            if place == 0 and len(block) > 1 and Span.of(block[-1]).end_line == last:
-                first = self._with_comments(first)
-            self.composer.encloses.append((first, last, edit))
-            return
+        first = self.places.head(statement)[0]
         indent = indentation(self.lines[first - 1])
+        if edit.operation is Operation.ENCLOSE:
+            covered = self.places.covered(statement, edit.span)
+            if covered == self.index.block(statement)[0] and len(covered) > 1:
+                first = self._with_comments(first)
+            self.composer.encloses.append((first, self.places.last(covered[-1]), edit))
+            return
         new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length)
         if edit.operation is Operation.BEFORE:
             self.composer.before.setdefault(self._with_comments(first), []).append((edit, new))
-        else:
-            while last < len(self.lines) and self._inner_comment(self.lines[last], indent):
-                last += 1
-            self.composer.after.setdefault(last, []).append((edit, new))
+            return
+        last = self.places.last(statement)
+        while last < len(self.lines) and self._inner_comment(self.lines[last], indent):
+            last += 1
+        self.composer.after.setdefault(last, []).append((edit, new))
 
     def _inner_comment(self, line: str, indent: str) -> bool:
         return line.lstrip(" \t").startswith("#") and len(indentation(line)) > len(indent)
@@ -145,37 +148,28 @@ class _Rewriter:
         return line
 
     def _remove(self, statement: ast.stmt, edit: Edit, units: list[Unit], gone: set[ast.stmt]) -> None:
-        if not self._alone(statement):
-            if edit.operation is Operation.SWAP:
-                raise CannotRewrite(f"line {statement.lineno}: the statement shares its line with another")
+        company = self.places.company(statement)
+        first, last = self.places.head(statement)[0], self.places.last(company[-1])
+        whole = self.places.starts(company[0]) and self.places.ends(company[-1])
+        if not whole or any(s not in gone for s in company):
             units.append(self.units.around(statement, edit))
             gone.discard(statement)
             return
-        first, last = first_line(statement), statement.end_lineno or statement.lineno
+        if statement is not company[0]:
+            return  # goes with the first on its line
         indent = indentation(self.lines[first - 1])
         new: list[str] = []
         if edit.operation is Operation.SWAP:
-            last = max(last, edit.span.end_line)
+            last = max(last, self.places.last(self.places.covered(statement, edit.span)[-1]))
             new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length) if edit.code else []
         block, _ = self.index.block(statement)
-        kept = self._comments(first, last)
+        kept = comments("".join(self.lines[first - 1 : last]))
         if not new and all(s in gone for s in block) and block[0] is statement:
             new = [f"{indent}pass{self.source.newline}"]
         new = [*(f"{indent}{comment}{self.source.newline}" for comment in kept), *new]
         if not new:
             first, last = self._blank_with(first, last)
         self.composer.replaced[first] = (last, new)
-
-    def _comments(self, first: int, last: int) -> list[str]:
-        """The comments on the lines of a statement that goes."""
-        found = []
-        for line in self.lines[first - 1 : last]:
-            if "#" not in line:
-                continue
-            comment = trailing_comment(line)
-            if comment:
-                found.append(comment)
-        return found
 
     def _blank_with(self, first: int, last: int) -> tuple[int, int]:
         """When a paragraph goes, one of the blank lines around it goes, too."""
@@ -186,25 +180,29 @@ class _Rewriter:
         return first, last
 
 
-def trailing_comment(line: str) -> str:
-    """The comment at the end of a line of code; empty if there is none."""
-    quote = ""
-    i = 0
-    while i < len(line):
-        c = line[i]
-        if quote:
-            if c == "\\":
-                i += 1
-            elif line.startswith(quote, i):
-                i += len(quote) - 1
-                quote = ""
-        elif c in "\"'":
-            quote = line[i : i + 3] if line[i : i + 3] in ('"""', "'''") else c
-            i += len(quote) - 1
-        elif c == "#":
-            return line[i:].rstrip()
-        i += 1
-    return ""
+def _located(index: Index, edits: Sequence[Edit]) -> Located:
+    """Edits with their nodes: if they come without, the outermost of its kind at its place."""
+    wanted = {(e.span, _kind(e.operation)) for e in edits if e.node is None}
+    starts = {span.line for span, _ in wanted}
+    found: dict[tuple[Span, str], ast.AST] = {}
+    for node in index.parents if wanted else ():
+        if getattr(node, "lineno", 0) not in starts:
+            continue
+        key = (Span.of(node), _node_kind(node))
+        if key in wanted:
+            known = found.get(key)
+            if known is None or known in index.ancestors(node):
+                found.setdefault(key, node)
+            else:
+                found[key] = node
+    for span, operation in wanted - found.keys():
+        if operation == "statement":  # a run of statements: its first
+            for node in index.parents:
+                if isinstance(node, ast.stmt) and (node.lineno, node.col_offset) == (span.line, span.column):
+                    found[span, operation] = node
+        if (span, operation) not in found:
+            raise CannotRewrite(f"line {span.line}: there is no such {operation}")
+    return [(edit, edit.node or found[edit.span, _kind(edit.operation)]) for edit in edits]
 
 
 def _kind(operation: Operation) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit
-from accelift_codemod.rewrite.layout import indentation, statements
+from accelift_codemod.rewrite.layout import indentation, indented, statements, string_lines
 from accelift_codemod.source import Source
 
 
@@ -28,6 +28,9 @@ class Rewritten:
 
     text: str
     changes: tuple[Change, ...]
+    regions: tuple[Change, ...]  # the changes with the lines in them that are the same before and after
+    edited: frozenset[ast.AST] = frozenset()  # the author's statements that edits change or remove
+    headers: Mapping[ast.AST, int] = field(default_factory=dict)  # how many each of the author's statements has got
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Composer:
         """Apply everything noted."""
         self._settle_headers()
         count = len(self.lines)
-        frozen = self._inside_strings() if self.encloses else set()
+        frozen = self._frozen()
         changes: list[Change] = []
 
         def emit(start: int, end: int, new: Iterable[str]) -> None:
@@ -73,7 +76,7 @@ class Composer:
             level = self._level(line, None)
             last, replacement = self.replaced.get(line, (line, None))
             if replacement is not None:
-                emit(line - 1, last, self._shifted(replacement, level, reparse=True))
+                emit(line - 1, last, self._shifted(replacement, level))
             elif level and line not in frozen and self.lines[line - 1].strip():
                 emit(line - 1, line, self._shifted([self.lines[line - 1]], level))
             for at in range(line, last + 1):
@@ -93,15 +96,7 @@ class Composer:
             if not ended:
                 tail[-1] = tail[-1].rstrip("\r\n")
             changes[-1] = Change(changes[-1].start, changes[-1].end, tuple(tail))
-        changes = [part for change in changes for part in _refined(change, self.lines)]
-        out: list[str] = []
-        at = 0
-        for change in changes:
-            out += self.lines[at : change.start]
-            out += change.lines
-            at = change.end
-        out += self.lines[at:]
-        return Rewritten("".join(out), tuple(changes))
+        return composed(self.lines, changes)
 
     def _level(self, line: int, edit: Edit | None) -> int:
         """How many headers are put around a line; around an inserted one: those that its own statement is inside of."""
@@ -111,20 +106,18 @@ class Composer:
             if outer is not edit
         )
 
-    def _shifted(self, lines: Sequence[str], level: int, reparse: bool = False) -> list[str]:
+    def _shifted(self, lines: Sequence[str], level: int) -> list[str]:
         if not level:
             return list(lines)
-        frozen = _inside_strings("".join(lines)) if reparse and '"""' in "".join(lines) else set()
-        return [line if i in frozen or not line.strip() else self.unit * level + line for i, line in enumerate(lines)]
+        frozen = string_lines("".join(lines)) if len(lines) > 1 else set()
+        white = self.unit * level
+        return [line if i in frozen or not line.strip() else indented(line, white) for i, line in enumerate(lines)]
 
-    def _inside_strings(self) -> set[int]:
-        """Lines (from 1) that start inside a string: their white space is content."""
-        found: set[int] = set()
-        for node in self.index.parents:
-            if isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno != node.lineno:
-                if not isinstance(node, ast.Constant) or isinstance(node.value, (str, bytes)):
-                    found.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
-        return found
+    def _frozen(self) -> set[int]:
+        """Lines (from 1) under a header that start inside a string: their white space is content."""
+        return {
+            first + i for first, last, _ in self.encloses for i in string_lines("".join(self.lines[first - 1 : last]))
+        }
 
     def _settle_headers(self) -> None:
         """A header stands right before the first line that is left of what it encloses."""
@@ -142,6 +135,19 @@ class Composer:
         self.encloses = settled
 
 
+def composed(lines: Sequence[str], changes: Sequence[Change]) -> Rewritten:
+    """The outcome of changes to lines."""
+    out: list[str] = []
+    at = 0
+    for change in changes:
+        out += lines[at : change.start]
+        out += change.lines
+        at = change.end
+    out += lines[at:]
+    refined = tuple(part for change in changes for part in _refined(change, lines))
+    return Rewritten("".join(out), refined, tuple(changes))
+
+
 def _refined(change: Change, lines: Sequence[str]) -> list[Change]:
     """A change without the lines that it leaves as they are."""
     old = lines[change.start : change.end]
@@ -153,18 +159,6 @@ def _refined(change: Change, lines: Sequence[str]) -> list[Change]:
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
         if tag != "equal"
     ]
-
-
-def _inside_strings(text: str) -> set[int]:
-    try:
-        tree = ast.parse("if 1:\n" + text)
-    except SyntaxError:
-        return set()
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Constant, ast.JoinedStr)) and node.end_lineno != node.lineno:
-            found.update(range(node.lineno - 1, (node.end_lineno or 0) - 1))
-    return found
 
 
 def _code_line(lines: Sequence[str], line: int) -> int:

@@ -2,21 +2,92 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
+import tokenize
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from accelift_codemod.source import Source
+from accelift_codemod.source import LINE, Source
 
 DEFAULT_LINE_LENGTH = 88
 _SETTING = re.compile(r"^\[tool\.(?:black|ruff)\](?:(?!^\[).)*?^line-length\s*=\s*(\d+)", re.MULTILINE | re.DOTALL)
-_INDENT = re.compile(r"[ \t]*")
+_MARGIN = re.compile(r"((?:[ \t]*\f)*)([ \t]*)")
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines with their endings, as Python reads them (`str.splitlines` splits at form feeds and others, too)."""
+    return LINE.findall(text)
 
 
 def indentation(line: str) -> str:
-    """The white space a line starts with."""
-    return _INDENT.match(line)[0]  # type: ignore[index]
+    """The white space that indents a line: a form feed starts it anew."""
+    return _MARGIN.match(line)[2]  # type: ignore[index]
+
+
+def form_feeds(line: str) -> str:
+    """What stands before the indentation of a line, up to its last form feed."""
+    return _MARGIN.match(line)[1]  # type: ignore[index]
+
+
+def indented(line: str, white: str) -> str:
+    """A line with more indentation."""
+    feeds = form_feeds(line)
+    return f"{feeds}{white}{line[len(feeds) :]}"
+
+
+# ---- strings and comments
+
+
+def comments(text: str) -> list[str]:
+    """The comments in a text of whole logical lines."""
+    return [t.string.rstrip() for t in _tokens(text) if t.type == tokenize.COMMENT] if "#" in text else []
+
+
+def string_lines(text: str) -> set[int]:
+    """The lines (from 0) of a text of whole logical lines that start inside a string: their white space is content."""
+    found: set[int] = set()
+    if "\\" in text or '"""' in text or "'''" in text:
+        opened: list[int] = []
+        for token in _tokens(text):
+            kind = tokenize.tok_name[token.type]
+            if kind.endswith("STRING_START"):
+                opened.append(token.start[0])
+            elif kind.endswith("STRING_END"):
+                found.update(range(opened.pop(), token.end[0]))
+            elif kind == "STRING":
+                found.update(range(token.start[0], token.end[0]))
+    return found
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    return tokenize.generate_tokens(iter(split_lines(text)).__next__)
+
+
+def trailing_comment(line: str) -> str:
+    """The comment at the end of a line of code that starts outside of strings; empty if there is none."""
+    quote = ""
+    i = 0
+    while i < len(line):
+        c = line[i]
+        if quote:
+            if c == "\\":
+                i += 1
+            elif line.startswith(quote, i):
+                i += len(quote) - 1
+                quote = ""
+        elif c in "\"'":
+            quote = line[i : i + 3] if line[i : i + 3] in ('"""', "'''") else c
+            i += len(quote) - 1
+        elif c == "#":
+            return line[i:].rstrip()
+        i += 1
+    return ""
+
+
+# ---- the author's settings
 
 
 def indent_unit(source: Source) -> str:
@@ -49,18 +120,33 @@ def line_length(folder: Path) -> int:
     return DEFAULT_LINE_LENGTH
 
 
+# ---- new code
+
+
 def restyled(before: str, after: str, indent: str, limit: int) -> str:
     """A changed statement, laid out by black if that is how its author had laid it out and it has become too long."""
-    if not any(len(line) > limit for line in after.splitlines()) or "\t" in indent or '"""' in after:
-        return after
-    if any(len(line) > limit for line in before.splitlines()):
-        return after
-    width = limit - len(indent)
-    plain = [textwrap.dedent(text.replace("\r\n", "\n")) for text in (before, after)]
-    if _black(plain[0], width) != plain[0]:
+    if not _too_long(after, limit) or _too_long(before, limit) or "\t" in indent or '"""' in after:
         return after
     newline = "\r\n" if "\r\n" in before else "\n"
-    return "".join(f"{indent}{line}{newline}" if line else newline for line in _black(plain[1], width).splitlines())
+    old, new = (textwrap.dedent(text.replace("\r\n", "\n")) for text in (before, after))
+    width = limit - len(indent)
+    try:
+        if _black(old, width) != old:
+            return after
+        lines = split_lines(_black(new, width))
+        styled = "".join(f"{indent}{line}" if line.strip() else line for line in lines)
+        same = ast.dump(_parsed(styled)) == ast.dump(_parsed(after))
+    except (ValueError, SyntaxError):  # black cannot parse the statement; a string's own white space was dedented
+        return after
+    return styled.replace("\n", newline) if same else after
+
+
+def _too_long(text: str, limit: int) -> bool:
+    return len(text) > limit and any(len(line.rstrip("\r\n")) > limit for line in split_lines(text))
+
+
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(f"if 1:\n{text}" if indentation(text) else text)
 
 
 def statements(code: str, indent: str, unit: str, newline: str, limit: int) -> list[str]:

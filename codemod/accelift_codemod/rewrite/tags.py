@@ -20,6 +20,10 @@ _AST_TAGS: dict[type[ast.AST], str] = {
     ast.BinOp: "binary",
     ast.IfExp: "conditional",
     ast.Lambda: "lambda",
+    ast.Compare: "comparison",
+    ast.UnaryOp: "unary",
+    ast.NamedExpr: "named",
+    ast.GeneratorExp: "generator",
     ast.arg: "parameter",
     ast.alias: "alias",
 }
@@ -31,6 +35,13 @@ _CST_TAGS: dict[type[cst.CSTNode], str] = {
     cst.BinaryOperation: "binary",
     cst.IfExp: "conditional",
     cst.Lambda: "lambda",
+    cst.Comparison: "comparison",
+    cst.UnaryOperation: "unary",
+    cst.NamedExpr: "named",
+    cst.GeneratorExp: "generator",
+    cst.Integer: "number",
+    cst.Float: "number",
+    cst.Imaginary: "number",
     cst.Param: "parameter",
     cst.ImportAlias: "alias",
 }
@@ -46,6 +57,8 @@ def ast_tag(node: ast.AST) -> str | None:
         return "statement"
     if isinstance(node, ast.keyword) and node.arg is not None:
         return "keyword"
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float, complex):
+        return "number"
     return None
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import libcst as cst
 
 from accelift_codemod.plan import Edit, Operation
+from accelift_codemod.rewrite.operations import OPERATIONS, CannotRewrite
 from accelift_codemod.rewrite.tags import cst_tag
 
-Node = cst.CSTNode | cst.RemovalSentinel
-
-
-class CannotRewrite(Exception):
-    """An edit that cannot be applied: a fault of the tool, or code laid out in an unforeseen way."""
+_LATE = {Operation.SURROUND: 1, Operation.DROP: 2}  # operations that leave another kind of node
 
 
 def transform(code: str, tags: Sequence[str], edits: dict[int, list[tuple[Edit, bool]]]) -> str:
@@ -35,7 +32,10 @@ def transform(code: str, tags: Sequence[str], edits: dict[int, list[tuple[Edit, 
     except cst.ParserSyntaxError as error:
         raise CannotRewrite(f"LibCST cannot parse the statement: {error.message}") from None
     transformer = _Transformer(tags, edits)
-    changed = module.visit(transformer)
+    try:
+        changed = module.visit(transformer)
+    except cst.CSTValidationError as error:
+        raise CannotRewrite(f"an edit does not fit the code around it: {error}") from None
     if transformer.count != len(tags):
         raise CannotRewrite(f"LibCST sees {transformer.count} nodes where ast sees {len(tags)}")
     return changed.code
@@ -50,6 +50,7 @@ class _Transformer(cst.CSTTransformer):
         self.hits: dict[int, list[tuple[Edit, bool]]] = {}
         self.skipped: set[int] = set()
         self.dropped: set[int] = set()
+        self.strings: list[cst.FormattedString] = []  # the f-strings around
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Attribute):
@@ -65,8 +66,10 @@ class _Transformer(cst.CSTTransformer):
             if self.count >= len(self.tags) or self.tags[self.count] != tag:
                 raise CannotRewrite(f"LibCST sees a {tag} where ast sees another node")
             if self.count in self.edits:
-                self.hits[id(node)] = self.edits[self.count]
+                self.hits[id(node)] = sorted(self.edits[self.count], key=lambda e: _LATE.get(e[0].operation, 0))
             self.count += 1
+        if isinstance(node, cst.FormattedString):
+            self.strings.append(node)
         return not isinstance(node, cst.ImportAlias) and not self._import_parts(node)
 
     def _import_parts(self, node: cst.CSTNode) -> bool:
@@ -83,15 +86,23 @@ class _Transformer(cst.CSTTransformer):
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         updated: Any = updated_node
+        if isinstance(original_node, cst.FormattedString):
+            self.strings.pop()
         for edit, parenthesize in self.hits.get(id(original_node), ()):
-            updated = _OPERATIONS[edit.operation](updated, edit, parenthesize)
+            updated = OPERATIONS[edit.operation](updated, self._quoted(edit), parenthesize)
             if edit.operation is Operation.DROP_NAME:
                 self.dropped.add(id(updated))
         if isinstance(updated, (cst.Import, cst.ImportFrom)) and self.dropped:
             return self._without_dropped(updated)
-        if isinstance(updated, cst.SimpleStatementSuite) and not updated.body:
-            return updated.with_changes(body=[cst.Pass()])
+        if isinstance(updated, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+            return _statement_list(updated, original_node)
         return updated
+
+    def _quoted(self, edit: Edit) -> Edit:
+        """An edit whose code does not use the quotes of the f-string around."""
+        if any(s.quote == '"' for s in self.strings) and '"' in edit.code and "'" not in edit.code:
+            return replace(edit, code=edit.code.replace('"', "'"))
+        return edit
 
     def _without_dropped(self, statement: cst.Import | cst.ImportFrom) -> Any:
         if isinstance(statement.names, cst.ImportStar):
@@ -104,237 +115,11 @@ class _Transformer(cst.CSTTransformer):
         return statement.with_changes(names=kept)
 
 
-# ---- operations
-
-
-@lru_cache(maxsize=256)
-def _parsed(code: str) -> cst.BaseExpression:
-    return cst.parse_expression(code)
-
-
-def _expression(code: str) -> cst.BaseExpression:
-    return _parsed(code).deep_clone()
-
-
-_PLACEHOLDER = "__expression__"
-_OPERATORS = (
-    cst.BinaryOperation,
-    cst.BooleanOperation,
-    cst.Comparison,
-    cst.UnaryOperation,
-    cst.IfExp,
-    cst.Lambda,
-    cst.NamedExpr,
-    cst.Await,
-)
-
-
-def _bare(node: Any) -> Any:
-    """An expression without the parentheses around it."""
-    return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node
-
-
-def _call_of(node: Any) -> cst.Call:
-    if not isinstance(node, cst.Call):
-        raise CannotRewrite("the place of the edit is not a call")
-    return node
-
-
-def _receiver_of(node: Any) -> cst.BaseExpression:
-    func = _call_of(node).func
-    if not isinstance(func, cst.Attribute):
-        raise CannotRewrite("the call has no receiver")
-    return func.value
-
-
-def _become(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    new = cast(Any, _expression(edit.code))
-    lpar, rpar = list(node.lpar), list(node.rpar)
-    if parenthesize and not lpar and isinstance(new, _OPERATORS):
-        lpar, rpar = [cst.LeftParen()], [cst.RightParen()]
-    return cast(Node, new.with_changes(lpar=[*lpar, *new.lpar], rpar=[*new.rpar, *rpar]))
-
-
-def _keep_receiver(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    receiver = cast(Any, _receiver_of(node))
-    return cast(Node, receiver.with_changes(lpar=[*node.lpar, *receiver.lpar], rpar=[*receiver.rpar, *node.rpar]))
-
-
-def _call_on(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    call = _call_of(node)
-    receiver = cst.Arg(_bare(_receiver_of(node)))
-    return call.with_changes(func=_expression(edit.code), args=[receiver, *call.args])
-
-
-class _Filler(cst.CSTTransformer):
-    """Puts an expression in place of a name."""
-
-    def __init__(self, name: str, expression: cst.BaseExpression) -> None:
-        super().__init__()
-        self.name = name
-        self.expression = expression
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self.expression if updated_node.value == self.name else updated_node
-
-
-def _surround(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    if isinstance(node, cst.Arg):
-        return cast(Node, node.with_changes(value=_surrounded(node.value, edit, False)))
-    if edit.place is not None:
-        return _argument_as(_call_of(node), edit.place, lambda value: _surrounded(value, edit, False))
-    return cast(Node, _surrounded(node, edit, parenthesize))
-
-
-def _surrounded(node: Any, edit: Edit, parenthesize: bool) -> Any:
-    """An expression inside the edit's code, in place of its `{}`."""
-    before, after = edit.code.split("{}")
-    if before.endswith("(") and after.startswith((")", ",")):
-        inner = _bare(node)
-    elif isinstance(node, _OPERATORS) and not node.lpar and not _stands(node, before, after):
-        inner = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    else:
-        inner = node
-    new = _parsed(f"{before}{_PLACEHOLDER}{after}").deep_clone().visit(_Filler(_PLACEHOLDER, inner))
-    return _parenthesized(cast(Any, new)) if parenthesize else new
-
-
-def _stands(node: Any, before: str, after: str) -> bool:
-    """Whether an operator needs no parentheses at the start of an expression that goes on with `after`."""
-    if before:
-        return False
-    if after.startswith(" if "):
-        return not isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr))
-    product = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply)
-    return product and after.startswith(" * ")
-
-
-def _parenthesized(new: Any) -> Node:
-    """An expression with parentheses around it, if it is an operator without any."""
-    if not isinstance(new, _OPERATORS) or new.lpar:
-        return cast(Node, new)
-    return cast(Node, new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
-
-
-def _left(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    if not isinstance(node, cst.BinaryOperation):
-        raise CannotRewrite("the place of the edit is not an operation")
-    left = cast(Any, node.left)
-    return cast(Node, left.with_changes(lpar=[*node.lpar, *left.lpar], rpar=[*left.rpar, *node.rpar]))
-
-
-def _inner(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    arguments = _call_of(node).args
-    for place, argument in enumerate(arguments):
-        named = argument.keyword is not None and argument.keyword.value == edit.code
-        if named or (place == edit.place and argument.keyword is None and not argument.star):
-            return _parenthesized(argument.value) if parenthesize else argument.value
-    raise CannotRewrite("the call has no such argument")
-
-
-def _name_arguments(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    call = _call_of(node)
-    names = iter(edit.code.split(","))
-    tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    arguments = [
-        a if a.keyword is not None else a.with_changes(keyword=cst.Name(next(names)), equal=tight) for a in call.args
-    ]
-    return call.with_changes(args=arguments)
-
-
-def _method(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    call = _call_of(node)
-    new = cast(cst.Call, _expression(f"x.{edit.code}"))
-    func = cast(cst.Attribute, call.func).with_changes(attr=cast(cst.Attribute, new.func).attr)
-    return call.with_changes(func=func, args=new.args)
-
-
-def _add_argument(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    call = _call_of(node)
-    new = cast(cst.Call, _expression(f"f({edit.code})")).args[0]
-    return call.with_changes(args=_inserted(call.args, new, edit.place))
-
-
-def _argument(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    return _argument_as(_call_of(node), edit.place or 0, lambda value: _expression(edit.code))
-
-
-def _argument_as(call: cst.Call, place: int, change: Callable[[Any], Any]) -> cst.Call:
-    """The call with one of its positional arguments changed."""
-    arguments = list(call.args)
-    if place >= len(arguments) or arguments[place].keyword is not None or arguments[place].star:
-        raise CannotRewrite("the call has no such argument")
-    arguments[place] = arguments[place].with_changes(value=change(arguments[place].value))
-    return call.with_changes(args=arguments)
-
-
-def _test(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    if not isinstance(node, (cst.If, cst.While)):
-        raise CannotRewrite("the place of the edit is not an if or while")
-    return node.with_changes(test=_expression(edit.code))
-
-
-def _keyword(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    new = cast(cst.Call, _expression(f"f({edit.code})")).args[0]
-    return cast(Node, node.with_changes(keyword=new.keyword, value=new.value))
-
-
-def _parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    return cast(Node, node.with_changes(name=cst.Name(edit.code), annotation=None))
-
-
-def _add_parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    if not isinstance(node, cst.FunctionDef):
-        raise CannotRewrite("the place of the edit is not a function")
-    new = cst.Param(cst.Name(edit.code))
-    params = _inserted(node.params.params, new, edit.place)
-    return node.with_changes(params=node.params.with_changes(params=params))
-
-
-def _inserted(items: Sequence[Any], new: Any, place: int | None) -> list[Any]:
-    """Items of a comma-separated list with one more, laid out like its neighbours."""
-    found = list(items)
-    at = len(found) if place is None else min(place, len(found))
-    if not found:
-        return [new]
-    if at < len(found):
-        comma = found[0].comma if len(found) > 1 and at == 0 else cst.MaybeSentinel.DEFAULT
-        if at > 0:
-            comma = found[at - 1].comma
-        if not isinstance(comma, cst.Comma):
-            comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        return [*found[:at], new.with_changes(comma=comma), *found[at:]]
-    last = found[-1]
-    trailing = last.comma if isinstance(last.comma, cst.Comma) else cst.MaybeSentinel.DEFAULT
-    between = found[-2].comma if len(found) > 1 else trailing
-    if not isinstance(between, cst.Comma):
-        between = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    return [*found[:-1], last.with_changes(comma=between), new.with_changes(comma=trailing)]
-
-
-def _drop(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    return cst.RemoveFromParent()
-
-
-def _same(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    return cast(Node, node)
-
-
-_OPERATIONS: dict[Operation, Callable[[Any, Edit, bool], Node]] = {
-    Operation.BECOME: _become,
-    Operation.RECEIVER: _keep_receiver,
-    Operation.CALL_ON: _call_on,
-    Operation.SURROUND: _surround,
-    Operation.LEFT: _left,
-    Operation.INNER: _inner,
-    Operation.NAME_ARGUMENTS: _name_arguments,
-    Operation.METHOD: _method,
-    Operation.ADD_ARGUMENT: _add_argument,
-    Operation.ARGUMENT: _argument,
-    Operation.TEST: _test,
-    Operation.KEYWORD: _keyword,
-    Operation.PARAMETER: _parameter,
-    Operation.ADD_PARAMETER: _add_parameter,
-    Operation.DROP_NAME: _same,
-    Operation.DROP: _drop,
-}
+def _statement_list(updated: Any, original: Any) -> Any:
+    """The statements that are left on a line."""
+    if len(updated.body) == len(original.body):
+        return updated
+    if not updated.body:
+        return updated.with_changes(body=[cst.Pass()])
+    last = updated.body[-1].with_changes(semicolon=original.body[-1].semicolon)
+    return updated.with_changes(body=[*updated.body[:-1], last])

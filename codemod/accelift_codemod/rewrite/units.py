@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import bisect
+from collections import Counter
 from dataclasses import dataclass, field
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit
-from accelift_codemod.rewrite.layout import indentation, restyled
+from accelift_codemod.rewrite.layout import comments, form_feeds, indentation, restyled, split_lines
+from accelift_codemod.rewrite.operations import CannotRewrite
+from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.tags import ast_tag, tagged
-from accelift_codemod.rewrite.transform import CannotRewrite, transform
+from accelift_codemod.rewrite.transform import transform
 from accelift_codemod.source import Source
 
 _FREE_PARENTS = (
@@ -50,61 +53,51 @@ class Units:
         self.lines = source.lines
         self.index = index
         self.line_length = line_length
+        self.places = Places(source, index)
 
     def around(self, node: ast.AST, edit: Edit) -> Unit:
         """The lines to be parsed for an edit inside a statement."""
         statement = self.index.statement(node)
         body = getattr(statement, "body", None)
-        if body and isinstance(body, list):
-            header_end = min(first_line(body[0]), body[0].lineno)
-            if header_end > statement.lineno and self.starts_line(statement):
-                return Unit(statement.lineno, header_end - 1, [statement], True, [(node, edit)])
-        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        if body and isinstance(body, list) and self.places.starts(body[0]):
+            return Unit(statement.lineno, self.places.head(body[0])[0] - 1, [statement], True, [(node, edit)])
         nodes = [statement]
-        while not (self.starts_line(nodes[0]) and self.ends_line(nodes[-1])):
+        while not (self.places.starts(nodes[0]) and self.places.ends(nodes[-1])):
             parent = self.index.parents[nodes[0]]
             while isinstance(parent, (ast.ExceptHandler, ast.match_case)):
                 parent = self.index.parents[parent]
-            block, _ = self.index.block(nodes[0])
-            together = [s for s in block if s.lineno <= last and (s.end_lineno or 0) >= first]
-            if len(together) > len(nodes):
-                nodes = together
+            company = self.places.company(nodes[0])
+            if len(company) > len(nodes):
+                nodes = company
             elif isinstance(parent, ast.stmt):
                 nodes = [parent]
             else:
-                raise CannotRewrite(f"line {first}: the statement's lines cannot be told apart from others'")
-            first, last = nodes[0].lineno, nodes[-1].end_lineno or nodes[-1].lineno
-        return Unit(first, last, nodes, False, [(node, edit)])
-
-    def starts_line(self, statement: ast.stmt) -> bool:
-        head = self.lines[statement.lineno - 1].encode()[: statement.col_offset]
-        return not head.strip()
-
-    def ends_line(self, statement: ast.stmt) -> bool:
-        tail = self.lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :].strip(b" \t\r\n;")
-        return not tail or tail.startswith(b"#")
+                raise CannotRewrite(f"line {statement.lineno}: the statement's lines cannot be told apart from others'")
+        first = self.places.head(nodes[0])[0]
+        return Unit(first, self.places.last(nodes[-1]), nodes, False, [(node, edit)])
 
     def rewritten(self, unit: Unit) -> list[str]:
         """The new lines of a unit."""
         text = "".join(self.lines[unit.first - 1 : unit.last])
         if not text.endswith(("\n", "\r")):
             text += self.source.newline
+        feeds = form_feeds(text)
+        text = text[len(feeds) :]
         indent = indentation(text)
         newline = self.source.newline
         prefix, tags = "", []
         if text.lstrip(" \t").startswith("elif"):
-            prefix = f"if 1:{newline}{indent or ' '}pass{newline}" if not indent else ""
-            prefix = prefix or f"if 1:{newline}{indent}if 1:{newline}{indent} pass{newline}"
+            prefix = f"if True:{newline}{indent or ' '}pass{newline}" if not indent else ""
+            prefix = prefix or f"if True:{newline}{indent}if True:{newline}{indent} pass{newline}"
             tags = ["statement"] * prefix.count(newline)
         elif indent:
-            prefix, tags = f"if 1:{newline}", ["statement"]
-        suffix = ""
-        if unit.header_only:
-            suffix = f"{indent} pass{newline}"
+            prefix, tags = f"if True:{newline}", ["statement"]
         nodes = [n for statement in unit.nodes for n in tagged(statement, unit.header_only)]
         addresses = {node: len(tags) + i for i, node in enumerate(nodes)}
         tags += [str(ast_tag(n)) for n in nodes]
-        if suffix:
+        suffix = f"#{newline}"  # LibCST does not print every line end at the end of a module
+        if unit.header_only:
+            suffix = f"{indent} pass{newline}{suffix}"
             tags.append("statement")
         edits: dict[int, list[tuple[Edit, bool]]] = {}
         for node, edit in unit.edits:
@@ -117,7 +110,8 @@ class Units:
         result = result[len(prefix) : len(result) - len(suffix)]
         if not unit.header_only and all(not hasattr(n, "body") for n in unit.nodes):
             result = restyled(text, result, indent, self.line_length)
-        return result.splitlines(keepends=True)
+        lost = Counter(comments(text)) - Counter(comments(result))
+        return split_lines(feeds + "".join(f"{indent}{comment}{newline}" for comment in lost.elements()) + result)
 
     def _needs_parentheses(self, node: ast.AST) -> bool:
         parent = self.index.parents.get(node)
@@ -143,8 +137,3 @@ def merged(units: list[Unit]) -> list[Unit]:
             merged.append(unit)
             starts.append(unit.first)
     return merged
-
-
-def first_line(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", None)
-    return min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno

@@ -108,7 +108,7 @@ class CudaSettings(Rule):
     def _visible(self, draft: Draft) -> Iterator[Finding]:
         for statement, value in visible_devices(draft):
             count = len([v for v in value.split(",") if v.strip()])
-            if count == 1:
+            if count == 1 and value.strip() != "-1":  # which hides every GPU
                 yield draft.finding(
                     "DEV-INDEX",
                     Severity.WARNING,

@@ -74,16 +74,10 @@ if accelerator.is_main_process:
                     "compute the value on a line of its own, and write it under `if accelerator.is_main_process:`",
                 )
                 continue
-            whole = draft.enclosable(statement)
-            if whole is None:
-                race = self._race(draft, call)
-                if race is not None:
-                    yield race
-                continue
-            guarded.add(whole)
+            guarded.add(statement)
             yield draft.edit(
                 _RULE,
-                whole,
+                statement,
                 Operation.ENCLOSE,
                 "one process writes, not all of them",
                 _HEADER,

@@ -14,7 +14,7 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "REDUCE"
-_WHY = "a decision depends on it, so every process must see the same value"
+_WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
 _REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
 
 
@@ -23,7 +23,8 @@ class TrainMetrics(Rule):
 
     Each process measures its own share, so a learning-rate schedule, an early stop or a "best so far" that follows
     such a value would differ from process to process: the models drift apart, or one process waits for the others for
-    ever. A running loss that is only printed is left alone, and reported.
+    ever. A sum that is divided by the size of the whole data set is reduced, too. Any other running loss that is only
+    printed is left alone, and reported.
     """
 
     code = _RULE
@@ -82,6 +83,11 @@ scheduler.step(running / len(loader))
         yield from self._inside(draft, loop, node, local)
         printed = [name for name in kept if name not in decided]
         scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
+        sums = {name: list(self._reduce(draft, loop, kept[name])) for name in scaled}
+        for name in scaled:
+            yield from sums[name]
+        printed = [name for name in printed if not sums.get(name)]
+        scaled = [name for name in scaled if not sums[name]]
         if scaled:
             names = ", ".join(f"`{n}`" for n in scaled)
             yield draft.finding(

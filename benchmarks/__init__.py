@@ -1,0 +1,1 @@
+"""The figures that the documents quote, measured here and now: see :mod:`benchmarks.__main__`."""
