@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, Facts
 from accelift_codemod.facts.effects import Effects, assignments, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
 
 _COUNTS = frozenset({"size", "shape"})
@@ -164,7 +165,7 @@ class _Cutter:
                 continue
             if not started:
                 continue
-            for part in ast.walk(later):
+            for part in walk(later):
                 pair = self._compared(part)
                 if pair is None:
                     continue
@@ -241,7 +242,7 @@ class _Cutter:
         if len(calls) != 1 or not self._is_alone(statement, calls[0]):
             return None
         call = calls[0]
-        inside = {n for n in ast.walk(call) if isinstance(n, ast.Name)}
+        inside = {n for n in walk(call) if isinstance(n, ast.Name)}
         live = self._live(body[k:], names)
         fed = {n.id for n in inside} & names
         outside = [n for s in body[k:] for n in loads(s) if n not in inside and n.id in names]
@@ -264,11 +265,11 @@ class _Cutter:
     def _forward_is_rows(self, statement: ast.stmt, call: ast.Call, env: Environment) -> bool:
         if self.layouts.read(call, env) is Layout.ROWS:
             return True
-        for part in ast.walk(statement):
+        for part in walk(statement):
             pair = self._compared(part)
             if pair is None:
                 continue
-            mine = [p for p in pair if call in set(ast.walk(p))]
+            mine = [p for p in pair if call in set(walk(p))]
             other = [p for p in pair if p not in mine]
             if (
                 len(mine) == 1

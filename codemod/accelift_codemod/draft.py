@@ -12,6 +12,7 @@ from accelift_codemod.blueprint import Blueprint, Options
 from accelift_codemod.facts import BatchLoop, Facts, Function, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Evidence, Role, Values
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity, Span
 
@@ -150,7 +151,7 @@ class Draft:
         }
         functions: list[ast.AST] = [statement, *self.blueprint.timeline.calls_into(statement)]
         for function in functions:
-            for node in ast.walk(function):
+            for node in walk(function):
                 loop = loops.get(node)
                 if loop is not None and self.blueprint.shares_batches(loop):
                     return node

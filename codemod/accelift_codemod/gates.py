@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from accelift_codemod import diff
 from accelift_codemod.facts.index import How, Index
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.rewrite import Rewritten
 from accelift_codemod.rewrite.layout import comments, trailing_comment
 from accelift_codemod.rewrite.survival import displaced
@@ -90,7 +91,7 @@ def _exported(tree: ast.Module) -> set[str]:
         if isinstance(statement, ast.Assign) and any(
             isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets
         ):
-            return {str(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Constant)}
+            return {str(n.value) for n in walk(statement.value) if isinstance(n, ast.Constant)}
     return set()
 
 

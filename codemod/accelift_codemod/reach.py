@@ -14,6 +14,7 @@ from accelift_codemod.facts.conditions import FALSE, TRUE, Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Need, Operation, Severity
 from accelift_codemod.refusals import refuse
 
@@ -99,15 +100,15 @@ class Reach:
         nodes += self.variable.statements if self.variable is not None else ()
         tops = {c[0] for n in nodes for c in [self.index.chain(p) for p in self.timeline.places(n, None)] if c}
         top = tops.pop() if len(tops) == 1 else None
-        if isinstance(top, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(top.test)):
-            return {n for s in top.body for n in ast.walk(s) if isinstance(n, ast.stmt)}
+        if isinstance(top, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(top.test)):
+            return {n for s in top.body for n in walk(s) if isinstance(n, ast.stmt)}
         return None
 
     def _reads_inner(self, function: ast.AST) -> bool:
         """Whether a function reads a global that only the main block binds."""
         inner = self._inner or set()
         module = self.index.module
-        for name in (n for n in ast.walk(function) if isinstance(n, ast.Name)):
+        for name in (n for n in walk(function) if isinstance(n, ast.Name)):
             if self.index.scope(name).owner(name.id) is module:
                 if all(self.index.statement(b.node) in inner for b in module.bindings[name.id]):
                     return True
@@ -243,15 +244,12 @@ class Reach:
             return False
         between = block[at + len(variable.statements) : chosen]
         return not any(
-            name.id == variable.name
-            for statement in between
-            for name in ast.walk(statement)
-            if isinstance(name, ast.Name)
+            name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
         )
 
     def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
         """Whether an expression has one value for good, and has it before a statement at home."""
-        for part in ast.walk(steps):
+        for part in walk(steps):
             if isinstance(part, ast.Name):
                 owner = self.index.scope(part).owner(part.id)
                 if owner is None or not (owner.is_module or owner.node is self.home):
@@ -313,7 +311,7 @@ class Reach:
 
     def _floor(self, block: list[ast.stmt], before: int) -> int:
         """The first place after everything that the accelerator's own arguments are made of."""
-        parts = [n for a in self._atoms() for n in ast.walk(a)]
+        parts = [n for a in self._atoms() for n in walk(a)]
         roots = {n.id for n in parts if isinstance(n, ast.Name)}
         attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)}
         floor = 0
@@ -330,7 +328,7 @@ class Reach:
                 and isinstance(n.ctx, ast.Store)
                 and n.attr in attributes
                 and _root(n) in roots
-                for n in ast.walk(statement)
+                for n in walk(statement)
             ):
                 floor = i + 1
         return floor
@@ -416,7 +414,7 @@ class Reach:
         if condition in (TRUE, FALSE):
             return True
         for atom in condition.atoms():
-            for name in (n for n in ast.walk(atom) if isinstance(n, ast.Name)):
+            for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
                 owner = self.index.scope(name).owner(name.id)
                 if owner is None or owner.is_module:
                     continue

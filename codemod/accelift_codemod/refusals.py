@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import LOOPS, How, Index
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 from accelift_codemod.plan import Finding, Severity
 
@@ -314,7 +315,7 @@ def _undefined(facts: Facts, node: ast.expr) -> str:
     """A name in an expression that nothing binds: not the file, not a star import, not Python."""
     if facts.index.star_imports:
         return ""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Name):
             name = facts.resolver.builtin(part)
             if name is not None and not hasattr(builtins, name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -104,6 +105,7 @@ def command(
         raise click.UsageError("--write, --output and --check exclude each other")
     if "-" in paths:
         _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
+    gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
     options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"))
     run = _Run(options, write, output, check, config_out, format_, -1 if quiet else verbose)
     results = run.convert(paths, stdin_filename, jobs or cpu_count())

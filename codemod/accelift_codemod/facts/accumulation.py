@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 
@@ -54,7 +55,7 @@ class _Finder:
 
     def _steps(self, statement: ast.If) -> bool:
         """Whether an `if` applies gradients that were computed outside of it."""
-        calls = (n for s in statement.body for n in ast.walk(s) if isinstance(n, ast.Call))
+        calls = (n for s in statement.body for n in walk(s) if isinstance(n, ast.Call))
         if any(isinstance(c.func, ast.Attribute) and c.func.attr == "backward" for c in calls):
             return False  # another model's turn, every few batches
         return any(
@@ -65,7 +66,7 @@ class _Finder:
                 Role.OPTIMIZER in self.resolver.roles(n.func.value) or Role.SCALER in self.resolver.roles(n.func.value)
             )
             for s in statement.body
-            for n in ast.walk(s)
+            for n in walk(s)
         )
 
     def _counts_batches(self, counter: ast.expr, node: ast.For | ast.AsyncFor) -> bool:
@@ -114,7 +115,7 @@ class _Finder:
         before = True  # the increment comes before the test
         if name is None and (plain := _plus_one(counter)):
             before = False
-            name = next((n for n in ast.walk(counter) if isinstance(n, ast.Name) and n.id == plain), None)
+            name = next((n for n in walk(counter) if isinstance(n, ast.Name) and n.id == plain), None)
         if name is None:
             return False
         owner = self.index.scope(name).owner(name.id)
@@ -138,7 +139,7 @@ class _Finder:
             return False
         if self.index.enclosing_loops(start.node) or self._runs_often(start.node):
             return False  # starts again with every epoch
-        if any(isinstance(n, ast.Continue) for s in node.body for n in ast.walk(s)):
+        if any(isinstance(n, ast.Continue) for s in node.body for n in walk(s)):
             return False
         return (position(statement) < position(counter)) is before
 

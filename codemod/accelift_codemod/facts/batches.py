@@ -10,6 +10,7 @@ from accelift_codemod.facts.index import How
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
 
@@ -98,7 +99,7 @@ class Batches:
             elif isinstance(parent, ast.comprehension) and parent.iter is node:
                 comprehension = parents.get(parent)
                 return comprehension is not None and any(
-                    isinstance(n, ast.Call) and n in moves for n in ast.walk(comprehension)
+                    isinstance(n, ast.Call) and n in moves for n in walk(comprehension)
                 )
             else:
                 return False
@@ -112,7 +113,7 @@ class Batches:
         for binding in self.resolver.bindings(load):
             if binding.value is None or binding.how is not How.ASSIGN or depth > 4:
                 continue
-            for node in ast.walk(binding.value):
+            for node in walk(binding.value):
                 if isinstance(node, ast.Call) and node in moves:
                     return True
                 if isinstance(node, ast.Name) and node is not load and self._moved_before(node, depth + 1):
@@ -149,4 +150,4 @@ class Batches:
 
 
 def _all_loads(node: ast.AST) -> Iterable[ast.Name]:
-    return (n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    return (n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))

@@ -10,6 +10,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,4 +191,4 @@ class Conditions:
 
 def _mentions(tree: ast.AST, node: ast.Name | ast.Attribute) -> bool:
     wanted = ast.dump(node)
-    return any(type(n) is type(node) and ast.dump(n) == wanted for n in ast.walk(tree))
+    return any(type(n) is type(node) and ast.dump(n) == wanted for n in walk(tree))

@@ -18,6 +18,7 @@ from accelift_codemod.facts.conditions import (
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(:\d+)?$")
@@ -179,7 +180,7 @@ class Devices:
         """The part of a device expression that picks one accelerator other than the first."""
         if node is None:
             return None
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 match = _DEVICE.match(part.value)
                 if match and match[2] not in (None, ":0"):

@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import children, walk
 
 
 def loads(node: ast.AST) -> list[ast.Name]:
@@ -21,7 +22,7 @@ def loads(node: ast.AST) -> list[ast.Name]:
             found.append(item.target)
         if isinstance(item, (*FUNCTIONS, ast.ClassDef)) and item is not node:
             continue
-        stack.extend(reversed(list(ast.iter_child_nodes(item))))
+        stack.extend(reversed(list(children(item))))
     return found
 
 
@@ -38,7 +39,7 @@ def stores(node: ast.AST) -> set[str]:
             continue
         if isinstance(item, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp, ast.Lambda)):
             continue
-        stack.extend(ast.iter_child_nodes(item))
+        stack.extend(children(item))
     return found
 
 
@@ -135,7 +136,7 @@ class Effects:
         owner = self.index.scope(target).owner(target.id)
         if owner is None:
             return False
-        inside = set(ast.walk(self.loop))
+        inside = set(walk(self.loop))
         for scope in self.index.scopes.values():
             if target.id not in scope.loads or scope.owner(target.id) is not owner:
                 continue

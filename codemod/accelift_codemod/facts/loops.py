@@ -8,6 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value, Values
 
 _NOT_LOSSES = frozenset({Role.OPTIMIZER, Role.MODEL, Role.CLASS, Role.METHOD})
@@ -63,7 +64,7 @@ class Loops:
             item = stack.pop()
             if isinstance(item, ast.Call):
                 found.append(item)
-            for child in ast.iter_child_nodes(item):
+            for child in children(item):
                 if not isinstance(child, (*FUNCTIONS, ast.ClassDef)):
                     stack.append(child)
         return found

@@ -11,6 +11,7 @@ from functools import cached_property
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, both, negate
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, How, position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _ALIAS = re.compile(r"^torch\.(cuda\.)?(\w*Tensor)$")
@@ -196,7 +197,7 @@ class Moves:
 
     def _about_devices(self, test: ast.expr) -> bool:
         """Whether a test asks for an accelerator, directly or through variables, or tests a plain flag."""
-        for part in ast.walk(test):
+        for part in walk(test):
             if isinstance(part, ast.expr) and self.conditions.is_availability(part):
                 return True
             if isinstance(part, (ast.Name, ast.Attribute)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, position
+from accelift_codemod.facts.memo import memoised
 
 
 class Names:
@@ -13,6 +14,7 @@ class Names:
     def __init__(self, index: Index) -> None:
         self.index = index
 
+    @memoised
     def qualified(self, node: ast.AST) -> str | None:
         """The library name an expression spells (`nn.Linear` -> `torch.nn.Linear`), through the imports."""
         if isinstance(node, ast.Name):
@@ -41,6 +43,11 @@ class Names:
 
     def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
         """Of the bindings of a variable in `owner`, those that can reach this load."""
+        return self._reaching((name, owner))
+
+    @memoised
+    def _reaching(self, read: tuple[ast.Name, Scope]) -> list[Binding]:
+        name, owner = read
         found = [b for b in owner.bindings.get(name.id, []) if b.how is not How.AUGMENT]
         if len(found) <= 1:
             return found

@@ -10,6 +10,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value, Values
 
 _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
@@ -130,7 +131,7 @@ class Objects:
         elif isinstance(node, ast.Lambda):
             return
         else:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 if isinstance(child, ast.expr):
                     self._roots(child, models, loose, seen)
 

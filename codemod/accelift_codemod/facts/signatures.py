@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.tree import children
 
 
 def bind(call: ast.Call, function: Function, bound: bool = False) -> dict[str, ast.expr] | None:
@@ -61,4 +62,4 @@ def own_nodes(function: Function) -> Iterable[ast.AST]:
         node = stack.pop()
         yield node
         if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            stack += ast.iter_child_nodes(node)
+            stack += children(node)

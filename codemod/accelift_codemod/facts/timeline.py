@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, Function, position
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import children
 
 Moment = tuple[int, int]
 
@@ -85,5 +86,5 @@ class Timeline:
                         stack.extend(function.body)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node is not statement:
                 continue
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
         return found

@@ -9,10 +9,10 @@ from typing import cast
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Span
-from accelift_codemod.rewrite.compose import Change, Rewritten, composed
+from accelift_codemod.rewrite.compose import composed
 from accelift_codemod.rewrite.layout import indentation, split_lines
-from accelift_codemod.rewrite.operations import CannotRewrite
 from accelift_codemod.rewrite.places import Places
+from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.source import BadSource, Source
 
 

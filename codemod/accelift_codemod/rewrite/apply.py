@@ -11,10 +11,10 @@ from typing import cast
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Operation, Span
 from accelift_codemod.rewrite.apart import Apart
-from accelift_codemod.rewrite.compose import Change, Composer, Rewritten
+from accelift_codemod.rewrite.compose import Composer
 from accelift_codemod.rewrite.layout import DEFAULT_LINE_LENGTH, comments, indent_unit, indentation, statements
-from accelift_codemod.rewrite.operations import CannotRewrite
 from accelift_codemod.rewrite.places import Places
+from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.rewrite.units import Unit, Units, merged
 from accelift_codemod.source import Source
 

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit
 from accelift_codemod.rewrite.layout import indentation, indented, statements, string_lines
+from accelift_codemod.rewrite.result import Change, Rewritten
 from accelift_codemod.source import Source
-
-
-@dataclass(frozen=True)
-class Change:
-    """Original lines `start` to `end` (from 0, end excluded) replaced by new ones."""
-
-    start: int
-    end: int
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """The outcome of a rewrite: the text and where it differs."""
-
-    text: str
-    changes: tuple[Change, ...]
-    regions: tuple[Change, ...]  # the changes with the lines in them that are the same before and after
-    edited: frozenset[ast.AST] = frozenset()  # the author's statements that edits change or remove
-    headers: Mapping[ast.AST, int] = field(default_factory=dict)  # how many each of the author's statements has got
 
 
 @dataclass

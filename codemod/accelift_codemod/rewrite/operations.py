@@ -10,12 +10,9 @@ from typing import Any, cast
 import libcst as cst
 
 from accelift_codemod.plan import Edit, Operation
+from accelift_codemod.rewrite.result import CannotRewrite
 
 Node = cst.CSTNode | cst.RemovalSentinel
-
-
-class CannotRewrite(Exception):
-    """An edit that cannot be applied: a fault of the tool, or code laid out in an unforeseen way."""
 
 
 @lru_cache(maxsize=256)

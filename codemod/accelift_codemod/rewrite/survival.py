@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.rewrite.compose import Rewritten
 from accelift_codemod.rewrite.places import first_line
+from accelift_codemod.rewrite.result import Rewritten
 
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 _Home = tuple[ast.AST, str, int]  # the statement around, which of its blocks, and how many headers stand between

@@ -9,7 +9,8 @@ from typing import Any
 import libcst as cst
 
 from accelift_codemod.plan import Edit, Operation
-from accelift_codemod.rewrite.operations import OPERATIONS, CannotRewrite
+from accelift_codemod.rewrite.operations import OPERATIONS
+from accelift_codemod.rewrite.result import CannotRewrite
 from accelift_codemod.rewrite.tags import cst_tag
 
 _LATE = {Operation.SURROUND: 1, Operation.DROP: 2}  # operations that leave another kind of node

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit
 from accelift_codemod.rewrite.layout import comments, form_feeds, indentation, restyled, split_lines
-from accelift_codemod.rewrite.operations import CannotRewrite
 from accelift_codemod.rewrite.places import Places
-from accelift_codemod.rewrite.tags import ast_tag, tagged
-from accelift_codemod.rewrite.transform import transform
+from accelift_codemod.rewrite.result import CannotRewrite
 from accelift_codemod.source import Source
 
 _FREE_PARENTS = (
@@ -78,6 +76,9 @@ class Units:
 
     def rewritten(self, unit: Unit) -> list[str]:
         """The new lines of a unit."""
+        from accelift_codemod.rewrite.tags import ast_tag, tagged  # late: libcst, which most files do not need
+        from accelift_codemod.rewrite.transform import transform
+
         text = "".join(self.lines[unit.first - 1 : unit.last])
         if not text.endswith(("\n", "\r")):
             text += self.source.newline

@@ -10,6 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, position
 from accelift_codemod.facts.accumulation import Gate, find_gate
 from accelift_codemod.facts.effects import assignments
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -96,7 +97,7 @@ for i, (x, y) in enumerate(loader):
         assert isinstance(node, (ast.For, ast.AsyncFor))
         backwards = [c for c in draft.facts.loops.backwards if draft.facts.index.enclosing_loops(c)[:1] == [node]]
         if len(backwards) != 1 or any(
-            isinstance(p, ast.If) for p in draft.facts.index.ancestors(backwards[0]) if p in set(ast.walk(node))
+            isinstance(p, ast.If) for p in draft.facts.index.ancestors(backwards[0]) if p in set(walk(node))
         ):
             return
         models = self._models(draft, node)
@@ -178,16 +179,15 @@ for i, (x, y) in enumerate(loader):
         if len(candidates) != 1 or owner is None:
             return None
         division = candidates[0]
-        reads = [n for n in draft.facts.loads(owner, loss.id) if n in set(ast.walk(node))]
+        reads = [n for n in draft.facts.loads(owner, loss.id) if n in set(walk(node))]
         between = [
             n
             for n in reads
-            if position(division.statement) < position(n) < position(here)
-            and n not in set(ast.walk(division.statement))
+            if position(division.statement) < position(n) < position(here) and n not in set(walk(division.statement))
         ]
         if between:
             return None
-        later = [n for n in reads if position(n) > position(here) and n not in set(ast.walk(here))]
+        later = [n for n in reads if position(n) > position(here) and n not in set(walk(here))]
         return division if later else Division(division.expression, division.statement, division.name, "")
 
     def _meets_gradients(self, node: ast.For | ast.AsyncFor, gate: Gate) -> bool:
@@ -195,14 +195,12 @@ for i, (x, y) in enumerate(loader):
 
         Between updates they are those of one process alone.
         """
-        inside = set(ast.walk(gate.node))
+        inside = set(walk(gate.node))
         return any(
             isinstance(n, ast.Attribute) and n.attr in _GRADIENTS and n not in inside
             for s in node.body
-            for n in ast.walk(s)
-        ) or any(
-            isinstance(n, ast.Name) and n.id in _GRADIENTS and n not in inside for s in node.body for n in ast.walk(s)
-        )
+            for n in walk(s)
+        ) or any(isinstance(n, ast.Name) and n.id in _GRADIENTS and n not in inside for s in node.body for n in walk(s))
 
 
 def _breaks(statement: ast.stmt) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -74,7 +75,7 @@ class BatchSize(Rule):
             for value in loop.loaders
             if isinstance(size := draft.facts.objects.loader(value).arguments.get("batch_size"), ast.Constant)
         }
-        for node in (n for statement in loop.body for n in ast.walk(statement)):
+        for node in (n for statement in loop.body for n in walk(statement)):
             if not isinstance(node, ast.Call) or not node.args or not self._takes_rows(draft, node):
                 continue
             first = node.args[0]
@@ -106,14 +107,14 @@ class BatchSize(Rule):
                 if isinstance(node, ast.Call) and self._takes_rows(draft, node):
                     for argument in (*node.args, *(k.value for k in node.keywords)):
                         yield from self._candidates(argument)
-                stack.extend(ast.iter_child_nodes(node))
+                stack.extend(children(node))
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                     yield from self._made_before(draft, loop, node)
 
     def _made_before(self, draft: Draft, loop: BatchLoop, name: ast.Name) -> Iterator[ast.expr]:
         """The rows of a tensor that is made before the loop and used in it."""
         for binding in draft.facts.resolver.bindings(name):
-            for value in ast.walk(binding.value) if binding.value is not None else ():
+            for value in walk(binding.value) if binding.value is not None else ():
                 if not isinstance(value, ast.Call):
                     continue
                 qualified = draft.facts.resolver.qualified(value.func) or ""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft, mentions
 from accelift_codemod.facts import How, Scope
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.rules import Rule
 
@@ -60,7 +61,7 @@ if use_cuda:
 
     def _is_pure(self, draft: Draft, node: ast.expr) -> bool:
         """Whether evaluating an expression does nothing but ask."""
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.Call):
                 if not draft.facts.devices.conditions.is_availability(part):
                     return False
@@ -91,7 +92,7 @@ if use_cuda:
 
     def _about_devices(self, draft: Draft, node: ast.expr) -> bool:
         return any(
-            isinstance(n, ast.expr) and draft.facts.devices.conditions.is_availability(n) for n in ast.walk(node)
+            isinstance(n, ast.expr) and draft.facts.devices.conditions.is_availability(n) for n in walk(node)
         ) or draft.facts.devices.is_device(node)
 
     def _lost(self, draft: Draft) -> Iterator[tuple[Scope, str]]:

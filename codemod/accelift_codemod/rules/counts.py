@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -32,7 +33,7 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
             index = _index(loop)
             if index is None:
                 continue
-            for node in (n for s in loop.body for n in ast.walk(s)):
+            for node in (n for s in loop.body for n in walk(s)):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                     for number, size in ((node.left, node.right), (node.right, node.left)):
                         if _is_number(number, index) and self._is_size(draft, size, loop):

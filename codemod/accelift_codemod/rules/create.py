@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -146,7 +147,7 @@ accelerator = Accelerator(
         """Whether something still reads the variable."""
         if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
             return True  # an attribute may be read anywhere
-        inside = {n for s in variable.statements for n in ast.walk(s)}
+        inside = {n for s in variable.statements for n in walk(s)}
         return any(
             load not in inside and not draft.gone(load) for load in draft.facts.loads(variable.scope, variable.name)
         )

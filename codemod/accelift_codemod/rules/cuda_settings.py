@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.moves import Move
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -70,7 +71,7 @@ class CudaSettings(Rule):
 
     def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:
         """A command-line option for the device, which may be given a number."""
-        for node in (n for b in variable.bindings if b.value is not None for n in ast.walk(b.value)):
+        for node in (n for b in variable.bindings if b.value is not None for n in walk(b.value)):
             if isinstance(node, ast.Attribute) and draft.facts.devices.option(node) is not None:
                 yield draft.finding(
                     "DEV-INDEX",

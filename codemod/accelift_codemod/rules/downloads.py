@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -120,7 +121,7 @@ with accelerator.main_process_first():
             if isinstance(parent, FUNCTIONS):
                 break
             if isinstance(parent, ast.If) and not self._runs_batches(draft, parent):
-                if any(self._asks_for_files(draft, n) for n in ast.walk(parent.test) if isinstance(n, ast.Call)):
+                if any(self._asks_for_files(draft, n) for n in walk(parent.test) if isinstance(n, ast.Call)):
                     found = parent
         return found
 

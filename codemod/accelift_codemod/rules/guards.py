@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -88,7 +89,7 @@ if accelerator.is_main_process:
     def _only_unwrappable(self, draft: Draft, statement: ast.Expr) -> bool:
         """A model handed to a function that runs it (an export): unwrapped, it may run on one process."""
         return not any(
-            draft.blueprint.prepared_models(c.func) for c in ast.walk(statement) if isinstance(c, ast.Call)
+            draft.blueprint.prepared_models(c.func) for c in walk(statement) if isinstance(c, ast.Call)
         ) and not draft.blueprint.timeline.calls_into(statement)
 
     def _has_side_effect(self, draft: Draft, call: ast.Call) -> bool:
@@ -163,10 +164,10 @@ if accelerator.is_main_process:
         """Whether a `with` block can be left out on a process without the rest of the script noticing."""
         if draft.collective(statement) is not None:
             return False
-        if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in ast.walk(statement)):
+        if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in walk(statement)):
             return False
         bound = stores(statement)
-        inside = set(ast.walk(statement))
+        inside = set(walk(statement))
         scope = draft.facts.index.scope(statement)
         for name in bound:
             owner = scope.owner(name)

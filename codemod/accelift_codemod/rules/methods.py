@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -165,7 +166,7 @@ with torch.no_grad():
     def _runs_layers(self, draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether a method calls a submodule, directly or through other methods."""
         cls = draft.facts.index.enclosing_class(method)
-        for node in ast.walk(method):
+        for node in walk(method):
             if not isinstance(node, ast.Call):
                 continue
             func = node.func

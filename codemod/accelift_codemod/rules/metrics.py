@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.cuts import Cut
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -91,8 +92,7 @@ for x, y in test_loader:
             len(loop.loaders) > 1
             and isinstance(node, ast.For)
             and not any(
-                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "zip"
-                for n in ast.walk(node.iter)
+                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "zip" for n in walk(node.iter)
             )
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -159,12 +160,12 @@ class Splits(Rule):
         names = set(names)
         scope = draft.facts.index.scopes[function] if function is not None else draft.facts.index.module
         for binding in sorted((b for bound in scope.bindings.values() for b in bound), key=lambda b: position(b.node)):
-            if binding.value is not None and names & {n.id for n in ast.walk(binding.value) if isinstance(n, ast.Name)}:
+            if binding.value is not None and names & {n.id for n in walk(binding.value) if isinstance(n, ast.Name)}:
                 names.add(binding.name)
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified in pickers and draft.function(call) is function:
                 arguments = (*call.args, *(k.value for k in call.keywords))
-                if names & {n.id for a in arguments for n in ast.walk(a) if isinstance(n, ast.Name)}:
+                if names & {n.id for a in arguments for n in walk(a) if isinstance(n, ast.Name)}:
                     return call
         return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -106,7 +107,7 @@ if accelerator.is_main_process:
         """Whether logging runs something that all processes have to run together."""
         if draft.blueprint.timeline.calls_into(statement):
             return draft.collective(statement) is not None
-        return any(draft.blueprint.prepared_models(c.func) for c in ast.walk(statement) if isinstance(c, ast.Call))
+        return any(draft.blueprint.prepared_models(c.func) for c in walk(statement) if isinstance(c, ast.Call))
 
     def _tested(self, draft: Draft, node: ast.Attribute) -> bool:
         """Whether a use stands under the script's own `if writer:`."""

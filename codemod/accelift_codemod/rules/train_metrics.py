@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role
+from accelift_codemod.facts import BatchLoop, How, Role, position
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -143,9 +144,9 @@ scheduler.step(running / len(loader))
     def _others(self, draft: Draft, node: ast.For | ast.AsyncFor, names: set[str]) -> dict[str, Finding]:
         """Decisions on what the loop measures other than by adding up: last values, lists, moving averages, meters."""
         found: dict[str, Finding] = {}
-        steps = [c for s in node.body for c in ast.walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
+        steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
         for name in sorted(names):
-            inside = [n for call in steps for n in ast.walk(call) if isinstance(n, ast.Name) and n.id == name]
+            inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
             places = inside or [n for n in self._reads_after(draft, node, name) if self._flows(draft, [n])]
             if places:
                 found[name] = draft.finding(
@@ -171,15 +172,19 @@ scheduler.step(running / len(loader))
         owner = draft.facts.index.scope(node).owner(name)
         if owner is None:
             return []
-        inside = set(ast.walk(node))
-        bound_inside = [b for b in owner.bindings.get(name, []) if b.node in inside and b.how is not How.AUGMENT]
+        last = node.end_lineno or 0
+        loads = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
+        loads = [n for n in loads if draft.function(n) is draft.function(node)]
+
+        def inside(binding: Binding) -> bool:
+            return node.lineno <= position(binding.node)[0] <= last
+
+        bound_inside = any(inside(b) and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
         found = []
-        for load in draft.facts.loads(owner, name):
-            if load.lineno <= (node.end_lineno or 0) or draft.function(load) is not draft.function(node):
-                continue
+        for load in loads:
             reaching = draft.facts.resolver.reaching(load, owner)
-            before = [b for b in reaching if b.node not in inside and b.node.lineno < node.lineno]  # type: ignore[attr-defined]
-            if any(b.node in inside for b in reaching) or (not bound_inside and before):
+            before = any(position(b.node) < position(node) for b in reaching)
+            if any(map(inside, reaching)) or (before and not bound_inside):
                 found.append(load)
         return found
 
@@ -189,7 +194,7 @@ scheduler.step(running / len(loader))
         roles = draft.facts.resolver
         names = {
             n.id
-            for n in ast.walk(node.target)
+            for n in walk(node.target)
             if isinstance(n, ast.Name)
             and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
         } or stores(node.target)
@@ -200,9 +205,9 @@ scheduler.step(running / len(loader))
 
     def _kept(self, draft: Draft, node: ast.For | ast.AsyncFor, local: set[str]) -> dict[str, ast.AugAssign]:
         """Sums over the iterations: variables made before the loop that it adds local values to."""
-        fresh = {n for s in node.body for inner in ast.walk(s) if isinstance(inner, ast.Assign) for n in stores(inner)}
+        fresh = {n for s in node.body for inner in walk(s) if isinstance(inner, ast.Assign) for n in stores(inner)}
         found: dict[str, ast.AugAssign] = {}
-        for statement in (s for outer in node.body for s in ast.walk(outer)):
+        for statement in (s for outer in node.body for s in walk(outer)):
             if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
                 continue
             if local & {n.id for n in loads(statement.value)} and statement.target.id not in fresh:
@@ -243,7 +248,7 @@ scheduler.step(running / len(loader))
                 if any(
                     isinstance(n, (ast.Break, ast.Return)) or self._saves(draft, n)
                     for s in statement.body
-                    for n in ast.walk(s)
+                    for n in walk(s)
                 ):
                     return True
             if isinstance(statement, ast.Return):
@@ -279,7 +284,7 @@ scheduler.step(running / len(loader))
             code = '{accelerator}.reduce({}, reduction="sum").item()'
             yield draft.edit(_RULE, statement.value, Operation.SURROUND, _WHY, code, need=Need.STRONG)
             return
-        for call in ast.walk(statement.value):
+        for call in walk(statement.value):
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
                 continue
             env = draft.environment(loop, statement)
@@ -314,12 +319,12 @@ scheduler.step(running / len(loader))
         """Whether the increment also has a factor that differs by process (`loss.item() * x.size(0)`)."""
         others = [
             n
-            for n in ast.walk(statement.value)
-            if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and n not in set(ast.walk(call))
+            for n in walk(statement.value)
+            if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and n not in set(walk(call))
         ]
         lengths = [
             n
-            for n in ast.walk(statement.value)
+            for n in walk(statement.value)
             if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
         ]
         return bool(others or lengths)
@@ -328,12 +333,12 @@ scheduler.step(running / len(loader))
         self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor, local: set[str]
     ) -> Iterator[Finding]:
         """Tests inside the loop on local values that leave it or skip a step."""
-        for statement in (s for outer in node.body for s in ast.walk(outer)):
+        for statement in (s for outer in node.body for s in walk(outer)):
             if not isinstance(statement, (ast.If, ast.While)):
                 continue
             if not local & {n.id for n in loads(statement.test)}:
                 continue
-            inside = [n for s in statement.body for n in ast.walk(s)]
+            inside = [n for s in statement.body for n in walk(s)]
             leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
             if leaves or any(n in draft.facts.loops.backwards for n in inside):
                 what = "leave the loop" if leaves else "run the backward pass"
@@ -353,7 +358,7 @@ def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
         arguments = (*call.args, *(k.value for k in call.keywords))
-        if names & {n.id for a in arguments for n in ast.walk(a) if isinstance(n, ast.Name)}:
+        if names & {n.id for a in arguments for n in walk(a) if isinstance(n, ast.Name)}:
             return {call.func.value.id}
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
         root = statement.target.value
@@ -370,7 +375,7 @@ def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg
 def _reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
     """The loads that read what an assignment binds."""
     found: list[ast.Name] = []
-    for target in ast.walk(statement):
+    for target in walk(statement):
         if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
             owner = draft.facts.index.scope(target).owner(target.id)
             if owner is not None:
