@@ -11,6 +11,7 @@ PLATEAU = (
 )
 STEP = "scheduler.step(running / len(loader))"
 ADD = "running += loss.item()"
+TOTAL = "accelerator.gather_for_metrics(loss.detach())"
 ADDED = 'running += accelerator.reduce(loss.detach(), reduction="mean").item()'
 METER = """\
 class Meter:
@@ -39,7 +40,8 @@ class Meter:
         (
             "out = model(x)\nloss = F.cross_entropy(out, y)",
             "running += (out.argmax(1) == y).sum().item()",
-            'running += accelerator.reduce(\n    (out.argmax(1) == y).sum().detach(), reduction="sum"\n).item()',
+            "running += (\n    accelerator.gather_for_metrics((out.argmax(1) == y).sum().detach())\n"
+            "    .sum()\n    .item()\n)",
         ),
     ],
 )
@@ -54,7 +56,7 @@ def test_a_summed_loss_is_summed() -> None:
     forward = 'optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum")'
     slots = {"optimizer": PLATEAU, "epoch": "running = 0.0", "forward": forward, "epoch_end": STEP}
     assert converted(script(batch_end=ADD, **slots)) == lifted(
-        backward='accelerator.backward(loss, reduction="sum")', batch_end=ADDED.replace("mean", "sum"), **slots
+        backward='accelerator.backward(loss, reduction="sum")', batch_end=f"running += {TOTAL}.sum().item()", **slots
     )
 
 
@@ -175,11 +177,11 @@ def test_leaving_the_loop_on_what_all_processes_know(slot: dict[str, str]) -> No
     assert findings(script(loop=loop, **slot)) == []
 
 
-@pytest.mark.parametrize("count", ["x.size(0)", "len(x)", "len(y)"])
+@pytest.mark.parametrize("count", ["len(x)", "len(y)"])
 def test_means_weighed_by_the_size_of_the_batch(count: str) -> None:
     slots = {"optimizer": PLATEAU, "epoch": "running = 0.0", "epoch_end": "scheduler.step(running / len(data))"}
     assert converted(script(batch_end=f"running += loss.item() * {count}", **slots)) == lifted(
-        batch_end=f'running += accelerator.reduce(loss.detach() * {count}, reduction="sum").item()', **slots
+        batch_end=f"running += accelerator.gather_for_metrics(loss.detach() * {count}).sum().item()", **slots
     )
     assert findings(script(batch_end=f"running += loss.item() * {count}", **slots)) == []
 

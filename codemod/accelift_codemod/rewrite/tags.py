@@ -85,6 +85,8 @@ def tagged(node: ast.AST, header_only: bool = False) -> Iterator[ast.AST]:
         children = list(_children(current))
         if header_only and current is root:
             children = [c for c in children if not isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case))]
+            above = getattr(root, "decorator_list", ())  # on lines of their own, before the header
+            children = [c for c in children if c not in above]
         stack.extend(reversed(children))
 
 

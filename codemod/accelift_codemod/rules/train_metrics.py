@@ -119,9 +119,13 @@ scheduler.step(running / len(loader))
         if layout is not Layout.SUM:
             return False
         assert isinstance(statement.target, ast.Name)
+        parents = draft.facts.index.parents
         for load in self._reads_after(draft, node, statement.target.id):
-            parent = draft.facts.index.parents.get(load)
-            if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is load:
+            number: ast.AST = load
+            parent = parents.get(number)
+            while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):  # `100 * correct / len(data)`
+                number, parent = parent, parents.get(parent)
+            if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is number:
                 if self._is_whole(draft, parent.right):
                     return True
         owner = draft.facts.index.scope(node).owner(statement.target.id)
@@ -281,8 +285,9 @@ scheduler.step(running / len(loader))
         weighed = self._weighed(draft, loop, statement)
         if weighed is not None:
             yield draft.edit(_RULE, weighed, Operation.METHOD, _WHY, "detach()", need=Need.STRONG)
-            code = '{accelerator}.reduce({}, reduction="sum").item()'
-            yield draft.edit(_RULE, statement.value, Operation.SURROUND, _WHY, code, need=Need.STRONG)
+            yield draft.edit(
+                _RULE, statement.value, Operation.SURROUND, _WHY, _total(draft, "{}") + ".item()", need=Need.STRONG
+            )
             return
         for call in walk(statement.value):
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
@@ -299,7 +304,9 @@ scheduler.step(running / len(loader))
                 call.func.value,
                 Operation.SURROUND,
                 _WHY,
-                f'{{accelerator}}.reduce({{}}.detach(), reduction="{reduction}")',
+                _total(draft, "{}.detach()")
+                if reduction == "sum"
+                else '{accelerator}.reduce({}.detach(), reduction="mean")',
                 need=Need.STRONG,
             )
 
@@ -351,6 +358,13 @@ scheduler.step(running / len(loader))
                     "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and "
                     "check_trigger)",
                 )
+
+
+def _total(draft: Draft, part: str) -> str:
+    """The sum of every process's part, where a batch that went to all of them whole counts once."""
+    if draft.runtime:
+        return f"{{accelerator}}.gather_for_metrics({part}).sum()"
+    return f'{{accelerator}}.reduce({part}, reduction="sum")'
 
 
 def _filled(statement: ast.stmt, names: set[str]) -> set[str]:

@@ -1,0 +1,133 @@
+"""Small scripts written for one question each: converted, and run on two processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from accelift_codemod.api import convert_bytes
+from accelift_codemod.blueprint import Options
+
+from fixtures.runs import FIXTURES, compare, run
+
+HEAD = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x = torch.randn(SAMPLES, 8)
+data = TensorDataset(x, (x[:, 0] > 0).long())
+loader = DataLoader(data, batch_size=8, shuffle=True)
+model = nn.Linear(8, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+# Sums over samples, one of which a decision depends on; 25 samples leave a last batch of one.
+SUMS = """
+best = 1e9
+for epoch in range(3):
+    total = correct = 0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item() * x.size(0)
+        correct += (out.argmax(1) == y).sum().item()
+    print("loss %.4f accuracy %.4f" % (total / len(loader.dataset), 100.0 * correct / len(loader.dataset)))
+    if total / len(loader.dataset) < best:
+        best = total / len(loader.dataset)
+        torch.save(model.state_dict(), "best.pt")
+model.load_state_dict(torch.load("best.pt"))
+print("best %.4f" % best)
+"""
+
+# The loop of the batches calls next(); the evaluation is decorated and gets the device.
+NEXT = """
+@torch.no_grad()
+def evaluate(model, loader, device: torch.device):
+    right = 0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        right += (model(x).argmax(1) == y).sum().item()
+    return right / len(loader.dataset)
+
+
+test_loader = DataLoader(data, batch_size=6)
+batches = iter(loader)
+for step in range(10):
+    try:
+        x, y = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        x, y = next(batches)
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+print("accuracy %.4f" % evaluate(model, test_loader, device))
+"""
+
+
+def converted(text: str, target: str = "runtime") -> bytes:
+    """The conversion of a script."""
+    result = convert_bytes(text.encode(), "/script.py", Options(target))
+    assert result.output is not None, result.plan
+    return result.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("body", "samples"), [(SUMS, 25), (SUMS, 31), (NEXT, 25)])
+def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:
+    text = HEAD.replace("SAMPLES", str(samples)) + body
+    old, new = tmp_path / "old.py", tmp_path / "new.py"
+    old.write_text(text)
+    new.write_bytes(converted(text))
+    original = run(old, tmp_path / "old", cwd=tmp_path)
+    for processes in (None, 2):
+        done = run(new, tmp_path / f"new{processes}", cwd=tmp_path, processes=processes)
+        comparison = compare(original, done)
+        assert comparison.steps == comparison.other_steps
+        assert comparison.difference <= (0 if processes is None else 1e-6)
+        numbers = [[float(n) for n in re.findall(r"[\d.]+", run.stdout)] for run in (original, done)]
+        assert numbers[1] == pytest.approx(numbers[0], abs=2e-4)  # four decimals are printed
+
+
+@pytest.mark.slow
+def test_target_accelerate_under_its_own_launcher(tmp_path: Path) -> None:
+    """Two CPU processes; Accelerate deals the data in an order of its own, so only the outcome is compared."""
+    script = tmp_path / "script.py"
+    script.write_bytes(converted((FIXTURES / "legacy" / "digits_params.py").read_text(), "accelerate"))
+    # With --cpu it would start one process; on a machine without GPUs, --multi_gpu starts two on the CPU.
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+    launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    command = [sys.executable, *launch, str(script), "--no-cuda", "--epochs", "2"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("Test set")]
+    assert len(lines) == 2
+    right, total = map(int, re.findall(r"(\d+)/(\d+)", lines[-1])[0])
+    assert total == 360 and right / total > 0.9
+
+
+@pytest.mark.slow
+def test_torchrun_is_a_launcher_too(tmp_path: Path) -> None:
+    text = HEAD.replace("SAMPLES", "31") + SUMS
+    script = tmp_path / "script.py"
+    script.write_bytes(converted(text))
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [sys.executable, *torchrun, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("best ") == 1 and done.stdout.count("loss ") == 3
