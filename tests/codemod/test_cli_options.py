@@ -196,7 +196,8 @@ def test_select(folder: Path) -> None:
     assert (ran.code, ran.lines) == (1, ["train.py: 1 note (-v shows them)"])
     ran = convert("train.py", "--select", " note , batchsize ", "--check")
     assert ran.lines == [
-        "train.py:16: warning: PRINT left out as asked (line 16); it is there for a reason: one line per job, not per process; "
+        "train.py:16: warning: PRINT left out as asked (line 16); it is there for a reason: "
+        "one line per job, not per process; "
         "`accelift rule PRINT` tells what it does",
         "train.py: 1 note (-v shows them)",
     ]

@@ -19,10 +19,10 @@ class Metrics(Rule):
     """Gathers, in an evaluation loop, what its results are computed from: `accelerator.gather_for_metrics`.
 
     The gather stands at the last place in the loop that every result passes and where there still is one row for each
-    sample: as little as can be proved right is sent. The rest of the loop stays as it is and sees the whole batch, in its order,
-    without repeated samples, on every process; so do the decisions made on the results. It is done only if the
-    gathered values are proved to have one row per sample. Otherwise the loader of the loop is not prepared, and every
-    process evaluates all of it: the same results, no faster.
+    sample: as little as can be proved right is sent. The rest of the loop stays as it is and sees the whole batch, in
+    its order, without repeated samples, on every process; so do the decisions made on the results. It is done only if
+    the gathered values are proved to have one row per sample. Otherwise the loader of the loop is not prepared, and
+    every process evaluates all of it: the same results, no faster.
     """
 
     code = _RULE
