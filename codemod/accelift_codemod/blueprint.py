@@ -94,12 +94,13 @@ class Blueprint:
         return item.kind if item else None
 
     @cached_property
-    def _group_of(self) -> dict[Key, Group]:
+    def group_of(self) -> dict[Key, Group]:
+        """The group in which an object is prepared."""
         return {key(item.value): group for group in reversed(self.groups) for item in group.items}
 
     def after_prepare(self, node: ast.AST, value: Value) -> bool:
         """Whether a node is evaluated only after the object has been prepared."""
-        group = self._group_of.get(key(value))
+        group = self.group_of.get(key(value))
         if group is None:
             return False
         moments = self.timeline.moments(node, self.facts.index.function(group.anchor))

@@ -163,7 +163,9 @@ class Draft:
 
     def environment(self, loop: BatchLoop, node: ast.AST) -> Environment | None:
         """How variables depend on the batch just before a node in the body of a loop."""
-        if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
+        if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or loop.node not in self.facts.index.enclosing_loops(
+            node
+        ):
             return None
         env: Environment = {}
         stock = all(self.facts.objects.loader(v).stock_batches for v in loop.loaders)

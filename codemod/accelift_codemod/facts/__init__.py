@@ -123,11 +123,20 @@ class Facts:
 
     def loads(self, owner: Scope, name: str) -> list[ast.Name]:
         """Every load of a scope's variable, in nested scopes too, in source order."""
-        found = []
+        return self._loads.get((owner, name), [])
+
+    @cached_property
+    def _loads(self) -> dict[tuple[Scope, str], list[ast.Name]]:
+        """The loads of every variable, in source order."""
+        found: dict[tuple[Scope, str], list[ast.Name]] = {}
         for scope in self.index.scopes.values():
-            if name in scope.loads and scope.owner(name) is owner:
-                found += scope.loads[name]
-        return sorted(found, key=position)
+            for name, loads in scope.loads.items():
+                owner = scope.owner(name)
+                if owner is not None:
+                    found.setdefault((owner, name), []).extend(loads)
+        for loads in found.values():
+            loads.sort(key=position)
+        return found
 
     # ---- evidence
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cached_property
 
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import How
@@ -122,13 +123,7 @@ class Batches:
 
     def _feeds_model_directly(self, loop: BatchLoop) -> bool:
         """Whether a loop moves nothing of its batches and yet hands them to a model: they are on the device already."""
-        batch_moves = any(
-            self._of(v, loop)
-            for move in self.moves.all
-            for v in self.resolver.values(move.receiver)
-            if v.role in (Role.BATCH, Role.DATA)
-        )
-        if batch_moves:
+        if any(loader in self._moved for loader in loop.loaders):
             return False
         for statement in loop.body:
             for call in self.loops.own_calls(statement):
@@ -137,6 +132,12 @@ class Batches:
                         if any(v.role is Role.BATCH and self._of(v, loop) for v in self.resolver.values(argument)):
                             return True
         return False
+
+    @cached_property
+    def _moved(self) -> set[Value]:
+        """The loaders that may have dealt something which is moved."""
+        values = (v for move in self.moves.all for v in self.resolver.values(move.receiver))
+        return {loader for v in values if v.role in (Role.BATCH, Role.DATA) for inner in v.inner for loader in inner}
 
     def _only_shape(self, load: ast.Name) -> bool:
         parents = self.index.parents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, Function, position
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
 
@@ -24,6 +25,8 @@ class Timeline:
 
     def places(self, node: ast.AST, home: Function | None) -> list[ast.AST]:
         """The nodes in `home` (None: module level) that evaluate a node, through calls; empty if unknown."""
+        if self.index.function(node) is not home and home not in self._callers(self.index.function(node)):
+            return []
         found: dict[ast.AST, None] = {}
         queue: list[ast.AST] = [node]
         seen: set[ast.AST] = set()
@@ -40,6 +43,23 @@ class Timeline:
             queue += self._handed_on(function)
         return list(found)
 
+    @memoised
+    def _callers(self, function: Function | None) -> set[Function | None]:
+        """The functions (None: the module's own code) that a function may run for, through calls."""
+        found: set[Function | None] = set()
+        queue = [function]
+        while queue:
+            current = queue.pop()
+            if current is None:
+                continue
+            for place in (*self.resolver.sites(current), *self._handed_on(current)):
+                caller = self.index.function(place)
+                if caller not in found:
+                    found.add(caller)
+                    queue.append(caller)
+        return found
+
+    @memoised
     def _handed_on(self, function: Function) -> list[ast.AST]:
         """Places where a function is handed on as a value: it may run there."""
         owner = self.index.scope(function)

@@ -126,7 +126,7 @@ for x, y in loader:
 
     def _moved_by_prepare(self, draft: Draft, move: Move, value: Value) -> bool:
         """Whether nothing that depends on the device happens to a model between its move and prepare."""
-        group = next(g for g in draft.blueprint.groups if any(key(i.value) == key(value) for i in g.items))
+        group = draft.blueprint.group_of[key(value)]
         item = next(i for i in group.items if key(i.value) == key(value))
         end = group.anchor.end_lineno or 0
         if draft.blueprint.after_prepare(move.call, value):

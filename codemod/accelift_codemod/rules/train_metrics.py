@@ -126,24 +126,33 @@ scheduler.step(running / len(loader))
             while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):  # `100 * correct / len(data)`
                 number, parent = parent, parents.get(parent)
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is number:
-                if self._is_whole(draft, parent.right):
+                if self._is_whole(draft, loop, parent.right):
                     return True
         owner = draft.facts.index.scope(node).owner(statement.target.id)
         return owner is not None and any(
             isinstance(s := draft.facts.index.statement(b.node), ast.AugAssign)
             and isinstance(s.op, ast.Div)
             and s.lineno > (node.end_lineno or 0)
-            and self._is_whole(draft, s.value)
+            and self._is_whole(draft, loop, s.value)
             for b in owner.bindings[statement.target.id]
         )
 
-    def _is_whole(self, draft: Draft, node: ast.expr) -> bool:
-        """`len(dataset)`, `len(loader.dataset)`."""
+    def _is_whole(self, draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
+        """The length of a data set: `len(dataset)`, `len(loader.dataset)`."""
         if not (isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and node.args):
             return False
         data = node.args[0]
         of_loader = isinstance(data, ast.Attribute) and data.attr == "dataset"
-        return of_loader or Role.DATASET in draft.facts.resolver.roles(data)
+        if of_loader or Role.DATASET in draft.facts.resolver.roles(data):
+            return True
+        if not isinstance(data, ast.Name):
+            return False
+        owner = draft.facts.index.scope(data).owner(data.id)
+        given = (draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders)
+        return any(
+            isinstance(d, ast.Name) and d.id == data.id and draft.facts.index.scope(d).owner(d.id) is owner
+            for d in given
+        )
 
     def _others(self, draft: Draft, node: ast.For | ast.AsyncFor, names: set[str]) -> dict[str, Finding]:
         """Decisions on what the loop measures other than by adding up: last values, lists, moving averages, meters."""
