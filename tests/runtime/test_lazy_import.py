@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import accelift
 import pytest
@@ -50,3 +51,14 @@ def test_names_of_utils() -> None:
     for name in utils.__all__:
         assert hasattr(utils, name)
     assert utils.set_seed is accelift.set_seed
+
+
+def test_launching_several_processes_without_torch(tmp_path: Path) -> None:
+    """`sys.modules[name] = None` is how a module is said not to be there."""
+    script = tmp_path / "script.py"
+    script.write_text("print(1)")
+    code = "import sys; sys.modules['torch'] = None; from accelift.launch import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "--cpu", "--num_processes", "2", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1 and "pip install 'accelift[runtime]'" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -68,10 +69,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if job.config.num_processes == 1:
         return run_one(job)
+    if not _has_torch():
+        print(
+            "accelift launch: several processes need torch, which is not installed here; "
+            "install it, for example with `pip install 'accelift[runtime]'`.",
+            file=sys.stderr,
+        )
+        return 2
     try:
         return run_several(job)
     except KeyboardInterrupt:  # before there were processes to pass it on to
         return _SIGINT_EXIT
+
+
+def _has_torch() -> bool:
+    try:
+        return importlib.util.find_spec("torch") is not None
+    except ValueError:  # barred by None in sys.modules
+        return False
 
 
 def _job(given: argparse.Namespace) -> Job:
