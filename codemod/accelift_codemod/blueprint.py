@@ -118,13 +118,9 @@ class Blueprint:
     @cached_property
     def placed(self) -> dict[Key, bool]:
         """For each prepared loader: whether it moves its batches to the device (else the author's moves stay)."""
-        found: dict[Key, bool] = {}
-        for item in self.items.values():
-            if item.kind is Role.LOADER:
-                loops = [
-                    loop
-                    for loop in (*self.train_loops, *self.eval_loops)
-                    if any(key(v) == key(item.value) for v in loop.loaders)
-                ]
-                found[key(item.value)] = all(self.facts.batches.placed(loop) for loop in loops)
+        found = {one: True for one, item in self.items.items() if item.kind is Role.LOADER}
+        for loop in (*self.train_loops, *self.eval_loops):
+            loaders = found.keys() & {key(v) for v in loop.loaders}
+            if loaders and not self.facts.batches.placed(loop):
+                found.update(dict.fromkeys(loaders, False))
         return found

@@ -310,12 +310,20 @@ class Placement:
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
         """The places in a function at which batch loops run, in order."""
-        found: dict[ast.AST, None] = {}
+        places = self.blueprint.timeline.places
+        return sorted({place for start in self._starts.get(home, ()) for place in places(start, home)}, key=position)
+
+    @cached_property
+    def _starts(self) -> dict[Function | None, list[ast.AST]]:
+        """For each function: where batch loops start that it may lead to."""
+        found: dict[Function | None, list[ast.AST]] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-            starts: list[ast.AST] = [node] if loop.direct else [node, *self._iterators(loop)]
-            found.update((place, None) for start in starts for place in self.blueprint.timeline.places(start, home))
-        return sorted(found, key=position)
+            for start in [node] if loop.direct else [node, *self._iterators(loop)]:
+                function = self.index.function(start)
+                for home in {function, *self.blueprint.timeline.callers(function)}:
+                    found.setdefault(home, []).append(start)
+        return found
 
     def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
         """The calls of `iter` that start passes over the loaders of a loop which calls `next`."""

@@ -25,7 +25,7 @@ class Timeline:
 
     def places(self, node: ast.AST, home: Function | None) -> list[ast.AST]:
         """The nodes in `home` (None: module level) that evaluate a node, through calls; empty if unknown."""
-        if self.index.function(node) is not home and home not in self._callers(self.index.function(node)):
+        if self.index.function(node) is not home and home not in self.callers(self.index.function(node)):
             return []
         found: dict[ast.AST, None] = {}
         queue: list[ast.AST] = [node]
@@ -44,7 +44,7 @@ class Timeline:
         return list(found)
 
     @memoised
-    def _callers(self, function: Function | None) -> set[Function | None]:
+    def callers(self, function: Function | None) -> set[Function | None]:
         """The functions (None: the module's own code) that a function may run for, through calls."""
         found: set[Function | None] = set()
         queue = [function]
