@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from scripts import convert, converted, findings, lifted, script
 
@@ -179,11 +181,14 @@ def test_leaving_the_loop_on_what_all_processes_know(slot: dict[str, str]) -> No
 
 @pytest.mark.parametrize("count", ["len(x)", "len(y)"])
 def test_means_weighed_by_the_size_of_the_batch(count: str) -> None:
+    """In float64: on one process the sum keeps every bit of Python's own product."""
     slots = {"optimizer": PLATEAU, "epoch": "running = 0.0", "epoch_end": "scheduler.step(running / len(data))"}
-    assert converted(script(batch_end=f"running += loss.item() * {count}", **slots)) == lifted(
-        batch_end=f"running += accelerator.gather_for_metrics(loss.detach() * {count}).sum().item()", **slots
-    )
-    assert findings(script(batch_end=f"running += loss.item() * {count}", **slots)) == []
+    text = script(batch_end=f"running += loss.item() * {count}", **slots)
+    sums = [ast.unparse(n) for n in ast.walk(ast.parse(converted(text))) if isinstance(n, ast.AugAssign)]
+    share = f"loss.detach().cpu().double() * {count}"
+    assert sums == [f"running += accelerator.gather_for_metrics({share}).sum().item()"]
+    assert findings(text) == []
+    assert findings(text, target="accelerate").count("COLL-RANKFLOW") == 1
 
 
 def test_all_or_none_of_a_ratio_is_reduced() -> None:

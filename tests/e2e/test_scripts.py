@@ -24,12 +24,12 @@ torch.manual_seed(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 x = torch.randn(SAMPLES, 8)
 data = TensorDataset(x, (x[:, 0] > 0).long())
-loader = DataLoader(data, batch_size=8, shuffle=True)
+loader = DataLoader(data, batch_size=7, shuffle=True)
 model = nn.Linear(8, 2).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 
-# Sums over samples, one of which a decision depends on; 25 samples leave a last batch of one.
+# Sums over samples, one of which a decision depends on, in batches of seven; 22 samples leave a last one of one.
 SUMS = """
 best = 1e9
 for epoch in range(3):
@@ -43,7 +43,7 @@ for epoch in range(3):
         optimizer.step()
         total += loss.item() * x.size(0)
         correct += (out.argmax(1) == y).sum().item()
-    print("loss %.4f accuracy %.4f" % (total / len(loader.dataset), 100.0 * correct / len(loader.dataset)))
+    print("loss %.17f accuracy %.17f" % (total / len(loader.dataset), 100.0 * correct / len(loader.dataset)))
     if total / len(loader.dataset) < best:
         best = total / len(loader.dataset)
         torch.save(model.state_dict(), "best.pt")
@@ -86,7 +86,7 @@ def converted(text: str, target: str = "runtime") -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("body", "samples"), [(SUMS, 25), (SUMS, 31), (NEXT, 25)])
+@pytest.mark.parametrize(("body", "samples"), [(SUMS, 22), (SUMS, 31), (NEXT, 25)])
 def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:
     text = HEAD.replace("SAMPLES", str(samples)) + body
     old, new = tmp_path / "old.py", tmp_path / "new.py"
@@ -98,8 +98,10 @@ def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Pat
         comparison = compare(original, done)
         assert comparison.steps == comparison.other_steps
         assert comparison.difference <= (0 if processes is None else 1e-6)
+        if processes is None:
+            assert done.stdout == original.stdout  # to the last bit
         numbers = [[float(n) for n in re.findall(r"[\d.]+", run.stdout)] for run in (original, done)]
-        assert numbers[1] == pytest.approx(numbers[0], abs=2e-4)  # four decimals are printed
+        assert numbers[1] == pytest.approx(numbers[0], abs=2e-4)  # some have four decimals
 
 
 @pytest.mark.slow

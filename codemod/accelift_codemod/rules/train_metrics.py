@@ -186,15 +186,15 @@ scheduler.step(running / len(loader))
         if owner is None:
             return []
         last = node.end_lineno or 0
-        loads = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
-        loads = [n for n in loads if draft.function(n) is draft.function(node)]
+        later = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
+        later = [n for n in later if draft.function(n) is draft.function(node)]
 
         def inside(binding: Binding) -> bool:
             return node.lineno <= position(binding.node)[0] <= last
 
         bound_inside = any(inside(b) and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
         found = []
-        for load in loads:
+        for load in later:
             reaching = draft.facts.resolver.reaching(load, owner)
             before = any(position(b.node) < position(node) for b in reaching)
             if any(map(inside, reaching)) or (before and not bound_inside):
@@ -293,7 +293,10 @@ scheduler.step(running / len(loader))
         """Reduce the `.item()` of a sum's increment, if how it depends on the batch is known."""
         weighed = self._weighed(draft, loop, statement)
         if weighed is not None:
-            yield draft.edit(_RULE, weighed, Operation.METHOD, _WHY, "detach()", need=Need.STRONG)
+            # In float64, as Python's own product was; on the CPU, as not every device has that.
+            assert isinstance(weighed.func, ast.Attribute)
+            yield draft.edit(_RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
+            yield draft.edit(_RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
             yield draft.edit(
                 _RULE, statement.value, Operation.SURROUND, _WHY, _total(draft, "{}") + ".item()", need=Need.STRONG
             )
@@ -322,7 +325,11 @@ scheduler.step(running / len(loader))
     def _weighed(self, draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> ast.Call | None:
         """The `.item()` of a mean that is weighed by the size of its batch: `loss.item() * x.size(0)`."""
         product, env = statement.value, draft.environment(loop, statement)
-        if env is None or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)):
+        if (
+            not draft.runtime
+            or env is None
+            or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult))
+        ):
             return None
         for mean, count in ((product.left, product.right), (product.right, product.left)):
             if isinstance(mean, ast.Call) and isinstance(mean.func, ast.Attribute) and mean.func.attr == "item":
