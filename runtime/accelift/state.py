@@ -7,6 +7,7 @@ import builtins
 import multiprocessing
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_GLOO_LETS_GO = 0.05  # seconds
 
 
 class PartialState:
@@ -375,6 +378,11 @@ def _leave() -> None:
     if not dist.is_initialized():
         return
     failed = getattr(sys, "last_value", None) is not None
-    if failed and dist.get_backend() != "gloo":
+    gloo = dist.get_backend() == "gloo"
+    if failed and not gloo:
         return  # nccl could wait for the other processes, and the traceback with it
     dist.destroy_process_group()
+    if gloo:
+        # A thread of gloo's lets go of the last operation's tensors after we were told that it is done,
+        # and needs the GIL for that.  Were the interpreter being torn down by then, it would abort.
+        time.sleep(_GLOO_LETS_GO)

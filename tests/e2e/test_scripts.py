@@ -104,13 +104,21 @@ def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Pat
         assert numbers[1] == pytest.approx(numbers[0], abs=2e-4)  # some have four decimals
 
 
+LEAVE_AT_ONCE = b"""    import os, sys, time
+    torch.distributed.barrier()
+    time.sleep(1)
+    sys.stdout.flush()
+    os._exit(0)
+"""
+
+
 @pytest.mark.slow
 def test_target_accelerate_under_its_own_launcher(tmp_path: Path) -> None:
     """Two CPU processes; Accelerate deals the data in an order of its own, so only the outcome is compared."""
     script = tmp_path / "script.py"
     text = converted((FIXTURES / "legacy" / "digits_params.py").read_text(), "accelerate")
-    # Accelerate leaves the process group to the end of the process, where gloo may abort.
-    script.write_bytes(text + b"    torch.distributed.destroy_process_group()\n")
+    # Accelerate leaves gloo's threads to the interpreter's teardown, where they may abort the process.
+    script.write_bytes(text + LEAVE_AT_ONCE)
     # With --cpu it would start one process; on a machine without GPUs, --multi_gpu starts two on the CPU.
     launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
     launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
