@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from accelift.arguments import (
     check_type,
     refuse_not_offered,
 )
+from accelift.checkpoint.verbs import CheckpointVerbs
 from accelift.data import PreparedLoader, prepare_data_loader
 from accelift.dataclasses import (
     AutocastKwargs,
@@ -38,12 +39,14 @@ from accelift.dataclasses import (
 from accelift.loss import REDUCTIONS, loss_factor
 from accelift.optimizer import prepare_optimizer
 from accelift.processes import ProcessVerbs
+from accelift.registry import Registry
 from accelift.scheduler import prepare_scheduler
 from accelift.state import GradientState, PartialState
 from accelift.strategy import choose
+from accelift.tracking.verbs import TrackerVerbs
 
 
-class Accelerator(ProcessVerbs):
+class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
     """What a training script needs to run on one process or on many, computing the same.
 
     Names, arguments and meanings are those of Hugging Face Accelerate.  On one process everything
@@ -110,16 +113,16 @@ class Accelerator(ProcessVerbs):
             self._scaler = precision.LossScaler(self.device, scaling)
         self._strategy = choose(self.state, handlers.get(DistributedDataParallelKwargs))
         self._several = self.state.use_distributed
-        self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self.registry = Registry()
         self._wrappers: WeakKeyDictionary[nn.Module, ref[nn.Module]] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
         # What was prepared stays with this process; datasets may carry the rest to their workers.
-        kept = vars(self).keys() - {"_optimizers", "_wrappers"}
+        kept = vars(self).keys() - {"_wrappers"}
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _optimizers=WeakSet(), _wrappers=WeakKeyDictionary())
+        vars(self).update(state, _wrappers=WeakKeyDictionary())
 
     if not TYPE_CHECKING:
 
@@ -202,6 +205,11 @@ class Accelerator(ProcessVerbs):
         wrapper = None if known is None else known()
         if wrapper is not None:
             return wrapper
+        prepared = self._prepare_model(model, device_placement, evaluation_mode)
+        self.registry.models.add(prepared)
+        return prepared
+
+    def _prepare_model(self, model: nn.Module, device_placement: bool | None, evaluation_mode: bool) -> nn.Module:
         if precision.is_autocasting(model) or self._strategy.unwrap(model) is not model:
             return model
         if self._places(device_placement):
@@ -223,12 +231,14 @@ class Accelerator(ProcessVerbs):
             ValueError: if it cannot be dealt as ``dataloader_config`` asks.
         """
         check_type("prepare_data_loader", data_loader, DataLoader)
-        return prepare_data_loader(
+        prepared = prepare_data_loader(
             data_loader,
             self.dataloader_config,
             self.gradient_state,
             self._places(device_placement),
         )
+        self.registry.loaders.add(prepared)
+        return prepared
 
     def prepare_optimizer(self, optimizer: Optimizer, device_placement: bool | None = None) -> Optimizer:
         """Make the optimizer, which stays the same object, heed accumulation and loss scaling.
@@ -237,7 +247,7 @@ class Accelerator(ProcessVerbs):
             TypeError: if it is not an optimizer.
         """
         check_type("prepare_optimizer", optimizer, Optimizer)
-        self._optimizers.add(optimizer)
+        self.registry.optimizers.add(optimizer)
         return prepare_optimizer(optimizer, self.gradient_state, self._scaler, self._places(device_placement))
 
     def prepare_scheduler(self, scheduler: LRScheduler) -> LRScheduler:
@@ -249,6 +259,7 @@ class Accelerator(ProcessVerbs):
             TypeError: if it is not a scheduler.
         """
         check_type("prepare_scheduler", scheduler, LRScheduler)
+        self.registry.schedulers.add(scheduler)
         steps_per_call = 1 if self.split_batches else self.num_processes
         follows = self.gradient_state.num_steps > 1 or self._scaler is not None
         if not self.step_scheduler_with_optimizer or not (follows or steps_per_call > 1):
@@ -336,7 +347,7 @@ class Accelerator(ProcessVerbs):
     @property
     def optimizer_step_was_skipped(self) -> bool:
         """Whether a prepared optimizer skipped its last step, as gradients overflowed."""
-        return any(getattr(optimizer, "step_was_skipped", False) for optimizer in self._optimizers)
+        return any(getattr(optimizer, "step_was_skipped", False) for optimizer in self.registry.optimizers.all())
 
     def clip_grad_norm_(
         self,
@@ -374,7 +385,7 @@ class Accelerator(ProcessVerbs):
             )
         parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
         wanted = {id(parameter) for parameter in parameters}
-        for optimizer in self._optimizers:
+        for optimizer in self.registry.optimizers.all():
             groups = optimizer.param_groups
             if any(id(parameter) in wanted for group in groups for parameter in group["params"]):
                 self._scaler.unscale(optimizer)
@@ -422,7 +433,7 @@ class Accelerator(ProcessVerbs):
         """
         count = len(objects)
         del objects
-        self._optimizers.clear()
+        self.registry.clear()
         self._wrappers.clear()
         gc.collect()
         if self.device.type != "cpu":

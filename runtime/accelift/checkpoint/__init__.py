@@ -1,0 +1,7 @@
+"""Saving and loading: single files, and the whole state of a training run."""
+
+from __future__ import annotations
+
+from accelift.checkpoint.files import save
+
+__all__ = ["save"]

@@ -1,0 +1,1 @@
+"""Trackers: where the numbers of a run are written to."""
