@@ -1,104 +1,103 @@
-"""Training by hand and with `accelift`, in turns in one run; prints the CPU seconds of each turn as JSON.
+"""The same work by hand and with each installed library, in turns in one run; prints the cost of each turn as JSON.
 
-Started by :mod:`benchmarks.runtime` as the script of one or several processes: `loops.py step|gather TURNS`.
+Started by :mod:`benchmarks.runtime` as the script of one or several processes: `loops.py KIND TURNS FOLDER`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from accelift import Accelerator, DataLoaderConfiguration
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.optim import SGD, Optimizer
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from benchmarks.sides import BATCH, Checkpoint, Fabric, Managed, Raw, Side, Turn
 
-Turn = Callable[[], None]
-BATCH, BATCHES, CALLS = 32, 256, 200
+Costs = dict[str, list[list[float]]]  # of each side, for each turn: CPU and wall time in seconds
 
 
-def make() -> tuple[nn.Module, Optimizer, TensorDataset]:
-    """A small model, its optimizer, and data."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
-    data = TensorDataset(torch.randn(BATCH * BATCHES, 32), torch.randint(10, (BATCH * BATCHES,)))
-    return model, SGD(model.parameters(), lr=0.01, momentum=0.9), data
+def sides(world: int) -> dict[str, Side]:
+    """Plain torch, this project, and the peers that are installed."""
+    found: dict[str, Side] = {"raw": Raw(world), "accelift": Managed("accelift")}
+    if importlib.util.find_spec("accelerate") is not None:
+        found["accelerate"] = Managed("accelerate")
+    if importlib.util.find_spec("lightning") is not None:
+        found["fabric"] = Fabric(world)
+    return found
 
 
-def steps(accelerator: Accelerator) -> tuple[Turn, Turn]:
-    """An epoch as `accelift convert` writes it, and as one writes it by hand."""
-    device, world = accelerator.device, accelerator.num_processes
-    model, optimizer, data = make()
-    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, BATCH, shuffle=True))
-
-    def ours() -> None:
-        for x, y in loader:
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(x), y)
-            accelerator.backward(loss)
-            optimizer.step()
-
-    own_model, own_optimizer, own_data = make()
-    own_model.to(device)
-    own_loader = DataLoader(own_data, BATCH, shuffle=True)
-    if world > 1:
-        own_model = DistributedDataParallel(own_model)
-        own_loader = DataLoader(own_data, BATCH // world, sampler=DistributedSampler(own_data))
-
-    def theirs() -> None:
-        for x, y in own_loader:
-            x, y = x.to(device), y.to(device)
-            own_optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(own_model(x), y)
-            loss.backward()  # type: ignore[no-untyped-call]
-            own_optimizer.step()
-
-    return ours, theirs
-
-
-def gathers(accelerator: Accelerator) -> tuple[Turn, Turn]:
-    """Gathering the predictions for a batch, amid an epoch."""
-    batches = iter(accelerator.prepare(DataLoader(make()[2], BATCH)))
-    predictions = torch.randn(len(next(batches)[0]), 10)
-
-    def ours() -> None:
-        assert batches is not None  # still under way
-        for _ in range(CALLS):
-            accelerator.gather_for_metrics(predictions)
-
-    def theirs() -> None:
-        for _ in range(CALLS):
-            parts = [torch.empty_like(predictions) for _ in range(accelerator.num_processes)]
-            dist.all_gather(parts, predictions)
-            torch.cat(parts)
-
-    return ours, theirs
-
-
-def cost(turn: Turn) -> float:
-    """CPU seconds of this process, with all its threads."""
-    start = time.process_time()
+def cost(turn: Turn) -> list[float]:
+    """CPU seconds of this process, with all its threads, and wall seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
     turn()
-    return time.process_time() - start
+    return [time.process_time() - cpu, time.perf_counter() - wall]
+
+
+def take_turns(turns: dict[str, Turn], rounds: int) -> Costs:
+    """The costs of each side after a round to warm up; another one begins each round."""
+    costs: Costs = {name: [] for name in turns}
+    names = list(turns)
+    for number in range(rounds + 1):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            costs[name].append(cost(turns[name]))
+    return {name: taken[1:] for name, taken in costs.items()}
+
+
+def save(checkpoint: Checkpoint) -> Turn:
+    """Saving where nothing was saved before."""
+
+    def turn() -> None:
+        checkpoint.save()
+
+    return turn
 
 
 def main() -> None:
-    """Take turns, after one to warm up; the costs of all processes are added up."""
+    """Take turns; the CPU times of all processes are added up."""
+    kind, rounds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     torch.set_num_threads(1)
-    accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
-    sides = {"step": steps, "gather": gathers}[sys.argv[1]](accelerator)
-    costs = [[cost(turn) for turn in sides] for _ in range(int(sys.argv[2]) + 1)][1:]
-    total = accelerator.reduce(torch.tensor(costs, dtype=torch.float64), "sum")
-    if accelerator.is_main_process:
-        print(json.dumps(total.tolist()), flush=True)
-    accelerator.wait_for_everyone()
+    warnings.simplefilter("ignore")
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1:
+        dist.init_process_group("gloo")
+    found = sides(world)
+    if kind in ("save", "load"):
+        costs = checkpoints(kind, {name: side.checkpoint(folder) for name, side in found.items()}, rounds)
+    elif kind in ("step", "accumulate"):
+        costs = take_turns({name: getattr(side, kind)() for name, side in found.items()}, rounds)
+    else:
+        rows = torch.randn(BATCH // world, 10)
+        costs = take_turns({name: getattr(side, kind)(rows) for name, side in found.items()}, rounds)
+    if world > 1:
+        table = torch.tensor(list(costs.values()), dtype=torch.float64)
+        dist.all_reduce(table)
+        costs = dict(zip(costs, table.tolist(), strict=True))
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(json.dumps(costs), flush=True)
+    if world > 1:
+        dist.barrier()
     os._exit(0)  # taking gloo down now and then aborts the process, which is not what is measured
+
+
+def checkpoints(kind: str, found: dict[str, Checkpoint], rounds: int) -> Costs:
+    """The costs of saving where nothing was saved before, or of loading."""
+    costs: Costs = {name: [] for name in found}
+    for checkpoint in found.values():
+        checkpoint.save()
+    for _ in range(rounds):
+        for name, checkpoint in found.items():
+            if kind == "save":
+                shutil.rmtree(checkpoint.path, ignore_errors=True)
+                checkpoint.path.unlink(missing_ok=True)
+                os.sync()  # what others have still to write is not the next one's cost
+            costs[name].append(cost(getattr(checkpoint, kind)))
+    return costs
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from accelift.arguments import (
     Handlers,
     accumulation,
     check_type,
+    dynamo,
     refuse_not_offered,
 )
 from accelift.checkpoint.verbs import CheckpointVerbs
@@ -35,8 +36,9 @@ from accelift.dataclasses import (
     GradScalerKwargs,
     InitProcessGroupKwargs,
     KwargsHandler,
+    TorchDynamoPlugin,
 )
-from accelift.loss import REDUCTIONS, loss_factor
+from accelift.loss import REDUCTIONS, loss_factor, weight_factor
 from accelift.optimizer import prepare_optimizer
 from accelift.processes import ProcessVerbs
 from accelift.registry import Registry
@@ -64,6 +66,8 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         gradient_accumulation_plugin: more about accumulation, instead of a number of steps.
         step_scheduler_with_optimizer: whether prepared schedulers follow their optimizer's steps.
         kwargs_handlers: arguments for what is used of torch, at most one of each kind.
+        dynamo_backend: let prepared models go through ``torch.compile`` with this backend.
+        dynamo_plugin: more about that, instead of a backend.
 
     Raises:
         ValueError: for arguments that contradict each other, or are not offered.
@@ -88,8 +92,8 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         gradient_accumulation_plugin: GradientAccumulationPlugin | None = None,
         step_scheduler_with_optimizer: bool = True,
         kwargs_handlers: list[KwargsHandler] | None = None,
-        dynamo_backend: Any = None,
-        dynamo_plugin: Any = None,
+        dynamo_backend: str | None = None,
+        dynamo_plugin: TorchDynamoPlugin | None = None,
         deepspeed_plugins: Any = None,
         parallelism_config: Any = None,
     ) -> None:
@@ -111,6 +115,7 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         if self.mixed_precision == "fp16":
             scaling = handlers.get(GradScalerKwargs)
             self._scaler = precision.LossScaler(self.device, scaling)
+        self._compilation = dynamo(dynamo_backend, dynamo_plugin)
         self._strategy = choose(self.state, handlers.get(DistributedDataParallelKwargs))
         self._several = self.state.use_distributed
         self.registry = Registry()
@@ -221,6 +226,8 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             prepared = self._strategy.wrap(prepared, self.state)
             if prepared is not model:
                 self._wrappers[model] = ref(prepared)
+        if self._compilation is not None:
+            prepared.compile(**self._compilation)
         return prepared
 
     def prepare_data_loader(self, data_loader: DataLoader[Any], device_placement: bool | None = None) -> PreparedLoader:
@@ -248,6 +255,7 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         """
         check_type("prepare_optimizer", optimizer, Optimizer)
         self.registry.optimizers.add(optimizer)
+        self._strategy.cover([optimizer], gradients=False)
         return prepare_optimizer(optimizer, self.gradient_state, self._scaler, self._places(device_placement))
 
     def prepare_scheduler(self, scheduler: LRScheduler) -> LRScheduler:
@@ -302,7 +310,13 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         check_type("no_sync", model, nn.Module)
         return self._strategy.no_sync(model)
 
-    def backward(self, loss: Tensor, reduction: str = "mean", **kwargs: Any) -> None:
+    def backward(
+        self,
+        loss: Tensor,
+        reduction: str = "mean",
+        weight: float | Tensor | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Compute gradients which, averaged over the processes, are those of the whole batch.
 
         The loss is divided by the accumulation steps, weighted where the processes were dealt
@@ -311,14 +325,18 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         Args:
             loss: the loss over this process's part of the batch.
             reduction: ``"mean"`` or ``"sum"``: what the loss is over the samples.
+            weight: how many items the mean is over, where samples have several and not equally many
+                (tokens that are not padding, weights of classes).  It need not be given on one process.
             kwargs: passed on to ``Tensor.backward``.
 
         Raises:
             TypeError: if the loss is not a tensor.
-            ValueError: for another reduction.
+            ValueError: for another reduction, or a weight for a sum.
         """
         if not isinstance(loss, Tensor):
             raise TypeError(f"backward needs the loss as a tensor, not a {type(loss).__name__}.")
+        if weight is not None and reduction != "mean":
+            raise ValueError(f'backward was given a weight and reduction="{reduction}"; only a mean has a weight.')
         if reduction not in REDUCTIONS:
             raise ValueError(
                 f'backward knows no reduction {reduction!r}; choose "mean" or "sum", or pass other '
@@ -328,12 +346,17 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         if steps > 1:
             loss = loss / steps
         if self._several:
-            factor = loss_factor(reduction, self.gradient_state, self.state)
+            if weight is None:
+                factor = loss_factor(reduction, self.gradient_state, self.state)
+            else:
+                factor = weight_factor(weight, self.state)
             if factor != 1.0:
                 loss = loss * factor
         if self._scaler is not None:
             loss = self._scaler.scale(loss)
         self._strategy.backward(loss, **kwargs)
+        if self._several and self.gradient_state.sync_gradients:
+            self._strategy.cover(self.registry.optimizers.all(), gradients=True)
 
     def autocast(self, autocast_handler: AutocastKwargs | None = None) -> AbstractContextManager[Any]:
         """A context in which torch computes in the Accelerator's ``mixed_precision``."""
@@ -393,7 +416,9 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
 
     # Afterwards
 
-    def unwrap_model(self, model: nn.Module, keep_fp32_wrapper: bool = True) -> nn.Module:
+    def unwrap_model(
+        self, model: nn.Module, keep_fp32_wrapper: bool = True, keep_torch_compile: bool = True
+    ) -> nn.Module:
         """The model as the author made it, for its attributes, its state dict or a copy.
 
         The prepared model is not changed by this.
@@ -402,9 +427,13 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             model: a prepared model, or any other, which is returned as it is.
             keep_fp32_wrapper: with mixed precision, whether calls of the result still run under
                 autocast; ``False`` gives the very object that was prepared.
+            keep_torch_compile: whether a model that the script gave to ``torch.compile`` stays what
+                that returned.
         """
         check_type("unwrap_model", model, nn.Module)
         model = self._strategy.unwrap(model)
+        if not keep_torch_compile:
+            model = getattr(model, "_orig_mod", model)
         return model if keep_fp32_wrapper else precision.without_autocast(model)
 
     def get_state_dict(self, model: nn.Module, unwrap: bool = True) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from accelift.dataclasses import (
     GradScalerKwargs,
     InitProcessGroupKwargs,
     KwargsHandler,
+    TorchDynamoPlugin,
 )
 
 H = TypeVar("H", bound=KwargsHandler)
@@ -36,8 +37,6 @@ ARGUMENTS_NOT_OFFERED = {
     "log_with": _TRACKERS,
     "project_dir": "give accelerator.save the whole path",
     "project_config": "give accelerator.save the whole path",
-    "dynamo_backend": "call torch.compile on the model",
-    "dynamo_plugin": "call torch.compile on the model",
     "deepspeed_plugins": _REPLICATED,
     "parallelism_config": _REPLICATED,
 }
@@ -121,3 +120,16 @@ def accumulation(steps: int, plugin: GradientAccumulationPlugin | None) -> Gradi
             "both; give num_steps to the plugin."
         )
     return plugin
+
+
+def dynamo(backend: str | None, plugin: TorchDynamoPlugin | None) -> dict[str, Any] | None:
+    """The arguments of ``torch.compile`` for prepared models; ``None`` where they are not compiled.
+
+    Raises:
+        ValueError: if both are given.
+    """
+    if plugin is None:
+        plugin = TorchDynamoPlugin(backend or environment.setting("DYNAMO_BACKEND") or "no")
+    elif backend is not None:
+        raise ValueError("Accelerator takes dynamo_backend or dynamo_plugin, not both; give the backend to the plugin.")
+    return None if plugin.backend == "no" or plugin.disable else plugin.to_kwargs()

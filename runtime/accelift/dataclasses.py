@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
 from enum import Enum
 from typing import Any
@@ -125,26 +125,77 @@ class KwargsHandler:
         }
 
 
+class DDPCommunicationHookType(str, Enum):
+    """How gradients are packed for their way between the processes; see ``torch.distributed.algorithms``."""
+
+    NO = "no"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    POWER_SGD = "power_sgd"
+    BATCHED_POWER_SGD = "batched_power_sgd"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass
 class DistributedDataParallelKwargs(KwargsHandler):
-    """Arguments of ``torch.nn.parallel.DistributedDataParallel``; see there."""
+    """Arguments of ``torch.nn.parallel.DistributedDataParallel``; see there.
+
+    Args:
+        comm_hook: how gradients are packed; all but ``"no"`` make the average inexact.
+        comm_wrapper: pack what a PowerSGD hook sends once more: ``"fp16"`` or ``"bf16"``.
+        comm_state_option: arguments of ``PowerSGDState``.
+
+    Raises:
+        ValueError: for an unknown hook, or a wrapper that does not exist.
+    """
 
     broadcast_buffers: bool = True
     bucket_cap_mb: int = 25
     find_unused_parameters: bool = False
     gradient_as_bucket_view: bool = False
     static_graph: bool = False
-    comm_hook: Any = None
-    comm_wrapper: Any = None
-    comm_state_option: Any = None
+    comm_hook: DDPCommunicationHookType | str = DDPCommunicationHookType.NO
+    comm_wrapper: DDPCommunicationHookType | str = DDPCommunicationHookType.NO
+    comm_state_option: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("comm_hook", "comm_wrapper", "comm_state_option"):
-            if getattr(self, name) is not None:
+        wrappers = list(DDPCommunicationHookType)[:3]
+        for name, possible in (("comm_hook", list(DDPCommunicationHookType)), ("comm_wrapper", wrappers)):
+            value = getattr(self, name)
+            if value not in [one.value for one in possible]:
                 raise ValueError(
-                    f"DistributedDataParallelKwargs({name}=...) is not offered: call "
-                    "model.register_comm_hook(state, hook) on the prepared model."
+                    f"DistributedDataParallelKwargs({name}={str(value)!r}) is not offered; choose one of "
+                    f"{', '.join(map(str, possible))}."
                 )
+            setattr(self, name, DDPCommunicationHookType(value))
+
+    def to_kwargs(self) -> dict[str, Any]:
+        """The arguments of DistributedDataParallel itself whose value is not the default."""
+        return {name: value for name, value in super().to_kwargs().items() if not name.startswith("comm_")}
+
+
+@dataclass
+class TorchDynamoPlugin(KwargsHandler):
+    """Arguments of ``torch.compile``, which prepared models then go through; see there.
+
+    Args:
+        backend: ``"no"`` does not compile.
+        disable: do not compile after all.
+    """
+
+    backend: str = "no"
+    mode: str | None = None
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    options: dict[str, Any] | None = None
+    disable: bool = False
+
+    def __post_init__(self) -> None:
+        self.backend = self.backend.lower()  # Hugging Face's names are upper case
+        if self.mode == "default":
+            self.mode = None
 
 
 @dataclass

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
 from accelift.state import GradientState, PartialState
 
 REDUCTIONS = ("mean", "sum")
@@ -29,6 +33,22 @@ def loss_factor(reduction: str, gradient_state: GradientState, state: PartialSta
     if len(gradient_state.passes) > 1:
         _warn_if_disagreeing(weight, gradient_state, state)
     return weight
+
+
+def weight_factor(weight: float | Tensor, state: PartialState) -> float:
+    """What makes the average over the processes one over all items.  A collective operation.
+
+    A mean over ``w_r`` of ``w`` items on process ``r`` of ``N`` owes ``w_r * N / w``.
+
+    Args:
+        weight: how many items this process's mean is over, for instance tokens that are not padding.
+        state: the processes.
+    """
+    ours = torch.as_tensor(weight, dtype=torch.float64).detach().to(state.collective_device)
+    total = ours.clone()
+    dist.all_reduce(total)
+    # With no item anywhere there is no mean, and nothing to weight.
+    return float(ours * state.num_processes / total) if total else 1.0
 
 
 def _warn_if_disagreeing(weight: float, gradient_state: GradientState, state: PartialState) -> None:

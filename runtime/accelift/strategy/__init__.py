@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from accelift.dataclasses import DistributedDataParallelKwargs
 from accelift.state import PartialState
@@ -24,6 +26,15 @@ class Strategy(Protocol):
 
     def backward(self, loss: Tensor, **kwargs: Any) -> None:
         """``loss.backward``, after which the gradients of wrapped models are averaged."""
+        ...
+
+    def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
+        """Keep parameters that are in optimizers but in no wrapped model equal on all processes.
+
+        Args:
+            optimizers: the prepared ones.
+            gradients: average the gradients; otherwise the values become the main process's.
+        """
         ...
 
     def unwrap(self, model: nn.Module) -> nn.Module:

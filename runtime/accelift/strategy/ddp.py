@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -15,9 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from accelift.dataclasses import DistributedDataParallelKwargs
 from accelift.state import PartialState
+from accelift.strategy.gradients import UncoveredParameters, average_gradients, start_as_on_main_process
+from accelift.strategy.hooks import register_comm_hook
 
 _NOTHING = object()
 
@@ -117,27 +120,13 @@ class DistributedModel(DistributedDataParallel):
             if dist.get_backend(self.process_group) == "gloo":
                 dist.barrier(self.process_group)
             self.reducer._reset_state()
-        self._average([parameter for parameter in self.parameters() if parameter.requires_grad])
+        average_gradients([parameter for parameter in self.parameters() if parameter.requires_grad], self.process_group)
 
     def average_unfrozen(self) -> None:
         """Average the gradients of parameters that were frozen when DDP was made, which it knows nothing of."""
         unfrozen = [parameter for parameter in self._frozen if parameter.requires_grad]
         if unfrozen and self.require_backward_grad_sync:
-            self._average(unfrozen)
-
-    def _average(self, parameters: list[nn.Parameter]) -> None:
-        """Average gradients that are there on some process, whatever an average of the same ones has left in them."""
-        device = parameters[0].device
-        present = torch.tensor([parameter.grad is not None for parameter in parameters], device=device).int()
-        dist.all_reduce(present, dist.ReduceOp.MAX, self.process_group)
-        world = dist.get_world_size(self.process_group)
-        for parameter, has_gradient in zip(parameters, present.tolist(), strict=True):
-            if not has_gradient:
-                continue
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            parameter.grad /= world
-            dist.all_reduce(parameter.grad, group=self.process_group)
+            average_gradients(unfrozen, self.process_group)
 
 
 class DataParallel:
@@ -148,6 +137,7 @@ class DataParallel:
         # In the order in which they were made, which is the same on every process.
         self._wrapped: WeakValueDictionary[int, DistributedModel] = WeakValueDictionary()
         self._count = 0
+        self._uncovered = UncoveredParameters()
 
     def __getstate__(self) -> dict[str, Any]:
         # What is wrapped stays with this process; datasets may carry the rest to their workers.
@@ -175,6 +165,7 @@ class DataParallel:
         on = {parameter.device for parameter in model.parameters()}
         ids = [state.device.index] if state.device.type != "cpu" and on == {state.device} else None
         wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
+        register_comm_hook(wrapped, self._kwargs)
         wrapped._frozen = tuple(p for p in model.parameters() if not p.requires_grad)
         _warn_of_hidden_names(wrapped, model, state)
         wrapped._ready = True
@@ -196,6 +187,14 @@ class DataParallel:
             model.average_left_over()
             if model._frozen:
                 model.average_unfrozen()
+
+    def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
+        """Keep the parameters of the optimizers that are in no wrapped model equal on all processes."""
+        parameters = self._uncovered.of(optimizers, self._wrapped.values())
+        if gradients:
+            average_gradients(parameters)
+        else:
+            start_as_on_main_process(parameters)
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model in DDP, or the model itself."""

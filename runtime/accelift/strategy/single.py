@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from accelift.state import PartialState
 
@@ -25,6 +27,9 @@ class SingleProcess:
     def backward(self, loss: Tensor, **kwargs: Any) -> None:
         """``loss.backward``."""
         loss.backward(**kwargs)  # type: ignore[no-untyped-call]
+
+    def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
+        """Nothing to do."""
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model itself, or the one in a wrapper of torch's that the script made."""

@@ -619,5 +619,100 @@ def scheduler_in_turn_and_in_split() -> None:
         assert plateau.last_epoch == 2
 
 
+@check
+def parameters_in_no_model() -> None:
+    """A temperature of the script's own, and a loss with weights that nobody prepared."""
+
+    def run(acc: Accelerator | None) -> list[Tensor]:
+        torch.manual_seed(3)
+        model = network()
+        if acc is not None:
+            torch.manual_seed(3 + acc.process_index)  # what is not the model's begins differently
+            if acc.is_main_process:
+                torch.manual_seed(3)
+        criterion = nn.Linear(3, 3)
+        temperature = nn.Parameter(torch.rand(()))
+        if acc is None:
+            torch.manual_seed(3)
+            criterion, temperature = nn.Linear(3, 3), nn.Parameter(torch.rand(()))
+        optimizer = torch.optim.SGD([*model.parameters(), *criterion.parameters(), temperature], lr=0.1)
+        loader = DataLoader(dataset(26), batch_size=8)
+        if acc is not None:
+            model, optimizer, loader = acc.prepare(model, optimizer, loader)
+        history = []
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(criterion(model(x)) * temperature, y)
+            acc.backward(loss) if acc is not None else loss.backward()
+            optimizer.step()
+            owned = [*criterion.parameters(), temperature, *model.parameters()]
+            history.append(torch.cat([p.detach().flatten() for p in owned]))
+        return history
+
+    close(run(None), run(accelerator(dataloader_config=SPLIT)))
+
+
+@check
+def parameters_in_no_model_while_accumulating() -> None:
+    def run(acc: Accelerator | None) -> list[Tensor]:
+        torch.manual_seed(3)
+        model, temperature = network(), nn.Parameter(torch.tensor(0.5))
+        optimizer = torch.optim.SGD([{"params": model.parameters()}, {"params": [temperature]}], lr=0.1)
+        loader = DataLoader(dataset(32), batch_size=8)
+        if acc is not None:
+            model, optimizer, loader = acc.prepare(model, optimizer, loader)
+        history = []
+        for index, (x, y) in enumerate(loader):
+            if acc is not None:
+                with acc.accumulate(model):
+                    acc.backward(F.cross_entropy(model(x) * temperature, y))
+                    optimizer.step()
+                    optimizer.zero_grad()
+            else:
+                (F.cross_entropy(model(x) * temperature, y) / 2).backward()
+                if index % 2:
+                    optimizer.step()
+                    optimizer.zero_grad()
+            history.append(torch.stack([temperature.detach(), next(model.parameters()).detach().sum()]))
+        return history
+
+    close(run(None), run(accelerator(dataloader_config=SPLIT, gradient_accumulation_steps=2)))
+
+
+@check
+def mean_over_tokens() -> None:
+    """The mean over the samples that count, which are not equally many everywhere."""
+
+    def loss_of(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        counts = y > 0
+        return F.cross_entropy(logits[counts], y[counts]), counts.sum()
+
+    def loop(backward: Any) -> Loop:
+        def steps(model: Any, optimizer: Any, loader: Any, _: Any) -> Any:
+            for x, y in loader:
+                optimizer.zero_grad()
+                backward(*loss_of(model(x), y))
+                optimizer.step()
+                yield
+
+        return steps
+
+    acc = accelerator(dataloader_config=SPLIT)
+    plain = train(29, loop=loop(lambda loss, count: loss.backward()))
+    close(plain, train(29, acc=acc, loop=loop(lambda loss, count: acc.backward(loss, weight=count))))
+    with raises(ValueError, "only a mean"):
+        acc.backward(torch.zeros((), requires_grad=True), "sum", weight=1)
+
+
+@check
+def gradients_packed_in_half_precision() -> None:
+    packed = accelerator(
+        dataloader_config=SPLIT, kwargs_handlers=[DistributedDataParallelKwargs(comm_hook="fp16", bucket_cap_mb=20)]
+    )
+    plain, other = train(64), train(64, acc=packed)
+    close(plain, other, tolerance=0.05)
+    assert not torch.equal(plain[-1], other[-1]), "nothing was packed"
+
+
 if __name__ == "__main__":
     check.main()
