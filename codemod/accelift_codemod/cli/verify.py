@@ -1,0 +1,126 @@
+"""`accelift verify`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from accelift_codemod.api import convert_bytes
+from accelift_codemod.blueprint import Options
+from accelift_codemod.source import write_atomically
+from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
+from accelift_codemod.verify.runs import Limits
+
+_SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(
+    "verify",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    short_help="Prove that a conversion computes what the script did, by running both.",
+)
+@click.argument("script", type=_SCRIPT)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]")
+@click.option("--against", type=_SCRIPT, metavar="FILE", help="A converted script, instead of converting SCRIPT now.")
+@click.option(
+    "--num-processes", type=click.IntRange(1), default=2, show_default=True, help="Processes to compare with."
+)
+@click.option("--steps", type=click.IntRange(1), default=300, show_default=True, help="End runs after so many steps.")
+@click.option(
+    "--target",
+    type=click.Choice(["runtime", "accelerate"]),
+    default="runtime",
+    show_default=True,
+    help="The library that the converted script imports.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seeds python, numpy and torch before each run.")
+@click.option("--env-from", type=_SCRIPT, metavar="YAML", help="A launch config for the run on several processes.")
+@click.option("--gpu", is_flag=True, help="Run on the GPUs of this machine, not on its CPU.")
+@click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds that each run may take.")
+@click.option("--memory", type=float, metavar="GB", help="Memory that each run may take.")
+@click.option("--format", "format_", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
+@click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it here.")
+@click.option("--keep", is_flag=True, help="Keep the scratch folder with all runs, and say where it is.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say what is being done.")
+def command(
+    script: Path,
+    arguments: tuple[str, ...],
+    against: Path | None,
+    num_processes: int,
+    steps: int,
+    target: str,
+    seed: int,
+    env_from: Path | None,
+    gpu: bool,
+    timeout: float,
+    memory: float | None,
+    format_: str,
+    output_file: Path | None,
+    keep: bool,
+    quiet: bool,
+) -> None:
+    """Run SCRIPT as it is, and converted, on one process and on several, and compare what they compute.
+
+    This executes the script, with the ARGUMENTS after `--`, in scratch copies of its project. Losses, gradients,
+    parameters, learning rates, samples, printed values and checkpoints are compared step by step: bit for bit on one
+    process, up to rounding on several.
+
+    Exit codes: 0 proved; 1 something differs; 2 it could not be run.
+    """
+    request = Request(
+        script=script,
+        converted=_converted(script, against, target),
+        arguments=arguments,
+        processes=num_processes,
+        steps=steps,
+        seed=seed,
+        cpu=not gpu,
+        config=None if env_from is None else env_from.resolve(),
+        limits=Limits(timeout, None if memory is None else int(memory * 1e9)),
+        keep=keep,
+    )
+    proof = run(request, quiet)
+    _show(proof, format_, output_file)
+    sys.exit(proof.exit_code)
+
+
+def run(request: Request, quiet: bool) -> Proof:
+    """Prove, saying on stderr what is being run.
+
+    Raises:
+        click.ClickException: it cannot be run.
+    """
+    try:
+        return prove(request, lambda text: None if quiet else click.echo(f"running: {text}", err=True))
+    except (CannotRun, OSError) as error:
+        raise click.ClickException(f"{request.script}: {error}") from None
+
+
+def _converted(script: Path, against: Path | None, target: str) -> bytes:
+    if against is not None:
+        return against.read_bytes()
+    result = convert_bytes(script.read_bytes(), str(script), Options(target))
+    if result.error:
+        raise click.ClickException(result.error)
+    if result.output is None:
+        reason = result.plan.reason if result.plan is not None else "nothing to convert"
+        raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
+    return result.output
+
+
+def _show(proof: Proof, format_: str, output_file: Path | None) -> None:
+    from accelift_codemod.render import proof as render
+
+    color = output_file is None and sys.stdout.isatty()
+    if format_ == "html":
+        from accelift_codemod.render.proof_html import as_html
+
+        text = as_html(proof)
+    else:
+        text = render.as_json(proof) if format_ == "json" else render.as_text(proof, color)
+    if output_file is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output_file, text.encode())

@@ -1,0 +1,65 @@
+"""A proof as text for people, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+from accelift_codemod.verify.answers import Verdict
+from accelift_codemod.verify.causes import CAUSES
+from accelift_codemod.verify.proof import Comparison, Proof
+
+_COLORS = {Verdict.IDENTICAL: 32, Verdict.EQUIVALENT: 32, Verdict.NOT_COMPARABLE: 33, Verdict.DIFFERS: 31}
+_WIDTH = 110
+
+
+def as_json(proof: Proof) -> str:
+    """The proof as a JSON document."""
+    return json.dumps(proof.to_json(), indent=2) + "\n"
+
+
+def as_text(proof: Proof, color: bool = False) -> str:
+    """The proof as a short table for each comparison, what may be behind differences, and a verdict."""
+    lines = []
+    for comparison in proof.comparisons:
+        lines += [*_table(comparison, color), ""]
+    for note in proof.notes:
+        lines += [*textwrap.wrap(f"Note: {note}", _WIDTH), ""]
+    lines.append(_paint(conclusion(proof), Verdict.IDENTICAL if proof.proved else Verdict.DIFFERS, color))
+    if proof.scratch is not None:
+        lines.append(f"Runs and recordings are kept in {proof.scratch}")
+    return "\n".join(lines) + "\n"
+
+
+def conclusion(proof: Proof) -> str:
+    """The whole in a sentence."""
+    if not proof.proved:
+        bad = next(one for one in proof.comparisons if one.verdict is Verdict.DIFFERS)
+        return f"NOT PROVED: {bad.title} differs from the original."
+    parts = [f"{one.title}: {one.verdict}" for one in proof.comparisons]
+    return f"PROVED: {'; '.join(parts)}."
+
+
+def _table(comparison: Comparison, color: bool) -> list[str]:
+    width = max(len(answer.question) for answer in comparison.answers)
+    lines = [f"{comparison.title}: {_paint(comparison.verdict.value, comparison.verdict, color)}"]
+    for answer in comparison.answers:
+        verdict = _paint(f"{answer.verdict.value:<14}", answer.verdict, color)
+        detail = textwrap.shorten(answer.detail, 160, placeholder=" …")
+        lines.append(f"  {answer.question:<{width}}  {verdict}  {detail}".rstrip())
+    if comparison.verdict is Verdict.DIFFERS:
+        lines.append("  What may be behind it, the most likely first:")
+        for number, one in enumerate(comparison.suspicions[:3], start=1):
+            where = f" ({one.place})" if one.place else ""
+            lines += textwrap.wrap(
+                f"{number}. {one.code}{where}: {CAUSES[one.code]}. Evidence: {one.evidence}",
+                _WIDTH,
+                initial_indent="    ",
+                subsequent_indent="       ",
+            )
+    return lines
+
+
+def _paint(text: str, verdict: Verdict, color: bool) -> str:
+    code = _COLORS.get(verdict)
+    return f"\x1b[{code}m{text}\x1b[0m" if color and code else text

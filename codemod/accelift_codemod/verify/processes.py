@@ -1,0 +1,64 @@
+"""Questions about the processes: does each come to its end, and does each have work?"""
+
+from __future__ import annotations
+
+import re
+
+from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
+from accelift_codemod.verify.recording import Rank, Recording
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
+
+
+def compare_processes(original: Recording, converted: Recording, timed_out: bool, last_words: str) -> list[Answer]:
+    """Whether the processes of the converted run end as the original does, and share its work."""
+    answers = [_ends(converted, timed_out, last_words)]
+    if converted.world > 1 and original.main.steps:
+        answers.append(_work(converted))
+    return answers
+
+
+def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
+    question = "every process ends"
+    for number, rank in enumerate(converted.ranks):
+        if rank.end == "failed":
+            who = f"process {number}: " if converted.world > 1 else ""
+            detail = f"{who}{rank.error}" + (f" at {rank.error_place}" if rank.error_place else "")
+            return Answer(question, Verdict.DIFFERS, detail, (Suspicion("FAILED", 3, detail, rank.error_place),))
+    if timed_out:
+        where = "; ".join(f"process {number} {_where(rank)}" for number, rank in enumerate(converted.ranks))
+        detail = f"they do not come to an end: {where}"
+        place = next((_place(rank) for rank in converted.ranks if not rank.end), "")
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("HANG", 3, detail, place),))
+    if any(not rank.end for rank in converted.ranks):
+        detail = f"a process ended without a word: {last_words}"
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("FAILED", 3, detail),))
+    return Answer(question, Verdict.IDENTICAL)
+
+
+def _where(rank: Rank) -> str:
+    place = _place(rank)
+    return {"finished": "has ended", "enough": "has made its steps"}.get(rank.end, f"is at {place or 'no known line'}")
+
+
+def _place(rank: Rank) -> str:
+    """The line of the script that a process was at when it was asked."""
+    for frame in _FRAME.finditer(rank.stack):
+        if not re.search(r"site-packages|[/\\]accelift[/\\]|<frozen|lib[/\\]python", frame["file"]):
+            return f"{frame['file'].rpartition('/')[2]}:{frame['line']}"
+    return ""
+
+
+def _work(converted: Recording) -> Answer:
+    question = "every process has work"
+    steps = [len(rank.steps) for rank in converted.ranks]
+    if len(set(steps)) > 1:
+        detail = f"they make {', '.join(map(str, steps))} steps"
+        return Answer(
+            question, Verdict.DIFFERS, detail, (Suspicion("HANG", 2, detail), Suspicion("DATA-TAIL", 2, detail))
+        )
+    dealt = [sum(len(batch.samples) for batch in rank.batches) for rank in converted.ranks]
+    if any(dealt) and not all(dealt):
+        detail = f"they are dealt {', '.join(map(str, dealt))} samples"
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("DATA-MISSING", 2, detail),))
+    return Answer(question, Verdict.IDENTICAL)

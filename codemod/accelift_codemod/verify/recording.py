@@ -1,0 +1,236 @@
+"""What the recorder wrote of a run, as data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Values:
+    """A tensor, described by what tells how far it is from another one; see `accelift.recorder.values`."""
+
+    count: int
+    checksum: int
+    norm: float
+    sketch: tuple[float, ...]
+
+    @classmethod
+    def read(cls, data: dict[str, Any]) -> Values:
+        """From the recorder's description; what is not finite is NaN."""
+        sketch = tuple(math.nan if value is None else value for value in data["sketch"])
+        return cls(data["n"], data["crc"], math.nan if data["norm"] is None else data["norm"], sketch)
+
+    def distance(self, other: Values) -> float:
+        """About the Euclidean norm of the difference; infinite if only one of them is finite, or sizes differ."""
+        if self.checksum == other.checksum and self.count == other.count:
+            return 0.0
+        if len(self.sketch) != len(other.sketch) or self.count != other.count:
+            return math.inf
+        found = math.dist(self.sketch, other.sketch)
+        return math.inf if math.isnan(found) else found
+
+    def relative(self, other: Values) -> float:
+        """The distance in units of the larger norm."""
+        distance = self.distance(other)
+        scale = max(self.norm, other.norm)
+        return distance / scale if distance and scale > 0 else distance
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step."""
+
+    number: int
+    optimizer: int
+    place: str
+    losses: tuple[float | None, ...]
+    rates: tuple[float, ...]
+    gradients: tuple[Values | None, ...]
+    parameters: tuple[Values, ...]
+
+    @property
+    def gradient_norm(self) -> float:
+        return math.sqrt(sum(one.norm**2 for one in self.gradients if one is not None))
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer, as it was before its first step."""
+
+    number: int
+    kind: str
+    names: tuple[str, ...]
+    start: tuple[Values, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that a loader dealt to a process."""
+
+    loader: int
+    pass_: int
+    samples: tuple[Any, ...]
+    by_index: bool
+    step: int  # optimizer steps made before
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that the script printed or logged; `trains` if that was between a backward and the next batch."""
+
+    text: str
+    place: str
+    trains: bool
+    step: int
+
+
+@dataclass(frozen=True)
+class Save:
+    """What was given to `torch.save`: tensors (with their shape) and plain values, by their path in the object."""
+
+    path: str | None
+    place: str
+    values: dict[str, Any]
+
+
+@dataclass
+class Rank:
+    """What one process did."""
+
+    steps: list[Step] = field(default_factory=list)
+    optimizers: dict[int, Optimizer] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)
+    complete: set[tuple[int, int]] = field(default_factory=set)  # passes (loader, number) that came to their end
+    places: dict[int, str] = field(default_factory=dict)  # where loaders are iterated
+    lines: list[Line] = field(default_factory=list)
+    saves: list[Save] = field(default_factory=list)
+    writes: list[dict[str, Any]] = field(default_factory=list)
+    draws: str = ""
+    normalizes: str = ""
+    end: str = ""  # finished, enough, failed, or nothing at all
+    error: str = ""
+    error_place: str = ""
+    stack: str = ""
+
+
+@dataclass
+class Recording:
+    """What all processes of a run did."""
+
+    ranks: list[Rank]
+
+    @property
+    def main(self) -> Rank:
+        return self.ranks[0]
+
+    @property
+    def world(self) -> int:
+        return len(self.ranks)
+
+
+def read(folder: Path, world: int) -> Recording:
+    """Read a recording; processes that recorded nothing have done nothing."""
+    return Recording([_rank(folder / f"{rank}.jsonl", folder / f"{rank}.stack") for rank in range(world)])
+
+
+def _rank(file: Path, stack: Path) -> Rank:
+    rank = Rank(stack=stack.read_text(errors="replace") if stack.exists() else "")
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:  # a process that was killed while writing
+                break
+            _ADD.get(event["event"], _nothing)(rank, event)
+    return rank
+
+
+def _nothing(rank: Rank, event: dict[str, Any]) -> None:
+    pass
+
+
+def _step(rank: Rank, event: dict[str, Any]) -> None:
+    rank.steps.append(
+        Step(
+            event["step"],
+            event["optimizer"],
+            event["place"],
+            tuple(event["losses"]),
+            tuple(event["lr"]),
+            tuple(None if one is None else Values.read(one) for one in event["gradients"]),
+            _all(event["parameters"]),
+        )
+    )
+
+
+def _optimizer(rank: Rank, event: dict[str, Any]) -> None:
+    number = event["optimizer"]
+    rank.optimizers[number] = Optimizer(number, event["kind"], tuple(event["names"]), _all(event["start"]))
+
+
+def _batch(rank: Rank, event: dict[str, Any]) -> None:
+    by_index = event["known_by"] == "index"
+    samples = tuple(event["samples"])
+    rank.batches.append(Batch(event["loader"], event["pass_"], samples, by_index, len(rank.steps)))
+
+
+def _pass(rank: Rank, event: dict[str, Any]) -> None:
+    rank.places.setdefault(event["loader"], event["place"])
+
+
+def _pass_end(rank: Rank, event: dict[str, Any]) -> None:
+    rank.complete.add((event["loader"], event["pass_"]))
+
+
+def _line(rank: Rank, event: dict[str, Any]) -> None:
+    rank.lines.append(Line(event["text"], event["place"], event["trains"], len(rank.steps)))
+
+
+def _save(rank: Rank, event: dict[str, Any]) -> None:
+    values = {key: _saved(value) for key, value in event["values"].items()}
+    rank.saves.append(Save(event["path"], event["place"], values))
+
+
+def _saved(value: Any) -> Any:
+    return (tuple(value["shape"]), Values.read(value)) if isinstance(value, dict) else value
+
+
+def _write(rank: Rank, event: dict[str, Any]) -> None:
+    rank.writes.append(event)
+
+
+def _draws(rank: Rank, event: dict[str, Any]) -> None:
+    rank.draws = event["place"] or "somewhere"
+
+
+def _normalizes(rank: Rank, event: dict[str, Any]) -> None:
+    rank.normalizes = event["place"] or "somewhere"
+
+
+def _end(rank: Rank, event: dict[str, Any]) -> None:
+    rank.end = event["how"]
+    rank.error, rank.error_place = event.get("error", ""), event.get("place", "")
+
+
+_ADD = {
+    "step": _step,
+    "optimizer": _optimizer,
+    "batch": _batch,
+    "pass": _pass,
+    "pass_end": _pass_end,
+    "line": _line,
+    "save": _save,
+    "write": _write,
+    "draws": _draws,
+    "normalizes": _normalizes,
+    "end": _end,
+}
+
+
+def _all(data: Sequence[dict[str, Any]]) -> tuple[Values, ...]:
+    return tuple(map(Values.read, data))

@@ -1,0 +1,58 @@
+"""Copies of a project to run its scripts in, so that nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+_COPIED = 1 << 20  # bytes; larger files are linked, and copied by the recorder if the script writes to them
+_CODE = (".py", ".pyi", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt", ".csv", ".sh", ".md")
+_LEFT_OUT = {".git", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+_MANY = 2000  # files in one folder, which is linked as a whole if there is no code in it
+
+
+def project_of(script: Path) -> Path:
+    """The folder to copy: the repository that the script is in, or the folder of a script that is in none."""
+    folder = script.resolve().parent
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return folder
+
+
+def copy_project(project: Path, to: Path) -> None:
+    """Copy code and small files, link the rest.
+
+    Raises:
+        OSError: something cannot be read, or the disk is full.
+    """
+    to.mkdir(parents=True)
+    for folder, folders, files in os.walk(project, followlinks=False):
+        here = Path(folder)
+        place = to / here.relative_to(project)
+        place.mkdir(exist_ok=True)
+        for name in list(folders):
+            path = here / name
+            if name in _LEFT_OUT or path.resolve() == to.resolve() or (path / "pyvenv.cfg").exists():
+                folders.remove(name)
+            elif path.is_symlink() or _is_data(path):
+                folders.remove(name)
+                (place / name).symlink_to(path.resolve(), target_is_directory=True)
+        for name in files:
+            _copy(here / name, place / name)
+
+
+def _is_data(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        names = [entry.name for _, entry in zip(range(_MANY + 1), entries, strict=False)]
+    return len(names) > _MANY and not any(name.endswith(".py") for name in names)
+
+
+def _copy(file: Path, to: Path) -> None:
+    if not file.exists():  # a broken link
+        return
+    if file.is_file() and (file.suffix in _CODE or file.stat().st_size <= _COPIED):
+        shutil.copy2(file, to)
+    elif file.is_file():
+        to.symlink_to(file.resolve())
