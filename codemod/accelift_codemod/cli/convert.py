@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -57,6 +58,12 @@ _STDIN = "<stdin>"  # what a script read from `-` is called if it has no name
     show_default=True,
     help="Keep the script's batch size for all processes together, or give it to each.",
 )
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Run each script before and after its conversion; refuse what computes something else.",
+)
+@click.option("--verify-args", metavar="ARGUMENTS", help="Arguments for the scripts that --verify runs, in one string.")
 @click.option("--select", metavar="CODES", help="Apply only these optional rules (see `accelift rule`).")
 @click.option("--ignore", metavar="CODES", help="Leave these optional rules or findings out.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -82,6 +89,8 @@ def command(
     config_out: str | None,
     num_processes: int | None,
     batch: str,
+    verify: bool,
+    verify_args: str | None,
     select: str | None,
     ignore: str | None,
     format_: str,
@@ -107,9 +116,30 @@ def command(
         _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
     options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"))
-    run = _Run(options, write, output, check, config_out, format_, -1 if quiet else verbose)
+    run = _Run(
+        options,
+        write,
+        output,
+        check,
+        config_out,
+        format_,
+        -1 if quiet else verbose,
+        _words(verify_args) if verify else None,
+    )
     results = run.convert(paths, stdin_filename, jobs or cpu_count())
     sys.exit(run.finish(results))
+
+
+def _words(arguments: str | None) -> list[str]:
+    """The arguments for scripts that are to be run.
+
+    Raises:
+        click.UsageError: a quote is not closed.
+    """
+    try:
+        return shlex.split(arguments or "")
+    except ValueError as error:
+        raise click.UsageError(f"--verify-args {arguments!r}: {error}") from None
 
 
 def _check_stdin(name: str, written_as_json: bool, into_folder: bool) -> None:
@@ -166,6 +196,7 @@ class _Run:
         config_out: str | None,
         format_: str,
         verbosity: int,
+        verify: list[str] | None = None,
     ) -> None:
         self.options = options
         self.write = write
@@ -174,6 +205,7 @@ class _Run:
         self.config_out = config_out
         self.json = format_ == "json"
         self.verbosity = verbosity
+        self.verify = verify
         self.report = Report()
         self.stdin = b""
         self.places = Places(())
@@ -205,6 +237,8 @@ class _Run:
 
     def _settle(self, result: FileResult, from_stdin: bool = False) -> FileResult:
         """Write and show one file's result."""
+        if self.verify is not None and not from_stdin:
+            result = self._proved(result, self.verify)
         if result.output is not None:
             try:
                 self._write(result, result.output, from_stdin)
@@ -216,6 +250,15 @@ class _Run:
         if not self.json:
             self._show(result)
         return result
+
+    def _proved(self, result: FileResult, arguments: list[str]) -> FileResult:
+        from accelift_codemod.verify.gate import gate
+
+        def say(text: str) -> None:
+            if self.verbosity >= 0:
+                click.echo(f"{result.path}: running {text}", err=True)
+
+        return gate(result, arguments, self.options.num_processes or 2, say)
 
     def _write(self, result: FileResult, output: bytes, from_stdin: bool) -> None:
         if self.output is not None:

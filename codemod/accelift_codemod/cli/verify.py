@@ -10,6 +10,7 @@ import click
 from accelift_codemod.api import convert_bytes
 from accelift_codemod.blueprint import Options
 from accelift_codemod.source import write_atomically
+from accelift_codemod.verify.gate import known as known_findings
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
 
@@ -69,9 +70,11 @@ def command(
 
     Exit codes: 0 proved; 1 something differs; 2 it could not be run.
     """
+    converted, known = _converted(script, against, target)
     request = Request(
         script=script,
-        converted=_converted(script, against, target),
+        converted=converted,
+        known=known,
         arguments=arguments,
         processes=num_processes,
         steps=steps,
@@ -98,16 +101,17 @@ def run(request: Request, quiet: bool) -> Proof:
         raise click.ClickException(f"{request.script}: {error}") from None
 
 
-def _converted(script: Path, against: Path | None, target: str) -> bytes:
+def _converted(script: Path, against: Path | None, target: str) -> tuple[bytes, frozenset[str]]:
+    """The converted script, and the codes of what its conversion found."""
     if against is not None:
-        return against.read_bytes()
+        return against.read_bytes(), frozenset()
     result = convert_bytes(script.read_bytes(), str(script), Options(target))
     if result.error:
         raise click.ClickException(result.error)
     if result.output is None:
         reason = result.plan.reason if result.plan is not None else "nothing to convert"
         raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
-    return result.output
+    return result.output, known_findings(result)
 
 
 def _show(proof: Proof, format_: str, output_file: Path | None) -> None:

@@ -14,7 +14,6 @@ from accelift_codemod.verify.proof import Comparison, Proof
 _WIDTH, _HEIGHT, _MARGIN = 860, 300, 46
 # Wide and pale below, thin and dark above: where curves coincide all of them are seen.
 _STROKES = (("#f2b35a", 7.0), ("#7fb3e6", 4.0), ("#1d3557", 1.4))
-_HELPERS = ("original, again", "original, disturbed by rounding", "original, frozen and disturbed")
 _CLASSES = {
     Verdict.IDENTICAL: "good",
     Verdict.EQUIVALENT: "good",
@@ -45,7 +44,13 @@ def as_html(proof: Proof) -> str:
         f"<h1>accelift verify <code>{escape(proof.script)}</code></h1>",
         f'<p class="verdict {state}">{escape(conclusion(proof))}</p>',
         "<h2>Loss before each optimizer step</h2>",
-        _curves({name: values for name, values in proof.losses().items() if name not in _HELPERS}),
+        _curves(
+            {
+                name: values
+                for name, values in proof.losses().items()
+                if not name.endswith(("again", "rounding", "step by step"))
+            }
+        ),
         *(_table(comparison) for comparison in proof.comparisons),
         *(f"<p>{escape(note)}</p>" for note in proof.notes),
         _runs(proof),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
@@ -16,17 +16,19 @@ _ALIGNED = 4000  # lines; more are compared in their order
 _SAVED = 1e-3
 _ALLOWANCE = 30.0
 
+Number = tuple[int, int]
+"""A printed number: the line's place among all lines, the number's in the line."""
+
 
 def compare_lines(
-    original: Recording, converted: Recording, again: Recording | None, disturbed: Recording | None, exact: bool
+    original: Recording, converted: Recording, volatile: Collection[Number], disturbed: Recording | None, exact: bool
 ) -> Answer:
     """Compare what the main process prints and logs.
 
     Args:
         original: a run of the original.
         converted: a run of the converted script.
-        again: another run of the original, if there was one: numbers that differ from it are not compared, being
-            times for instance.
+        volatile: numbers that are not compared; see `volatile_numbers`.
         disturbed: a run of the original whose parameters were moved by units of rounding.
         exact: every digit counts.
     """
@@ -37,7 +39,6 @@ def compare_lines(
     if not ours:
         return Answer(question, Verdict.NOT_SEEN, "nothing is printed")
     pairs, lost, new = _align(ours, theirs)
-    volatile = _drift(ours, again.main.lines) if again is not None else {}
     drift = _drift(ours, disturbed.main.lines) if disturbed is not None else {}
     compared, local, worst = 0, 0, 0.0
     for index, ours_index, theirs_index in ((i, *pair) for i, pair in enumerate(pairs)):
@@ -47,7 +48,7 @@ def compare_lines(
             continue
         for position, (x, y) in enumerate(zip(_numbers(a.text), _numbers(b.text), strict=False)):
             compared += 1
-            if x == y or volatile.get((ours_index, position)):
+            if x == y or (ours_index, position) in volatile:
                 continue
             allowed = 0.0 if exact else _allowed(x, drift.get((ours_index, position), 0.0))
             gap = abs(float(y) - float(x))
@@ -64,6 +65,11 @@ def compare_lines(
     if worst == 0.0:
         return Answer(question, Verdict.IDENTICAL, f"{compared} numbers{note}")
     return Answer(question, Verdict.EQUIVALENT, f"{compared} numbers, up to {worst:.1e}{note}")
+
+
+def volatile_numbers(original: Recording, again: Recording) -> Collection[Number]:
+    """The printed numbers that differ between two runs of one script: times, for instance."""
+    return _drift(original.main.lines, again.main.lines).keys()
 
 
 def _why(line: Line, index: int, detail: str, world: int) -> tuple[Suspicion, ...]:
@@ -104,7 +110,7 @@ def _align(ours: Sequence[Line], theirs: Sequence[Line]) -> tuple[list[tuple[int
     return pairs, lost, new
 
 
-def _drift(ours: Sequence[Line], others: Sequence[Line]) -> dict[tuple[int, int], float]:
+def _drift(ours: Sequence[Line], others: Sequence[Line]) -> dict[Number, float]:
     """How far the numbers of lines are apart in another run of the same script."""
     return {
         (a, position): abs(float(x) - float(y))

@@ -75,14 +75,17 @@ class Order:
 
     def command(self) -> list[str]:
         """The command line, which no shell sees."""
-        recorder = ["-m", "accelift.recorder", "--root", str(self.root), *self.options]
-        recorder += [str(self.out), str(self.script), *self.arguments]
+        recorder = ["-m", "accelift.recorder", *self.recorder_arguments()]
         if self.processes is None:
             return [sys.executable, *recorder]
         launcher = ["-m", "accelift", "launch", *(["--cpu"] if self.cpu else [])]
         if self.config is not None:
             launcher += ["--config_file", str(self.config)]
         return [sys.executable, *launcher, "--num_processes", str(self.processes), *recorder]
+
+    def recorder_arguments(self) -> list[str]:
+        """What `accelift.recorder` is called with."""
+        return ["--root", str(self.root), *self.options, str(self.out), str(self.script), *self.arguments]
 
     def environment(self) -> dict[str, str]:
         """One thread for each process, no GPU unless it is asked for, and hashes that do not change."""

@@ -17,7 +17,9 @@ import torch
 from accelift.recorder.chance import Chance
 from accelift.recorder.events import Enough, Events
 from accelift.recorder.loaders import Loaders
+from accelift.recorder.models import Models
 from accelift.recorder.outputs import Outputs
+from accelift.recorder.road import Road
 from accelift.recorder.steps import Steps
 
 
@@ -31,6 +33,8 @@ def record(
     frozen: bool = False,
     disturbance: float = 0.0,
     root: Path | None = None,
+    keep: Path | None = None,
+    follow: Path | None = None,
 ) -> None:
     """Run a script as ``python script arguments...`` would, and write down what it does.
 
@@ -46,11 +50,18 @@ def record(
         frozen: see :class:`~accelift.recorder.chance.Chance`.
         disturbance: see there.
         root: see :class:`~accelift.recorder.outputs.Outputs`.
+        keep: see :class:`~accelift.recorder.road.Road`.
+        follow: see there.
     """
     events = Events(out.absolute(), script)
     chance = Chance(events, frozen, disturbance)
+    models = Models()
     faulthandler.register(signal.SIGUSR1, file=(out / f"{events.rank}.stack").open("w"), all_threads=False)
-    for part in (Loaders(events, chance), Outputs(events, chance, root), Steps(events, chance, steps)):
+    for part in (
+        Loaders(events, chance, models),
+        Outputs(events, chance, models, root),
+        Steps(events, chance, models, steps, Road(keep, follow)),
+    ):
         part.install()
     chance.install(seed)
     events.put("start", pid=os.getpid(), rank=events.rank, torch=torch.__version__)
@@ -92,6 +103,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, help="end after so many optimizer steps")
     parser.add_argument("--frozen", action="store_true", help="without dropout, noise and statistics of the batch")
     parser.add_argument("--disturbance", type=float, default=0.0, help="change parameters by so many units of rounding")
+    parser.add_argument("--keep", type=Path, help="a folder to keep the parameters of every step in")
+    parser.add_argument("--follow", type=Path, help="take each step from the parameters that were kept in this folder")
     parser.add_argument(
         "--root", type=Path, help="a folder whose links are replaced by copies before they are written to"
     )
@@ -112,6 +125,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         frozen=given.frozen,
         disturbance=given.disturbance,
         root=given.root,
+        keep=given.keep,
+        follow=given.follow,
     )
 
 

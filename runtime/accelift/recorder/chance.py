@@ -54,6 +54,7 @@ class Chance:
         torch.backends.cudnn.benchmark = False
         torch.set_num_threads(1)
         self._watch_batch_norm()
+        self._watch_autocast()
         if self._frozen:
             self._freeze()
 
@@ -100,6 +101,18 @@ class Chance:
             return normalize(**given)
 
         F.batch_norm = batch_norm
+
+    def _watch_autocast(self) -> None:
+        enter = torch.autocast.__enter__
+        chance = self
+
+        def __enter__(self: Any) -> Any:
+            if self._enabled:
+                dtype = str(self.fast_dtype).removeprefix("torch.")
+                chance._events.put_once("autocast", dtype, dtype=dtype, place=chance._events.place())
+            return enter(self)
+
+        torch.autocast.__enter__ = __enter__  # type: ignore[method-assign]
 
     def _freeze(self) -> None:
         for name in _DROPOUTS:

@@ -14,15 +14,17 @@ from torch.utils.data import dataloader as torchs
 
 from accelift.recorder.chance import Chance
 from accelift.recorder.events import Events
+from accelift.recorder.models import Models
 from accelift.recorder.values import checksum
 
 
 class Loaders:
     """Records every batch of every ``DataLoader``: the indices of its samples, or checksums of what a stream gives."""
 
-    def __init__(self, events: Events, chance: Chance) -> None:
+    def __init__(self, events: Events, chance: Chance, models: Models) -> None:
         self._events = events
         self._chance = chance
+        self._models = models
         self._numbers: WeakKeyDictionary[DataLoader[Any], int] = WeakKeyDictionary()
         self._passes: dict[int, int] = {}
 
@@ -81,13 +83,14 @@ class Loaders:
         drawn = iterator._accelift_drawn.popleft() if iterator._accelift_drawn else None
         by_index = iterator._dataset_kind == torchs._DatasetKind.Map and _is_indices(drawn)
         indices: list[Any] = drawn if isinstance(drawn, list) else [drawn]
-        samples = [int(index) for index in indices] if by_index else list(_rows(batch))
+        samples: list[Any] = [int(index) for index in indices] if by_index else list(_rows(batch))
         self._events.put(
             "batch",
             loader=iterator._accelift_number,
             pass_=iterator._accelift_pass,
             samples=samples,
             known_by="index" if by_index else "content",
+            mode=self._models.mode(),
         )
 
 

@@ -15,6 +15,7 @@ import torch
 
 from accelift.recorder.chance import Chance
 from accelift.recorder.events import Events
+from accelift.recorder.models import Models
 from accelift.recorder.values import describe
 
 _WRITES = os.O_WRONLY | os.O_RDWR
@@ -26,13 +27,15 @@ class Outputs:
     Args:
         events: where to.
         chance: knows whether a training step is under way.
+        models: know their mode.
         root: a folder whose links lead to files that must stay as they are; a file is copied into the place of its link
             before the script writes to it.
     """
 
-    def __init__(self, events: Events, chance: Chance, root: Path | None = None) -> None:
+    def __init__(self, events: Events, chance: Chance, models: Models, root: Path | None = None) -> None:
         self._events = events
         self._chance = chance
+        self._models = models
         self._root = None if root is None else f"{root.resolve()}{os.sep}"
         self._line = ""
         self._saving = False
@@ -78,7 +81,7 @@ class Outputs:
                 self._put_line(line, place)
 
     def _put_line(self, text: str, place: str) -> None:
-        self._events.put("line", text=text, place=place, trains=self._chance.trains)
+        self._events.put("line", text=text, place=place, trains=self._chance.trains, mode=self._models.mode())
 
     def _saved(self, obj: Any, f: Any) -> None:
         path = self._final(f) if isinstance(f, (str, os.PathLike)) else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -17,6 +17,8 @@ from torch.optim.optimizer import (
 
 from accelift.recorder.chance import Chance
 from accelift.recorder.events import Enough, Events
+from accelift.recorder.models import Models
+from accelift.recorder.road import Road
 from accelift.recorder.values import describe
 
 
@@ -26,18 +28,22 @@ class Steps:
     Args:
         events: where to.
         chance: is told of backward passes, and disturbs parameters where that is asked for.
+        models: knows the parameters' names.
         limit: end the script after so many steps.
+        road: where parameters are kept, or come from.
     """
 
-    def __init__(self, events: Events, chance: Chance, limit: int | None) -> None:
+    def __init__(self, events: Events, chance: Chance, models: Models, limit: int | None, road: Road) -> None:
         self._events = events
         self._chance = chance
+        self._models = models
         self._limit = limit
+        self._road = road
         self._numbers: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
         self._count = 0
         self._losses: list[float | None] = []
+        self._clips: list[float] = []
         self._before: dict[str, Any] = {}
-        self._names: dict[int, str] = {}
 
     def install(self) -> None:
         """Begin to record."""
@@ -52,6 +58,19 @@ class Steps:
             backward(tensors, *args, **kwargs)
 
         torch.autograd.backward = recorded
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            clip = self._clipping(getattr(torch.nn.utils, name))
+            setattr(torch.nn.utils, name, clip)
+            setattr(torch.nn.utils.clip_grad, name, clip)
+
+    def _clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(clip)
+        def recorded(parameters: Any, limit: Any = None, *args: Any, **kwargs: Any) -> Any:
+            given = kwargs.get("max_norm", kwargs.get("clip_value", limit))
+            self._clips.append(float(given))
+            return clip(parameters, *([] if limit is None else [limit]), *args, **kwargs)
+
+        return recorded
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._limit is not None and self._count >= self._limit:
@@ -63,7 +82,8 @@ class Steps:
                 "optimizer",
                 optimizer=self._numbers[optimizer],
                 kind=type(optimizer).__name__,
-                names=[self._name(parameter, index) for index, parameter in enumerate(parameters)],
+                names=[self._models.name(parameter, index) for index, parameter in enumerate(parameters)],
+                settings=[_settings(group) for group in optimizer.param_groups],
                 start=[describe(parameter) for parameter in parameters],
             )
         self._before = {
@@ -83,35 +103,23 @@ class Steps:
             optimizer=self._numbers[optimizer],
             place=self._events.place(),
             losses=self._losses,
+            clips=self._clips,
+            mode=self._models.mode(),
             **self._before,
             parameters=[describe(parameter) for parameter in parameters],
         )
         self._events.flush()
-        self._losses = []
+        self._losses, self._clips = [], []
+        self._road.after_step(self._count, parameters)
         self._count += 1
         self._chance.disturb(parameters)
         if self._count == self._limit:
             raise Enough
 
-    def _name(self, parameter: Tensor, index: int) -> str:
-        """``Net.fc1.weight``, by the outermost module that has the parameter."""
-        if id(parameter) not in self._names:
-            modules = [item for item in gc.get_objects() if issubclass(type(item), nn.Module)]
-            inner = {id(child) for module in modules for child in module.children()}
-            for root in (_unwrapped(module) for module in modules if id(module) not in inner):
-                for name, one in root.named_parameters():
-                    self._names.setdefault(id(one), f"{type(root).__name__}.{name}")
-        return self._names.get(id(parameter), f"parameter {index}")
 
-
-def _unwrapped(module: Any) -> nn.Module:
-    """The author's model in a parallel or compiled one."""
-    while isinstance(inner := getattr(module, "module", getattr(module, "_orig_mod", None)), nn.Module):
-        if not isinstance(module, (DistributedDataParallel, nn.DataParallel)) and not hasattr(module, "_orig_mod"):
-            break
-        module = inner
-    assert isinstance(module, nn.Module)
-    return module
+def _settings(group: dict[str, Any]) -> dict[str, str]:
+    """What an optimizer was told about a group of parameters; learning rates change and are recorded with each step."""
+    return {name: repr(value) for name, value in group.items() if name not in ("params", "lr", "initial_lr")}
 
 
 def _value(loss: Tensor) -> float | None:

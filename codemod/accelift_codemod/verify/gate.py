@@ -1,0 +1,50 @@
+"""Letting a conversion pass only if it is proved: `accelift convert --verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from accelift_codemod.api import FileResult
+from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.verify.answers import Verdict
+from accelift_codemod.verify.proof import CannotRun, Proof, Request, Say, prove
+
+_STEPS = 300
+
+
+def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say) -> FileResult:
+    """Run a converted script beside its original; one that computes something else is refused, with the reason.
+
+    Args:
+        result: a conversion that is not written yet.
+        arguments: arguments for the script.
+        processes: how many processes to compare with.
+        say: is told what is being done.
+    """
+    if result.output is None or result.error:
+        return result
+    request = Request(Path(result.path), result.output, known(result), tuple(arguments), processes, _STEPS)
+    try:
+        proof = prove(request, say)
+    except (CannotRun, OSError) as error:
+        return replace(result, output=None, error=f"{result.path}: cannot be proved: {error}")
+    return result if proof.proved else _refused(result, proof)
+
+
+def known(result: FileResult) -> frozenset[str]:
+    """The codes of a conversion's findings."""
+    return frozenset(finding.code for finding in result.plan.findings) if result.plan is not None else frozenset()
+
+
+def _refused(result: FileResult, proof: Proof) -> FileResult:
+    comparison = next(one for one in proof.comparisons if one.verdict is Verdict.DIFFERS)
+    answer = next(one for one in comparison.answers if one.verdict is Verdict.DIFFERS)
+    causes = ", ".join(one.code for one in comparison.suspicions[:3])
+    message = f"not proved: {comparison.title}: {answer.question}? {answer.detail}"
+    remedy = f"see `accelift verify {result.path}`" + (f"; likely causes: {causes}" if causes else "")
+    finding = Finding("NOT-PROVED", Severity.ERROR, 0, message, remedy)
+    plan = result.plan or Plan(result.path, "")
+    refused = replace(plan, edits=(), findings=(*plan.findings, finding), outcome=Outcome.REFUSED, reason=message)
+    return FileResult(result.path, refused)
