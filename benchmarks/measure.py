@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,13 +43,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measure:
-    """A ratio, `title` saying of what to what, and its limit: the upper one, or the lower one with `at_least`."""
+    """A ratio, `title` saying of what to what, and its limit: the upper one, or the lower one with `at_least`.
+
+    `peers` tells the same ratio for others than ourselves, of the same run.
+    """
 
     name: str
     title: str
     budget: float
     run: Callable[[Setting], float]
     at_least: bool = False
+    peers: Callable[[Setting], Mapping[str, float]] | None = None
 
     def met(self, ratio: float) -> bool:
         """Whether a ratio keeps within the budget."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,16 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 Turn = Callable[[], object]
-BATCH, BATCHES, CALLS, ACCUMULATION, WIDTH = 32, 64, 50, 4, 1800
+STEPS, CALLS = 8, 10  # in each turn
+TURNS = 32  # in each epoch
+BATCH, ACCUMULATION, WIDTH = 8, 4, 1800
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Saving and loading a model and its optimizer; `path` is what one save leaves behind."""
+    """Saving and loading a model and its optimizer; `path` is what a save leaves behind."""
 
+    optimizer: Optimizer
     path: Path
     save: Turn
     load: Turn
@@ -34,7 +38,8 @@ def small() -> tuple[nn.Module, Optimizer, TensorDataset]:
     """A model of which little is to be computed, its optimizer, and data for an epoch."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
-    data = TensorDataset(torch.randn(BATCH * BATCHES, 32), torch.randint(10, (BATCH * BATCHES,)))
+    samples = BATCH * STEPS * TURNS
+    data = TensorDataset(torch.randn(samples, 32), torch.randint(10, (samples,)))
     return model, SGD(model.parameters(), lr=0.01, momentum=0.9), data
 
 
@@ -63,38 +68,35 @@ class Raw:
         return DistributedDataParallel(model), optimizer, DataLoader(data, BATCH // self.world, sampler=sampler)
 
     def step(self) -> Turn:
-        """An epoch, with an optimizer step for each batch."""
+        """Training with an optimizer step for each batch."""
         model, optimizer, loader = self._parts()
-        device = torch.device("cpu")
 
-        def turn() -> None:
+        def epoch() -> Iterator[None]:
             for x, y in loader:
-                x, y = x.to(device), y.to(device)
                 optimizer.zero_grad()
                 loss = cross_entropy(model(x), y)
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
+                yield
 
-        return turn
+        return _steps(epoch)
 
     def accumulate(self) -> Turn:
-        """An epoch, with an optimizer step for every few batches."""
+        """Training with an optimizer step for every few batches."""
         model, optimizer, loader = self._parts()
-        device = torch.device("cpu")
 
-        def turn() -> None:
+        def epoch() -> Iterator[None]:
             for index, (x, y) in enumerate(loader, 1):
-                x, y = x.to(device), y.to(device)
                 due = index % ACCUMULATION == 0 or index == len(loader)
-                local = isinstance(model, DistributedDataParallel) and not due
-                with model.no_sync() if local else nullcontext():
+                with model.no_sync() if isinstance(model, DistributedDataParallel) and not due else nullcontext():
                     loss = cross_entropy(model(x), y) / ACCUMULATION
                     loss.backward()  # type: ignore[no-untyped-call]
                 if due:
                     optimizer.step()
                     optimizer.zero_grad()
+                yield
 
-        return turn
+        return _steps(epoch)
 
     def gather(self, rows: Tensor) -> Turn:
         """What all processes have, joined."""
@@ -107,7 +109,7 @@ class Raw:
 
         return turn
 
-    gather_for_metrics = gather
+    metrics = gather
 
     def reduce(self, rows: Tensor) -> Turn:
         """The sum of what all processes have."""
@@ -135,7 +137,7 @@ class Raw:
         def save() -> None:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
 
-        return Checkpoint(path, save, load)
+        return Checkpoint(optimizer, path, save, load)
 
 
 class Managed:
@@ -148,47 +150,47 @@ class Managed:
 
     def _accelerator(self, accumulation: int = 1) -> Any:
         config = self.settings.DataLoaderConfiguration(split_batches=True)
-        return self.library.Accelerator(
-            cpu=True, gradient_accumulation_steps=accumulation, dataloader_config=config
-        )
+        return self.library.Accelerator(cpu=True, gradient_accumulation_steps=accumulation, dataloader_config=config)
 
     def step(self) -> Turn:
-        """An epoch, with an optimizer step for each batch."""
+        """Training with an optimizer step for each batch."""
         accelerator = self._accelerator()
         model, optimizer, data = small()
         model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, BATCH, shuffle=True))
 
-        def turn() -> None:
+        def epoch() -> Iterator[None]:
             for x, y in loader:
                 optimizer.zero_grad()
                 loss = cross_entropy(model(x), y)
                 accelerator.backward(loss)
                 optimizer.step()
+                yield
 
-        return turn
+        return _steps(epoch)
 
     def accumulate(self) -> Turn:
-        """An epoch, with an optimizer step for every few batches."""
+        """Training with an optimizer step for every few batches."""
         accelerator = self._accelerator(ACCUMULATION)
         model, optimizer, data = small()
         model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, BATCH, shuffle=True))
 
-        def turn() -> None:
+        def epoch() -> Iterator[None]:
             for x, y in loader:
                 with accelerator.accumulate(model):
                     loss = cross_entropy(model(x), y)
                     accelerator.backward(loss)
                     optimizer.step()
                     optimizer.zero_grad()
+                yield
 
-        return turn
+        return _steps(epoch)
 
     def gather(self, rows: Tensor) -> Turn:
         """What all processes have, joined."""
         accelerator = self._accelerator()
         return _often(lambda: accelerator.gather(rows))
 
-    def gather_for_metrics(self, rows: Tensor) -> Turn:
+    def metrics(self, rows: Tensor) -> Turn:
         """The same amid an epoch, each sample once."""
         accelerator = self._accelerator()
         batches = iter(accelerator.prepare(DataLoader(small()[2], BATCH)))
@@ -213,14 +215,15 @@ class Managed:
     def checkpoint(self, folder: Path) -> Checkpoint:
         """``save_state`` and ``load_state``."""
         accelerator = self._accelerator()
-        kept = accelerator.prepare(*large())
+        model, optimizer = large()
+        kept = accelerator.prepare(model, optimizer)
         path = folder / self.name
 
         def save() -> None:
             assert kept  # accelerators save what is still in use
             accelerator.save_state(str(path))
 
-        return Checkpoint(path, save, lambda: accelerator.load_state(str(path)))
+        return Checkpoint(optimizer, path, save, lambda: accelerator.load_state(str(path)))
 
 
 class Fabric:
@@ -238,23 +241,24 @@ class Fabric:
         return *self.fabric.setup(model, optimizer), self.fabric.setup_dataloaders(loader)
 
     def step(self) -> Turn:
-        """An epoch, with an optimizer step for each batch."""
+        """Training with an optimizer step for each batch."""
         model, optimizer, loader = self._parts()
 
-        def turn() -> None:
+        def epoch() -> Iterator[None]:
             for x, y in loader:
                 optimizer.zero_grad()
                 loss = cross_entropy(model(x), y)
                 self.fabric.backward(loss)
                 optimizer.step()
+                yield
 
-        return turn
+        return _steps(epoch)
 
     def accumulate(self) -> Turn:
-        """An epoch, with an optimizer step for every few batches."""
+        """Training with an optimizer step for every few batches."""
         model, optimizer, loader = self._parts()
 
-        def turn() -> None:
+        def epoch() -> Iterator[None]:
             for index, (x, y) in enumerate(loader, 1):
                 due = index % ACCUMULATION == 0 or index == len(loader)
                 with self.fabric.no_backward_sync(model, enabled=not due):
@@ -263,14 +267,15 @@ class Fabric:
                 if due:
                     optimizer.step()
                     optimizer.zero_grad()
+                yield
 
-        return turn
+        return _steps(epoch)
 
     def gather(self, rows: Tensor) -> Turn:
         """What all processes have, stacked."""
         return _often(lambda: self.fabric.all_gather(rows))
 
-    gather_for_metrics = gather
+    metrics = gather
 
     def reduce(self, rows: Tensor) -> Turn:
         """The sum of what all processes have."""
@@ -282,9 +287,24 @@ class Fabric:
 
     def checkpoint(self, folder: Path) -> Checkpoint:
         """``Fabric.save`` and ``Fabric.load``."""
-        model, optimizer = self.fabric.setup(*large())
-        state, path = {"model": model, "optimizer": optimizer}, folder / "fabric.ckpt"
-        return Checkpoint(path, lambda: self.fabric.save(path, state), lambda: self.fabric.load(path, state))
+        model, optimizer = large()
+        path = folder / "fabric.ckpt"
+        state = dict(zip(("model", "optimizer"), self.fabric.setup(model, optimizer), strict=True))
+
+        def save() -> None:
+            self.fabric.save(path, state)
+
+        return Checkpoint(optimizer, path, save, lambda: self.fabric.load(path, state))
+
+
+def _steps(epoch: Callable[[], Iterator[None]]) -> Turn:
+    steps = chain.from_iterable(epoch() for _ in repeat(None))
+
+    def turn() -> None:
+        for _ in range(STEPS):
+            next(steps)
+
+    return turn
 
 
 def _often(call: Callable[[], Any]) -> Turn:

@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from accelift.accelerator import Accelerator
+    from accelift.checkpoint.export import load_checkpoint_in_model
+    from accelift.data_loader import skip_first_batches
     from accelift.dataclasses import (
         AutocastKwargs,
         DataLoaderConfiguration,
+        DDPCommunicationHookType,
         DistributedDataParallelKwargs,
         DistributedType,
         GradientAccumulationPlugin,
         GradScalerKwargs,
         InitProcessGroupKwargs,
+        ProjectConfiguration,
     )
-    from accelift.random import set_seed
+    from accelift.launchers import debug_launcher, notebook_launcher
+    from accelift.memory import find_executable_batch_size
+    from accelift.profile import ProfileKwargs
+    from accelift.random import set_seed, synchronize_rng_states
     from accelift.state import PartialState
 
 __version__ = "0.1.0"
@@ -28,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Accelerator": "accelift.accelerator",
     "AutocastKwargs": "accelift.dataclasses",
+    "DDPCommunicationHookType": "accelift.dataclasses",
     "DataLoaderConfiguration": "accelift.dataclasses",
     "DistributedDataParallelKwargs": "accelift.dataclasses",
     "DistributedType": "accelift.dataclasses",
@@ -35,12 +43,21 @@ _HOMES = {
     "GradientAccumulationPlugin": "accelift.dataclasses",
     "InitProcessGroupKwargs": "accelift.dataclasses",
     "PartialState": "accelift.state",
+    "ProfileKwargs": "accelift.profile",
+    "ProjectConfiguration": "accelift.dataclasses",
+    "debug_launcher": "accelift.launchers",
+    "find_executable_batch_size": "accelift.memory",
+    "load_checkpoint_in_model": "accelift.checkpoint.export",
+    "notebook_launcher": "accelift.launchers",
     "set_seed": "accelift.random",
+    "skip_first_batches": "accelift.data_loader",
+    "synchronize_rng_states": "accelift.random",
 }
 
 __all__ = [
     "Accelerator",
     "AutocastKwargs",
+    "DDPCommunicationHookType",
     "DataLoaderConfiguration",
     "DistributedDataParallelKwargs",
     "DistributedType",
@@ -48,15 +65,31 @@ __all__ = [
     "GradientAccumulationPlugin",
     "InitProcessGroupKwargs",
     "PartialState",
+    "ProfileKwargs",
+    "ProjectConfiguration",
     "__version__",
+    "debug_launcher",
+    "find_executable_batch_size",
+    "load_checkpoint_in_model",
+    "notebook_launcher",
     "set_seed",
+    "skip_first_batches",
+    "synchronize_rng_states",
 ]
 
 
+# What `import accelerate` makes reachable, as in `accelerate.utils.set_seed`.
+_MODULES = frozenset({"data_loader", "launchers", "logging", "state", "tracking", "utils"})
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from accelift.notoffered import stand_in
+
+        return stand_in(name, __name__)
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
-from accelift import checkpoint, environment, precision
+from accelift import environment, precision
 from accelift.accumulation import MicroBatch
 from accelift.arguments import (
     VERBS_NOT_OFFERED,
@@ -26,8 +24,9 @@ from accelift.arguments import (
     dynamo,
     refuse_not_offered,
 )
-from accelift.checkpoint.verbs import CheckpointVerbs
-from accelift.data import PreparedLoader, prepare_data_loader
+from accelift.checkpoint.verbs import CheckpointVerbs, Registered
+from accelift.checks import check_optimizer
+from accelift.data.verbs import LoaderVerbs
 from accelift.dataclasses import (
     AutocastKwargs,
     DataLoaderConfiguration,
@@ -36,19 +35,29 @@ from accelift.dataclasses import (
     GradScalerKwargs,
     InitProcessGroupKwargs,
     KwargsHandler,
+    ProjectConfiguration,
     TorchDynamoPlugin,
 )
 from accelift.loss import REDUCTIONS, loss_factor, weight_factor
+from accelift.memory import clear_device_cache
 from accelift.optimizer import prepare_optimizer
 from accelift.processes import ProcessVerbs
+from accelift.profile import ProfileKwargs, profile
 from accelift.registry import Registry
+from accelift.scaling import ScalingVerbs
 from accelift.scheduler import prepare_scheduler
-from accelift.state import GradientState, PartialState
+from accelift.state import AcceleratorState, GradientState
 from accelift.strategy import choose
+from accelift.tracking.base import GeneralTracker
+from accelift.tracking.trackers import Trackers
 from accelift.tracking.verbs import TrackerVerbs
+from accelift.unwrap import extract_model_from_parallel
+
+if TYPE_CHECKING:
+    from accelift.divergence import DivergenceCheck
 
 
-class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
+class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, TrackerVerbs):
     """What a training script needs to run on one process or on many, computing the same.
 
     Names, arguments and meanings are those of Hugging Face Accelerate.  On one process everything
@@ -63,11 +72,22 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             default what the launcher says.
         cpu: use the CPU even where there is an accelerator.
         dataloader_config: how batches are dealt to the processes.
+        rng_types: random generators to synchronise when a pass over a loader begins: ``"torch"``,
+            ``"cuda"``, ``"generator"`` (the sampler's own), ...
+        log_with: the trackers that :meth:`log` writes to: their names (see :class:`LoggerType`),
+            trackers of your own, or several of these.
+        project_dir: the folder of numbered checkpoints and of what trackers write.
+        project_config: more about the project's folders and checkpoints.
         gradient_accumulation_plugin: more about accumulation, instead of a number of steps.
         step_scheduler_with_optimizer: whether prepared schedulers follow their optimizer's steps.
         kwargs_handlers: arguments for what is used of torch, at most one of each kind.
         dynamo_backend: let prepared models go through ``torch.compile`` with this backend.
         dynamo_plugin: more about that, instead of a backend.
+        debug: on several processes, compare what they bring to each collective operation first; by
+            default what the launcher says.
+        check_divergence: on several processes, compare their parameters every so many optimizer
+            steps, and raise a :class:`DivergenceError` that names the first one that differs.  By
+            default what ``ACCELIFT_CHECK_DIVERGENCE`` says, else never.
 
     Raises:
         ValueError: for arguments that contradict each other, or are not offered.
@@ -85,10 +105,10 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         fsdp_plugin: Any = None,
         torch_tp_plugin: Any = None,
         megatron_lm_plugin: Any = None,
-        rng_types: Any = None,
-        log_with: Any = None,
-        project_dir: Any = None,
-        project_config: Any = None,
+        rng_types: Sequence[str] | None = None,
+        log_with: str | GeneralTracker | Sequence[str | GeneralTracker] | None = None,
+        project_dir: str | os.PathLike[str] | None = None,
+        project_config: ProjectConfiguration | None = None,
         gradient_accumulation_plugin: GradientAccumulationPlugin | None = None,
         step_scheduler_with_optimizer: bool = True,
         kwargs_handlers: list[KwargsHandler] | None = None,
@@ -96,20 +116,23 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         dynamo_plugin: TorchDynamoPlugin | None = None,
         deepspeed_plugins: Any = None,
         parallelism_config: Any = None,
+        debug: bool | None = None,
+        check_divergence: int | None = None,
     ) -> None:
         refuse_not_offered(locals())
-        handlers = Handlers(kwargs_handlers)
+        self._handlers = handlers = Handlers(kwargs_handlers)
         init = handlers.get(InitProcessGroupKwargs)
-        self.state = PartialState(cpu, **init.to_kwargs())
+        self.state = AcceleratorState(cpu=cpu, _from_accelerator=True, **init.to_kwargs())
         self.device_placement = device_placement
         self.step_scheduler_with_optimizer = step_scheduler_with_optimizer
+        self.rng_types = rng_types
         self.dataloader_config = dataloader_config or DataLoaderConfiguration()
         if split_batches:
             self.dataloader_config = replace(self.dataloader_config, split_batches=True)
         self.gradient_state = GradientState(accumulation(gradient_accumulation_steps, gradient_accumulation_plugin))
         if mixed_precision is None:
             mixed_precision = environment.setting("MIXED_PRECISION") or "no"
-        self.mixed_precision = precision.check(mixed_precision, self.device)
+        self.mixed_precision = self.state.mixed_precision = precision.check(mixed_precision, self.device)
         self._autocast = handlers.get(AutocastKwargs)
         self._scaler: precision.LossScaler | None = None
         if self.mixed_precision == "fp16":
@@ -119,6 +142,20 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         self._strategy = choose(self.state, handlers.get(DistributedDataParallelKwargs))
         self._several = self.state.use_distributed
         self.registry = Registry()
+        if debug is not None:
+            self.state.debug = debug
+        if check_divergence is None:
+            check_divergence = environment.positive("CHECK_DIVERGENCE", 0)
+        self._divergence: DivergenceCheck | None = None
+        if check_divergence and self._several:
+            from accelift import divergence
+
+            self._divergence = divergence.DivergenceCheck(check_divergence, self.registry, self.state)
+        self.project_configuration = project_config or ProjectConfiguration()
+        if self.project_dir is None:
+            self.project_configuration.set_directories(project_dir)
+        self._registered = Registered()
+        self._trackers = Trackers(log_with, self.logging_dir, self.is_main_process)
         self._wrappers: WeakKeyDictionary[nn.Module, ref[nn.Module]] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -134,20 +171,10 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         def __getattr__(self, name: str) -> Any:
             instead = VERBS_NOT_OFFERED.get(name)
             if instead is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+                return super().__getattribute__(name)  # again, for its error; a property's own would be lost
             raise AttributeError(f"accelerator.{name} is not offered: {instead}.")
 
     # Preparing
-
-    @property
-    def split_batches(self) -> bool:
-        """Whether the batches of the script are shared out, so that the global batch is kept."""
-        return self.dataloader_config.split_batches
-
-    @property
-    def even_batches(self) -> bool | None:
-        """What happens where batches cannot be dealt evenly."""
-        return self.dataloader_config.even_batches
 
     def prepare(self, *objects: Any, device_placement: Sequence[bool | None] | None = None) -> Any:
         """Prepare models, optimizers, schedulers and loaders for the processes there are.
@@ -212,6 +239,7 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             return wrapper
         prepared = self._prepare_model(model, device_placement, evaluation_mode)
         self.registry.models.add(prepared)
+        self._watch_for_divergence()
         return prepared
 
     def _prepare_model(self, model: nn.Module, device_placement: bool | None, evaluation_mode: bool) -> nn.Module:
@@ -230,23 +258,6 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             prepared.compile(**self._compilation)
         return prepared
 
-    def prepare_data_loader(self, data_loader: DataLoader[Any], device_placement: bool | None = None) -> PreparedLoader:
-        """A copy of the loader that deals this process its part of each batch, on its device.
-
-        Raises:
-            TypeError: if it is not a ``DataLoader``.
-            ValueError: if it cannot be dealt as ``dataloader_config`` asks.
-        """
-        check_type("prepare_data_loader", data_loader, DataLoader)
-        prepared = prepare_data_loader(
-            data_loader,
-            self.dataloader_config,
-            self.gradient_state,
-            self._places(device_placement),
-        )
-        self.registry.loaders.add(prepared)
-        return prepared
-
     def prepare_optimizer(self, optimizer: Optimizer, device_placement: bool | None = None) -> Optimizer:
         """Make the optimizer, which stays the same object, heed accumulation and loss scaling.
 
@@ -254,8 +265,10 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             TypeError: if it is not an optimizer.
         """
         check_type("prepare_optimizer", optimizer, Optimizer)
+        check_optimizer(optimizer, self.registry.models.all(), self._scaler is not None, self.state)
         self.registry.optimizers.add(optimizer)
         self._strategy.cover([optimizer], gradients=False)
+        self._watch_for_divergence()
         return prepare_optimizer(optimizer, self.gradient_state, self._scaler, self._places(device_placement))
 
     def prepare_scheduler(self, scheduler: LRScheduler) -> LRScheduler:
@@ -274,6 +287,10 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             return scheduler
         return prepare_scheduler(scheduler, self.gradient_state, steps_per_call)
 
+    def _watch_for_divergence(self) -> None:
+        if self._divergence is not None:
+            self._divergence.watch()
+
     def _places(self, device_placement: bool | None) -> bool:
         return self.device_placement if device_placement is None else device_placement
 
@@ -281,13 +298,28 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
 
     @property
     def gradient_accumulation_steps(self) -> int:
-        """Micro-batches per optimizer step."""
+        """Micro-batches per optimizer step; can be set before :meth:`prepare`."""
         return self.gradient_state.num_steps
+
+    @gradient_accumulation_steps.setter
+    def gradient_accumulation_steps(self, steps: int) -> None:
+        if steps == self.gradient_state.num_steps:
+            return
+        if self.registry.optimizers.all() or self.registry.loaders.all():
+            raise ValueError(
+                f"gradient_accumulation_steps={steps} comes too late: optimizers and loaders are prepared for "
+                f"{self.gradient_state.num_steps}; give it to the Accelerator, or set it before prepare."
+            )
+        self.gradient_state.plugin = replace(self.gradient_state.plugin, num_steps=steps)
 
     @property
     def sync_gradients(self) -> bool:
-        """Whether the current micro-batch ends with an optimizer step."""
+        """Whether the current micro-batch ends with an optimizer step; can be set, in place of :meth:`accumulate`."""
         return self.gradient_state.sync_gradients
+
+    @sync_gradients.setter
+    def sync_gradients(self, sync_gradients: bool) -> None:
+        self.gradient_state.sync_gradients = sync_gradients
 
     def accumulate(self, *models: nn.Module) -> AbstractContextManager[None]:
         """A context for one micro-batch, which decides whether it ends with an optimizer step.
@@ -309,6 +341,11 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         """A context in which backward does not average the gradients of ``model``."""
         check_type("no_sync", model, nn.Module)
         return self._strategy.no_sync(model)
+
+    def trigger_sync_in_backward(self, model: nn.Module) -> AbstractContextManager[None]:
+        """A context whose backward averages the gradients of ``model``, with all that ``no_sync`` has kept apart."""
+        check_type("trigger_sync_in_backward", model, nn.Module)
+        return self._strategy.trigger_sync(model)
 
     def backward(
         self,
@@ -342,7 +379,8 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
                 f'backward knows no reduction {reduction!r}; choose "mean" or "sum", or pass other '
                 "arguments of Tensor.backward by name."
             )
-        steps = self.gradient_state.plugin.num_steps
+        self.gradient_state.backwards += 1
+        steps = self.gradient_state.divisor
         if steps > 1:
             loss = loss / steps
         if self._several:
@@ -362,57 +400,15 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         """A context in which torch computes in the Accelerator's ``mixed_precision``."""
         return precision.autocast(self.mixed_precision, self.device, autocast_handler or self._autocast)
 
-    @property
-    def scaler(self) -> torch.amp.GradScaler | None:
-        """The scaler of losses, with ``mixed_precision="fp16"``."""
-        return None if self._scaler is None else self._scaler.grad_scaler
+    def profile(self, profile_handler: ProfileKwargs | None = None) -> AbstractContextManager[Any]:
+        """A context that profiles the block with ``torch.profiler`` and gives the profiler.
 
-    @property
-    def optimizer_step_was_skipped(self) -> bool:
-        """Whether a prepared optimizer skipped its last step, as gradients overflowed."""
-        return any(getattr(optimizer, "step_was_skipped", False) for optimizer in self.registry.optimizers.all())
+        Each process writes a trace into ``output_trace_dir`` of the handler, if it has one.
 
-    def clip_grad_norm_(
-        self,
-        parameters: Tensor | Iterable[Tensor],
-        max_norm: float,
-        norm_type: float = 2.0,
-    ) -> Tensor:
-        """``torch.nn.utils.clip_grad_norm_``, on gradients that are not scaled.
-
-        Raises:
-            RuntimeError: if gradients are scaled and still accumulate; clip
-                ``if accelerator.sync_gradients:``.
+        Args:
+            profile_handler: what to record; by default what ``kwargs_handlers`` says.
         """
-        parameters = self._unscaled("clip_grad_norm_", parameters)
-        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=norm_type)
-
-    def clip_grad_value_(self, parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-        """``torch.nn.utils.clip_grad_value_``, on gradients that are not scaled.
-
-        Raises:
-            RuntimeError: if gradients are scaled and still accumulate; clip
-                ``if accelerator.sync_gradients:``.
-        """
-        parameters = self._unscaled("clip_grad_value_", parameters)
-        nn.utils.clip_grad_value_(parameters, clip_value)
-
-    def _unscaled(self, verb: str, parameters: Tensor | Iterable[Tensor]) -> Tensor | Iterable[Tensor]:
-        """The parameters, after their gradients were divided by the scale."""
-        if self._scaler is None:
-            return parameters
-        if not self.sync_gradients:
-            raise RuntimeError(
-                f"{verb} was called while gradients still accumulate, scaled for float16; call it "
-                "under `if accelerator.sync_gradients:`."
-            )
-        parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-        wanted = {id(parameter) for parameter in parameters}
-        for optimizer in self.registry.optimizers.all():
-            groups = optimizer.param_groups
-            if any(id(parameter) in wanted for group in groups for parameter in group["params"]):
-                self._scaler.unscale(optimizer)
-        return parameters
+        return profile(profile_handler or self._handlers.get(ProfileKwargs), self.state)
 
     # Afterwards
 
@@ -431,10 +427,7 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
                 that returned.
         """
         check_type("unwrap_model", model, nn.Module)
-        model = self._strategy.unwrap(model)
-        if not keep_torch_compile:
-            model = getattr(model, "_orig_mod", model)
-        return model if keep_fp32_wrapper else precision.without_autocast(model)
+        return extract_model_from_parallel(model, keep_fp32_wrapper, keep_torch_compile)
 
     def get_state_dict(self, model: nn.Module, unwrap: bool = True) -> dict[str, Any]:
         """The state dict of a prepared model, with the keys of the author's model.
@@ -443,16 +436,7 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
             model: the model.
             unwrap: ``False`` keeps the keys of the prepared model.
         """
-        return (self.unwrap_model(model) if unwrap else model).state_dict()
-
-    def save(
-        self,
-        obj: Any,
-        f: str | os.PathLike[str] | IO[bytes],
-        safe_serialization: bool = False,
-    ) -> None:
-        """See :func:`accelift.checkpoint.save`."""
-        checkpoint.save(obj, f, safe_serialization)
+        return (self.unwrap_model(model, keep_torch_compile=False) if unwrap else model).state_dict()
 
     def free_memory(self, *objects: Any) -> list[None]:
         """Forget what was prepared and return memory to the device.
@@ -464,7 +448,7 @@ class Accelerator(ProcessVerbs, CheckpointVerbs, TrackerVerbs):
         del objects
         self.registry.clear()
         self._wrappers.clear()
-        gc.collect()
-        if self.device.type != "cpu":
-            getattr(torch, self.device.type).empty_cache()
+        clear_device_cache(garbage_collection=True)
         return [None] * count
+
+    clear = free_memory

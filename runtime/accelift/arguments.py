@@ -15,6 +15,7 @@ from accelift.dataclasses import (
     KwargsHandler,
     TorchDynamoPlugin,
 )
+from accelift.profile import ProfileKwargs
 
 H = TypeVar("H", bound=KwargsHandler)
 
@@ -23,37 +24,25 @@ _HANDLERS = (
     DistributedDataParallelKwargs,
     GradScalerKwargs,
     InitProcessGroupKwargs,
+    ProfileKwargs,
 )
 
 _REPLICATED = "models are replicated, as DistributedDataParallel does"
-_TRACKERS = "use your tracker directly, on the main process"
 
 ARGUMENTS_NOT_OFFERED = {
     "deepspeed_plugin": _REPLICATED,
     "fsdp_plugin": _REPLICATED,
     "torch_tp_plugin": _REPLICATED,
     "megatron_lm_plugin": _REPLICATED,
-    "rng_types": "loaders keep their samplers in step by themselves",
-    "log_with": _TRACKERS,
-    "project_dir": "give accelerator.save the whole path",
-    "project_config": "give accelerator.save the whole path",
     "deepspeed_plugins": _REPLICATED,
     "parallelism_config": _REPLICATED,
 }
 
 VERBS_NOT_OFFERED = {
-    "save_state": "save the state dicts of model and optimizer with accelerator.save",
-    "load_state": "load the state dicts with torch.load, before prepare",
-    "save_model": "use accelerator.save(accelerator.get_state_dict(model), path)",
-    "register_for_checkpointing": "save the state dict of the object with accelerator.save",
-    "init_trackers": _TRACKERS,
-    "get_tracker": _TRACKERS,
-    "log": _TRACKERS,
-    "end_training": "close your tracker; processes leave their group at exit by themselves",
-    "join_uneven_inputs": "DataLoaderConfiguration(split_batches=True) leaves nothing to join",
-    "skip_first_batches": "use itertools.islice on the prepared loader",
-    "split_between_processes": "slice with process_index and num_processes",
-    "profile": "use torch.profiler.profile",
+    "lomo_backward": "use accelerator.backward and another optimizer",
+    "maybe_context_parallel": _REPLICATED,
+    "torch_device_mesh": _REPLICATED,
+    "verify_device_map": _REPLICATED,
 }
 
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from os import PathLike, fspath
+from typing import Any, Literal
 
 
-class DistributedType(str, Enum):
+class Word(str, Enum):
+    """Words to choose from, which are texts too: ``RNGType.TORCH == "torch"``."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    @classmethod
+    def list(cls) -> list[str]:
+        """All of the words."""
+        return [member.value for member in cls]
+
+
+class DistributedType(Word):
     """What kind of job the processes form.
 
     Jobs are of type ``NO`` (one process) or ``MULTI_*`` (one process per device).  The other
@@ -30,8 +43,50 @@ class DistributedType(str, Enum):
     MEGATRON_LM = "MEGATRON_LM"
     XLA = "XLA"
 
-    def __str__(self) -> str:
-        return self.value
+
+class LoggerType(Word):
+    """Names of trackers, for ``Accelerator(log_with=...)``.
+
+    ``ALL`` is every tracker that is installed.  Offered are ``JSONL``, ``TENSORBOARD`` and
+    ``WANDB``; the others are there for scripts that name them.
+    """
+
+    ALL = "all"
+    JSONL = "jsonl"
+    TENSORBOARD = "tensorboard"
+    WANDB = "wandb"
+    AIM = "aim"
+    CLEARML = "clearml"
+    COMETML = "comet_ml"
+    DVCLIVE = "dvclive"
+    MLFLOW = "mlflow"
+    SWANLAB = "swanlab"
+    TRACKIO = "trackio"
+
+
+class PrecisionType(Word):
+    """Words for ``Accelerator(mixed_precision=...)``; ``FP8`` is there for scripts that name it."""
+
+    NO = "no"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP8 = "fp8"
+
+
+class RNGType(Word):
+    """Generators of random numbers: torch's on the CPU, on a kind of device, or a given one."""
+
+    TORCH = "torch"
+    CUDA = "cuda"
+    XPU = "xpu"
+    NPU = "npu"
+    MLU = "mlu"
+    SDAA = "sdaa"
+    MUSA = "musa"
+    HPU = "hpu"
+    NEURON = "neuron"
+    XLA = "xla"
+    GENERATOR = "generator"
 
 
 def _positive(owner: object, name: str) -> None:
@@ -50,44 +105,90 @@ class DataLoaderConfiguration:
         split_batches: ``True`` keeps the global batch: each batch of the script is shared out
             among the processes, in the order in which one process would see it.  ``False`` deals
             whole batches in turn, so that ``num_processes`` of them make one step.
-        even_batches: what happens where batches cannot be dealt evenly.  ``None`` shares the
-            samples out and weights them exactly if ``split_batches``, and pads otherwise.
+        dispatch_batches: ``True`` lets the main process alone read the data and send the others
+            what they are dealt.  Otherwise every process reads its own part.
+        even_batches: what happens where batches cannot be dealt evenly.  ``"exact"`` shares the
+            samples out, each once, and weights them so that gradients are those of one process.
             ``True`` pads with samples from the start (:meth:`Accelerator.gather_for_metrics` drops
-            them again), ``False`` lets the last processes go without.
+            them again), ``False`` lets the last processes go without.  ``None`` is ``"exact"`` if
+            ``split_batches``, else ``True``.
+        use_seedable_sampler: shuffle by a seed and the number of the epoch instead of by a
+            generator's state; see :class:`accelift.data_loader.SeedableRandomSampler`.
+        data_seed: that seed; by default the one that torch was seeded with.
         non_blocking: copy batches to the device without waiting (wants ``pin_memory=True``).
+        use_stateful_dataloader: let a loop over a loader whose state was loaded go on where the
+            state was taken.  Otherwise :func:`accelift.data_loader.skip_first_batches` does that.
 
     Raises:
-        ValueError: for arguments of Hugging Face Accelerate that have no counterpart here.
+        ValueError: for another ``even_batches``.
     """
 
     split_batches: bool = False
     dispatch_batches: bool | None = None
-    even_batches: bool | None = None
+    even_batches: bool | Literal["exact"] | None = None
     use_seedable_sampler: bool = False
     data_seed: int | None = None
     non_blocking: bool = False
     use_stateful_dataloader: bool = False
 
     def __post_init__(self) -> None:
-        if self.dispatch_batches:
+        if self.even_batches not in (True, False, None, "exact"):
             raise ValueError(
-                "DataLoaderConfiguration(dispatch_batches=True) is not offered: every process "
-                "reads its own share of the batches; leave the argument out."
-            )
-        if self.use_seedable_sampler or self.data_seed is not None:
-            raise ValueError(
-                "DataLoaderConfiguration(use_seedable_sampler=..., data_seed=...) is not offered: "
-                "batches already come in the order that one process would draw; call "
-                "set_seed(...) or give the DataLoader a generator instead."
-            )
-        if self.use_stateful_dataloader:
-            raise ValueError(
-                "DataLoaderConfiguration(use_stateful_dataloader=True) is not offered; use torch's DataLoader."
+                f"DataLoaderConfiguration(even_batches={self.even_batches!r}) is not possible: give True, False "
+                'or "exact".'
             )
 
 
 @dataclass
-class GradientAccumulationPlugin:
+class ProjectConfiguration:
+    """Where a project has its files, and how its checkpoints are named.
+
+    Args:
+        project_dir: the folder of the project.
+        logging_dir: the folder that trackers write to; by default the same.
+        automatic_checkpoint_naming: let ``save_state()`` number its checkpoints:
+            ``<project_dir>/checkpoints/checkpoint_<number>``.
+        total_limit: how many of these to keep; older ones are deleted when a new one is complete.
+        iteration: the number of the next checkpoint.
+        save_on_each_node: let the first process of each machine save, where machines share no folder.
+
+    Raises:
+        ValueError: if ``total_limit`` is not at least 1.
+    """
+
+    project_dir: str | None = None
+    logging_dir: str | None = None
+    automatic_checkpoint_naming: bool = False
+    total_limit: int | None = None
+    iteration: int = 0
+    save_on_each_node: bool = False
+
+    def __post_init__(self) -> None:
+        if self.total_limit is not None:
+            _positive(self, "total_limit")
+        self.set_directories(self.project_dir)
+
+    def set_directories(self, project_dir: str | PathLike[str] | None = None) -> None:
+        """Set the folder of the project and, unless it is known, that of the trackers."""
+        self.project_dir = None if project_dir is None else fspath(project_dir)
+        if self.logging_dir is None:
+            self.logging_dir = self.project_dir
+
+
+class KwargsHandler:
+    """Arguments that are passed on to a class or function of torch."""
+
+    def to_kwargs(self) -> dict[str, Any]:
+        """The arguments whose value is not the default."""
+        return {
+            field.name: value
+            for field in fields(self)  # type: ignore[arg-type]
+            if (value := getattr(self, field.name)) != field.default or field.default is MISSING
+        }
+
+
+@dataclass
+class GradientAccumulationPlugin(KwargsHandler):
     """When :meth:`Accelerator.accumulate` lets an optimizer step happen.
 
     Args:
@@ -101,6 +202,12 @@ class GradientAccumulationPlugin:
             no process has to keep unreduced gradients.
         carry_over: count anew with each pass but do *not* step at its end; what is left over stays
             in the gradients: ``(i + 1) % k == 0`` alone.  Overrides ``sync_with_dataloader``.
+        average_leftover: divide the losses of the last, incomplete group of a pass by the number
+            of micro-batches in it: ``loss / min(k, len(loader) - i // k * k)``.  Otherwise they are
+            divided by ``num_steps`` like all others.
+
+    Raises:
+        ValueError: if ``num_steps`` is not at least 1, or no group would be incomplete.
     """
 
     num_steps: int
@@ -108,21 +215,15 @@ class GradientAccumulationPlugin:
     sync_with_dataloader: bool = True
     sync_each_batch: bool = False
     carry_over: bool = False
+    average_leftover: bool = False
 
     def __post_init__(self) -> None:
         _positive(self, "num_steps")
-
-
-class KwargsHandler:
-    """Arguments that are passed on to a class or function of torch."""
-
-    def to_kwargs(self) -> dict[str, Any]:
-        """The arguments whose value is not the default."""
-        return {
-            field.name: value
-            for field in fields(self)  # type: ignore[arg-type]
-            if (value := getattr(self, field.name)) != field.default or field.default is MISSING
-        }
+        if self.average_leftover and (self.carry_over or not self.sync_with_dataloader):
+            raise ValueError(
+                "GradientAccumulationPlugin(average_leftover=True) needs a step at the end of each pass; leave "
+                "out carry_over and sync_with_dataloader=False, with which groups are always complete."
+            )
 
 
 class DDPCommunicationHookType(str, Enum):

@@ -7,7 +7,9 @@ Every setting may be spelled ``ACCELIFT_<NAME>`` or, as Hugging Face's launcher 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 _TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
 _FALSE = frozenset({"", "0", "false", "f", "no", "n", "off"})
@@ -16,6 +18,55 @@ _FALSE = frozenset({"", "0", "false", "f", "no", "n", "off"})
 def setting(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """The value of a setting, or ``None`` where it is not set."""
     return environ.get(f"ACCELIFT_{name}", environ.get(f"ACCELERATE_{name}"))
+
+
+def str_to_bool(value: str, to_bool: bool = False) -> int | bool:
+    """Whether a word means yes (1) or no (0).
+
+    Args:
+        value: the word, in any case: yes, true, on, 1 and their opposites.
+        to_bool: return ``True`` or ``False`` instead.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    word = value.strip().lower()
+    if not word or word not in _TRUE | _FALSE:
+        raise ValueError(f"{value!r} is neither true nor false; say 1 or 0.")
+    return word in _TRUE if to_bool else int(word in _TRUE)
+
+
+@contextmanager
+def patch_environment(**variables: Any) -> Iterator[None]:
+    """Set environment variables, their names in capitals, for the time of the block."""
+    patched = {name.upper(): str(value) for name, value in variables.items()}
+    before = {name: os.environ.get(name) for name in patched}
+    os.environ.update(patched)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def clear_environment() -> Iterator[None]:
+    """Do without any environment variables for the time of the block."""
+    before = dict(os.environ)
+    os.environ.clear()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _spelt(name: str, environ: Mapping[str, str]) -> str:
+    """The variable that a setting is in."""
+    return next((variable for variable in (f"ACCELIFT_{name}", f"ACCELERATE_{name}") if variable in environ), name)
 
 
 def flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
@@ -28,7 +79,7 @@ def flag(name: str, environ: Mapping[str, str] = os.environ) -> bool:
     if value in _TRUE or value in _FALSE:
         return value in _TRUE
     raise ValueError(
-        f"the environment variable ACCELERATE_{name}={value!r} is neither true nor false; set it to 1 or 0."
+        f"the environment variable {_spelt(name, environ)}={value!r} is neither true nor false; set it to 1 or 0."
     )
 
 
@@ -46,7 +97,8 @@ def positive(name: str, default: int) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise ValueError(f"the environment variable ACCELERATE_{name}={value!r} is not a whole number of at least 1.")
+        spelt = _spelt(name, os.environ)
+        raise ValueError(f"the environment variable {spelt}={value!r} is not a whole number of at least 1.")
     return number
 
 

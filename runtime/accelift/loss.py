@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from accelift.collective import Collective
 from accelift.state import GradientState, PartialState
 
 REDUCTIONS = ("mean", "sum")
@@ -46,7 +47,8 @@ def weight_factor(weight: float | Tensor, state: PartialState) -> float:
     """
     ours = torch.as_tensor(weight, dtype=torch.float64).detach().to(state.collective_device)
     total = ours.clone()
-    dist.all_reduce(total)
+    with Collective("backward", state):
+        dist.all_reduce(total)
     # With no item anywhere there is no mean, and nothing to weight.
     return float(ours * state.num_processes / total) if total else 1.0
 

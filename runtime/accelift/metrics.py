@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from accelift import operations
+from accelift.collective import Collective, describe
+from accelift.containers import has_tensor, rebuild
 from accelift.data.share import Share
 from accelift.state import PartialState
 
@@ -29,9 +31,8 @@ def gather_for_metrics(data: Any, share: Share | None, state: PartialState, use_
     if not state.use_distributed:
         return data
     join_rows, join_lists = _how_to_join(share, state)
-    if use_gather_object:
-        return join_lists(data)
-    return _walk(data, join_rows, join_lists)
+    with Collective("gather_for_metrics", state):
+        return join_lists(data) if use_gather_object else _walk(data, join_rows, join_lists)
 
 
 def _walk(data: Any, join_rows: Join, join_lists: Join) -> Any:
@@ -39,8 +40,8 @@ def _walk(data: Any, join_rows: Join, join_lists: Join) -> Any:
         return None
     if isinstance(data, Tensor):
         return join_rows(data)
-    if isinstance(data, Mapping) or operations.has_tensor(data):
-        return operations.rebuild(data, lambda item: _walk(item, join_rows, join_lists))
+    if isinstance(data, Mapping) or has_tensor(data):
+        return rebuild(data, lambda item: _walk(item, join_rows, join_lists))
     return join_lists(data)
 
 
@@ -59,7 +60,8 @@ def _how_to_join(share: Share | None, state: PartialState) -> tuple[Join, Join]:
     def join_rows(rows: Tensor) -> Tensor:
         if rows.dim() and share.padded:
             rows = without_padding(rows)
-        return operations.gather_ragged_rows(rows, state)
+        with Collective("gather_for_metrics", state, lambda: describe(rows, skip_dim=0)):
+            return operations.gather_ragged_rows(rows, state)
 
     def join_lists(objects: Any) -> Any:
         if share.padded and isinstance(objects, (list, tuple)):

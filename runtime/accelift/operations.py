@@ -7,8 +7,7 @@ carries no gradients, and tensors that the backend cannot reach are moved there 
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -16,6 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from accelift.collective import Collective, describe
+from accelift.collective import DistributedOperationException as DistributedOperationException
+from accelift.containers import apply
+from accelift.containers import has_tensor as has_tensor
+from accelift.containers import rebuild as rebuild
+from accelift.containers import send_to_device as send_to_device
 from accelift.state import PartialState
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,85 +44,21 @@ _MOVABLE = frozenset(
 )
 
 
-class DistributedOperationException(Exception):
-    """In debug mode: the processes bring tensors of different shapes to one operation."""
+def _collective(brings: Callable[..., str]) -> Callable[[F], F]:
+    """Have the watchdog know of an operation, and debug mode compare what ``brings`` says of its arguments."""
 
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def operation(*args: Any, **kwargs: Any) -> Any:
+            state = PartialState()
+            if not state.use_distributed:
+                return function(*args, **kwargs)
+            with Collective(function.__name__, state, lambda: brings(*args, **kwargs)):
+                return function(*args, **kwargs)
 
-def apply(function: Callable[[Tensor], Any], data: Any, verb: str) -> Any:
-    """Call ``function`` on every tensor of nested containers and put the results in their place.
+        return cast(F, operation)
 
-    Raises:
-        TypeError: naming ``verb``, if there is anything but tensors in the containers.
-    """
-    if isinstance(data, Tensor):
-        return function(data)
-    if isinstance(data, (tuple, list, Mapping)):
-        return rebuild(data, lambda item: apply(function, item, verb))
-    raise TypeError(f"{verb} works on tensors in tuples, lists and dicts; it was given a {type(data).__name__}.")
-
-
-def rebuild(container: Any, function: Callable[[Any], Any]) -> Any:
-    """A tuple, list or mapping of the same type whose items are replaced by ``function``."""
-    if isinstance(container, MutableMapping):
-        clone = copy.copy(container)  # keeps what a subclass knows besides its items
-        for key in container:
-            clone[key] = function(container[key])
-        return clone
-    if isinstance(container, Mapping):
-        return type(container)({key: function(container[key]) for key in container})  # type: ignore[call-arg]
-    items = [function(item) for item in container]
-    if hasattr(container, "_fields"):
-        return type(container)(*items)
-    return type(container)(items)
-
-
-def send_to_device(data: Any, device: torch.device, non_blocking: bool = False) -> Any:
-    """Move every tensor, and every object that has a ``to`` method, to ``device``.
-
-    Anything else stays as it is.
-    """
-    if isinstance(data, Tensor):
-        return data.to(device, non_blocking=non_blocking)
-    if hasattr(data, "to"):
-        try:
-            return data.to(device, non_blocking=non_blocking)
-        except TypeError:  # its `to` knows no non_blocking
-            return data.to(device)
-    if isinstance(data, (tuple, list, Mapping)):
-        return rebuild(data, lambda item: send_to_device(item, device, non_blocking))
-    return data
-
-
-def has_tensor(data: Any) -> bool:
-    """Whether there is a tensor somewhere in nested containers."""
-    if isinstance(data, Tensor):
-        return True
-    if isinstance(data, Mapping):
-        return any(has_tensor(item) for item in data.values())
-    return isinstance(data, (tuple, list)) and any(has_tensor(item) for item in data)
-
-
-def _shapes(data: Any) -> Any:
-    return apply(lambda tensor: tuple(tensor.shape), data, "debug mode")
-
-
-def _checked(function: F) -> F:
-    """In debug mode, compare the shapes that the processes bring before they communicate."""
-
-    @wraps(function)
-    def operation(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        state = PartialState()
-        if state.debug and state.use_distributed:
-            shapes: list[Any] = [None] * state.num_processes
-            dist.all_gather_object(shapes, _shapes(tensor))
-            if any(shape != shapes[0] for shape in shapes):
-                listed = "; ".join(f"process {rank}: {shape}" for rank, shape in enumerate(shapes))
-                raise DistributedOperationException(
-                    f"{function.__name__} needs the same shapes on every process, got {listed}."
-                )
-        return function(tensor, *args, **kwargs)
-
-    return cast(F, operation)
+    return decorate
 
 
 def _sendable(tensor: Tensor, state: PartialState) -> Tensor:
@@ -158,7 +99,7 @@ def gather_ragged_rows(tensor: Tensor, state: PartialState) -> Tensor:
     return torch.cat([rows[rank * longest : rank * longest + size] for rank, size in enumerate(sizes)])
 
 
-@_checked
+@_collective(lambda tensor: describe(tensor))
 def gather(tensor: Any) -> Any:
     """Concatenate the tensors of all processes along their first dimension.
 
@@ -178,6 +119,7 @@ def gather(tensor: Any) -> Any:
     return apply(lambda leaf: gather_rows(leaf, state), tensor, "gather")
 
 
+@_collective(lambda object: type(object).__name__)
 def gather_object(object: Any) -> Any:
     """Concatenate the lists (or tuples) of picklable objects of all processes.
 
@@ -195,7 +137,7 @@ def gather_object(object: Any) -> Any:
     return joined if isinstance(object, list) else tuple(joined)
 
 
-@_checked
+@_collective(lambda tensor, from_process=0: f"{describe(tensor)} from rank {from_process}")
 def broadcast(tensor: Any, from_process: int = 0) -> Any:
     """Give every process the tensors of one of them.
 
@@ -215,7 +157,7 @@ def broadcast(tensor: Any, from_process: int = 0) -> Any:
     def send(leaf: Tensor) -> Tensor:
         received = _sendable(leaf, state).clone()
         moved = received.flatten()  # a view: the clone is contiguous
-        if received.dtype not in _MOVABLE and received.numel():
+        if received.dtype not in _MOVABLE:
             moved = moved.view(torch.uint8)
         dist.broadcast(moved, from_process)
         return received.to(leaf.device)
@@ -223,6 +165,7 @@ def broadcast(tensor: Any, from_process: int = 0) -> Any:
     return apply(send, tensor, "broadcast")
 
 
+@_collective(lambda object_list, from_process=0: f"{len(object_list)} objects from rank {from_process}")
 def broadcast_object_list(object_list: list[Any], from_process: int = 0) -> list[Any]:
     """Replace the objects of the list, in place, by those of one process.
 
@@ -236,7 +179,32 @@ def broadcast_object_list(object_list: list[Any], from_process: int = 0) -> list
     return object_list
 
 
-@_checked
+def copy_tensor_to_devices(tensor: Tensor | None = None) -> Tensor:
+    """Give every process the tensor of the one that has it; the others need not know what it looks like.
+
+    Args:
+        tensor: the tensor on one process, ``None`` on the others.
+
+    Returns:
+        The tensor, on this process's device.
+
+    Raises:
+        ValueError: unless exactly one process has a tensor.
+    """
+    state = PartialState()
+    mine = None if tensor is None else (tuple(tensor.shape), tensor.dtype)
+    everyones = gather_object([mine])
+    owners = [index for index, found in enumerate(everyones) if found is not None]
+    if len(owners) != 1:
+        raise ValueError(f"copy_tensor_to_devices needs a tensor on exactly one process; it is on {owners or 'none'}.")
+    if tensor is None:
+        shape, dtype = everyones[owners[0]]
+        tensor = torch.empty(shape, dtype=dtype)
+    copied: Tensor = broadcast(tensor.to(state.device), owners[0])
+    return copied
+
+
+@_collective(lambda tensor, reduction="mean", scale=1.0: f"{describe(tensor)} by {reduction}")
 def reduce(tensor: Any, reduction: str = "mean", scale: float = 1.0) -> Any:
     """Combine the tensors of all processes element by element.
 
@@ -280,6 +248,7 @@ def _combined(leaf: Tensor, reduction: str, state: PartialState) -> Tensor:
     return wide.to(leaf.device, leaf.dtype)
 
 
+@_collective(lambda tensor, dim=0, pad_index=0, pad_first=False: describe(tensor, skip_dim=dim))
 def pad_across_processes(tensor: Any, dim: int = 0, pad_index: float = 0, pad_first: bool = False) -> Any:
     """Pad tensors to the longest one of all processes along a dimension.
 
@@ -291,13 +260,11 @@ def pad_across_processes(tensor: Any, dim: int = 0, pad_index: float = 0, pad_fi
 
     Raises:
         TypeError: if there is anything but tensors in the containers.
-        DistributedOperationException: in debug mode, if the numbers of dimensions differ.
+        DistributedOperationException: in debug mode, if they differ in more than that.
     """
     state = PartialState()
     if not state.use_distributed:
         return tensor
-    if state.debug:
-        _same_dimensions(tensor, state)
 
     def pad(leaf: Tensor) -> Tensor:
         if not -leaf.dim() <= dim < leaf.dim():
@@ -314,16 +281,6 @@ def pad_across_processes(tensor: Any, dim: int = 0, pad_index: float = 0, pad_fi
         return padded
 
     return apply(pad, tensor, "pad_across_processes")
-
-
-def _same_dimensions(tensor: Any, state: PartialState) -> None:
-    dims = apply(lambda leaf: leaf.dim(), tensor, "pad_across_processes")
-    everyone: list[Any] = [None] * state.num_processes
-    dist.all_gather_object(everyone, dims)
-    if any(theirs != dims for theirs in everyone):
-        raise DistributedOperationException(
-            f"pad_across_processes needs tensors of as many dimensions on every process, got {everyone}."
-        )
 
 
 def _check_process(index: int, state: PartialState) -> None:

@@ -44,6 +44,11 @@ def prepare_optimizer(
     if gradient_state.num_steps > 1 or scaler is not None:
         _gate(optimizer, "zero_grad", gradient_state, None)
         _gate(optimizer, "step", gradient_state, scaler)
+
+    def note(stepped: Optimizer, *_: Any) -> None:
+        stepped.stepped_after = gradient_state.backwards  # type: ignore[attr-defined]
+
+    optimizer.register_step_post_hook(note)  # for checkpoints, which have gradients that are still to be used
     setattr(optimizer, _MARK, True)
     return optimizer
 

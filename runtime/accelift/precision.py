@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -13,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from accelift.containers import convert_to_fp32
 from accelift.dataclasses import AutocastKwargs, GradScalerKwargs
-from accelift.operations import rebuild
 
 _DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -68,7 +67,7 @@ def autocasting(model: nn.Module, mixed_precision: str, device: torch.device, ha
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         with autocast(mixed_precision, device, handler):
             outputs = authors.__call__(self, *args, **kwargs)
-        return to_float32(outputs)
+        return convert_to_fp32(outputs)
 
     def reduce_ex(self: nn.Module, protocol: Any) -> Any:
         return cast, (None, _originals[self])  # a function of the stdlib that returns its second
@@ -100,15 +99,6 @@ def is_autocasting(model: nn.Module) -> bool:
 def without_autocast(model: nn.Module) -> nn.Module:
     """The author's model behind an autocasting one, or the model itself."""
     return _originals.get(model, model)
-
-
-def to_float32(outputs: Any) -> Any:
-    """Convert the float16 and bfloat16 tensors of nested containers to float32."""
-    if isinstance(outputs, Tensor):
-        return outputs.float() if outputs.dtype in (torch.float16, torch.bfloat16) else outputs
-    if isinstance(outputs, (tuple, list, Mapping)):
-        return rebuild(outputs, to_float32)
-    return outputs
 
 
 class LossScaler:

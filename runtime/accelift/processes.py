@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from accelift import metrics, operations
+from accelift.collective import Collective
 from accelift.dataclasses import DistributedType
 from accelift.state import GradientState, PartialState
 
@@ -36,6 +37,11 @@ class ProcessVerbs:
     @property
     def use_distributed(self) -> bool:
         """Whether there are other processes."""
+        return self.state.use_distributed
+
+    @property
+    def multi_device(self) -> bool:
+        """Whether there are other processes; the same as :attr:`use_distributed`."""
         return self.state.use_distributed
 
     @property
@@ -95,8 +101,18 @@ class ProcessVerbs:
     def on_process(
         self, function: Callable[..., Any] | None = None, process_index: int | None = None
     ) -> Callable[..., Any]:
-        """Decorator: run on the process of this index only; elsewhere return ``None``."""
+        """Decorator: run on the process of this index only, or on the only one; elsewhere return ``None``."""
         return self.state.on_process(function, process_index)
+
+    def on_local_process(
+        self, function: Callable[..., Any] | None = None, local_process_index: int | None = None
+    ) -> Callable[..., Any]:
+        """Decorator: run on the process of this index on each machine, or the only one; elsewhere return ``None``."""
+        return self.state.on_local_process(function, local_process_index)
+
+    def split_between_processes(self, inputs: Any, apply_padding: bool = False) -> AbstractContextManager[Any]:
+        """See :meth:`PartialState.split_between_processes`."""
+        return self.state.split_between_processes(inputs, apply_padding)
 
     def print(self, *args: Any, **kwargs: Any) -> None:
         """``print`` on the main process of the whole job only."""
@@ -146,6 +162,8 @@ class ProcessVerbs:
 
         A collective operation: every process must check.
         """
-        triggered = torch.tensor(int(self._trigger), device=self.device)
-        self._trigger = False
-        return bool(operations.reduce(triggered, "max").item())
+        triggered, self._trigger = self._trigger, False
+        if not self.use_distributed:
+            return triggered
+        with Collective("check_trigger", self.state):
+            return bool(operations.reduce(torch.tensor(int(triggered), device=self.device), "max").item())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import operator
 import pickle
 import random
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from accelift.collective import Collective
+from accelift.dataclasses import RNGType
+from accelift.generators import GLOBAL, Snapshot, bytes_of, restore, snapshot
+from accelift.operations import broadcast
 from accelift.state import PartialState
 
 # Room for the states of torch (5 kB each), python (3 kB) and numpy (3 kB) generators.  A fixed
@@ -50,8 +52,49 @@ def set_seed(seed: int, device_specific: bool = False, deterministic: bool = Fal
         torch.use_deterministic_algorithms(True)
 
 
+def synchronize_rng_state(rng_type: RNGType | str = RNGType.TORCH, generator: torch.Generator | None = None) -> None:
+    """Put a generator of every process into the state of the main process's.  A collective operation.
+
+    Args:
+        rng_type: which one: torch's on the CPU, torch's on this process's device of a kind, or
+            ``"generator"`` for the given one.
+        generator: goes with ``"generator"``.
+
+    Raises:
+        ValueError: for another word, a device that this process does not have, or no generator.
+    """
+    get, put = _accessors(rng_type, generator)
+    if PartialState().use_distributed:
+        put(broadcast(get()))
+
+
+def synchronize_rng_states(rng_types: Sequence[RNGType | str], generator: torch.Generator | None = None) -> None:
+    """Call :func:`synchronize_rng_state` for each of several kinds."""
+    for rng_type in rng_types:
+        synchronize_rng_state(rng_type, generator)
+
+
+def _accessors(
+    rng_type: RNGType | str, generator: torch.Generator | None
+) -> tuple[Callable[[], torch.Tensor], Callable[[torch.Tensor], Any]]:
+    """What gets and what puts the state of a generator."""
+    if rng_type not in RNGType.list():
+        raise ValueError(f"there is no rng_type {rng_type!r}; choose one of {', '.join(RNGType.list())}.")
+    kind = RNGType(rng_type)
+    if kind is RNGType.TORCH:
+        return torch.get_rng_state, torch.set_rng_state
+    if kind is RNGType.GENERATOR:
+        if generator is None:
+            raise ValueError("the rng_type 'generator' needs one: synchronize_rng_state('generator', generator).")
+        return generator.get_state, generator.set_state
+    module: Any = getattr(torch, kind, None)
+    if module is None or not module.is_available():
+        raise ValueError(f"the rng_type {str(kind)!r} is not possible: torch finds no such device here.")
+    return module.get_rng_state, module.set_rng_state
+
+
 @contextmanager
-def drawn_as_on_main_process(generators: Sequence[torch.Generator]) -> Iterator[None]:
+def drawn_as_on_main_process(generators: Sequence[Any]) -> Iterator[None]:
     """Draw, in the block, what the main process draws.  A collective operation.
 
     The global generators of torch, python and numpy (if in use) and the given ones start the block
@@ -61,65 +104,26 @@ def drawn_as_on_main_process(generators: Sequence[torch.Generator]) -> Iterator[
     stay in step with the main process's from here on.
     """
     state = PartialState()
-    ours = _snapshot(generators)
+    ours = snapshot(generators)
     theirs = _of_main_process(ours, state)
-    _restore(theirs, generators)
+    restore(theirs, generators)
     try:
         yield
     finally:
-        shared = {"torch", "python", "numpy"} & ours.keys() & theirs.keys()
+        shared = set(GLOBAL) & ours.keys() & theirs.keys()
         own = {name: ours[name] for name in shared if ours[name] != theirs[name]}
-        _restore(own, ())
+        restore(own, ())
         if "torch" in own:
             torch.empty((), dtype=torch.int64).random_()
 
 
-def _snapshot(generators: Sequence[torch.Generator]) -> dict[str, Any]:
-    """The states of all generators, in types that compare and pickle well."""
-    found: dict[str, Any] = {"torch": _state_of(torch.default_generator)}
-    found["python"] = random.getstate()
-    if "numpy.random" in sys.modules:
-        state = sys.modules["numpy.random"].get_state()
-        if isinstance(state, tuple):  # a generator of another kind than numpy's own gives a dict
-            kind, keys, *rest = state
-            found["numpy"] = (kind, keys.tobytes(), *rest)
-    for index, generator in enumerate(generators):
-        found[f"generator {index}"] = _state_of(generator)
-    return found
-
-
-def _restore(states: dict[str, Any], generators: Sequence[torch.Generator]) -> None:
-    if "torch" in states:
-        _set_state_of(torch.default_generator, states["torch"])
-    if "python" in states:
-        random.setstate(states["python"])
-    if "numpy" in states and "numpy.random" in sys.modules:
-        kind, keys, *rest = states["numpy"]
-        words = sys.modules["numpy"].frombuffer(keys, dtype="uint32")
-        sys.modules["numpy.random"].set_state((kind, words, *rest))
-    for index, generator in enumerate(generators):
-        _set_state_of(generator, states[f"generator {index}"])
-
-
-def _state_of(generator: torch.Generator) -> bytes:
-    return _bytes_of(generator.get_state())
-
-
-def _bytes_of(tensor: torch.Tensor) -> bytes:
-    """The content of a contiguous tensor on the CPU."""
-    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes)
-
-
-def _set_state_of(generator: torch.Generator, state: bytes) -> None:
-    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
-
-
-def _of_main_process(ours: dict[str, Any], state: PartialState) -> dict[str, Any]:
+def _of_main_process(ours: Snapshot, state: PartialState) -> Snapshot:
     parcel = torch.zeros(_CAPACITY, dtype=torch.uint8)
     if state.is_main_process:
         content = bytearray(pickle.dumps(ours))
         parcel[: len(content)] = torch.frombuffer(content, dtype=torch.uint8)
     parcel = parcel.to(state.collective_device)
-    dist.broadcast(parcel, 0)
-    theirs: dict[str, Any] = pickle.loads(_bytes_of(parcel.cpu()))  # ignores what follows
+    with Collective("the loop over a prepared loader", state):
+        dist.broadcast(parcel, 0)
+    theirs: Snapshot = pickle.loads(bytes_of(parcel.cpu()))  # ignores what follows
     return theirs

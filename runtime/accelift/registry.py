@@ -41,9 +41,13 @@ class Registry:
 
     What is in it stays with this process: a copy, for instance in a worker of a DataLoader whose
     dataset knows the Accelerator, is empty.
+
+    Attributes:
+        streams: whether there was a loader over an ``IterableDataset``.
     """
 
     def __init__(self) -> None:
+        self.streams = False
         self.models: Living[nn.Module] = Living()
         self.optimizers: Living[Optimizer] = Living()
         self.schedulers: Living[LRScheduler] = Living()
@@ -54,5 +58,6 @@ class Registry:
 
     def clear(self) -> None:
         """Forget everything."""
+        self.streams = False
         for kind in (self.models, self.optimizers, self.schedulers, self.loaders):
             kind.clear()

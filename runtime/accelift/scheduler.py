@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import types
+import warnings
 from typing import Any
 
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from accelift.state import GradientState
+from accelift.state import GradientState, PartialState
 
 _MARK = "_accelift_prepared"
 
@@ -28,6 +29,7 @@ def prepare_scheduler(scheduler: LRScheduler, gradient_state: GradientState, ste
         return scheduler
     if isinstance(scheduler, ReduceLROnPlateau):
         steps_per_call = 1  # a metric is one observation, however many batches it is of
+    may_count_epochs = steps_per_call > 1 and PartialState().is_main_process
 
     def step(self: LRScheduler, *args: Any, **kwargs: Any) -> None:
         if not gradient_state.sync_gradients:
@@ -36,6 +38,10 @@ def prepare_scheduler(scheduler: LRScheduler, gradient_state: GradientState, ste
             return
         if getattr(self.optimizer, "step_was_skipped", False):
             return
+        nonlocal may_count_epochs
+        if may_count_epochs and gradient_state.deals_batches and not gradient_state.in_dataloader:
+            may_count_epochs = False
+            _warn_of_epochs(self, steps_per_call)
         authors.step(self, *args, **kwargs)
         for _ in range(steps_per_call - 1):
             # OneCycleLR has an end, which the last call may overshoot.
@@ -55,3 +61,12 @@ def prepare_scheduler(scheduler: LRScheduler, gradient_state: GradientState, ste
     }
     scheduler.__class__ = types.new_class(authors.__name__, (authors,), exec_body=lambda scope: scope.update(body))
     return scheduler
+
+
+def _warn_of_epochs(scheduler: LRScheduler, steps: int) -> None:
+    warnings.warn(
+        f"{type(scheduler).__name__}.step() was called outside of the loops over prepared loaders, perhaps once per "
+        f"epoch, and steps {steps} times, once for each process, because each of them gets whole batches; do not "
+        "prepare a schedule that counts epochs, or keep the batches with Accelerator(split_batches=True).",
+        stacklevel=3,
+    )

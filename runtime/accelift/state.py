@@ -1,31 +1,39 @@
-"""Which processes there are, which of them this is, and where gradients stand."""
+"""Which processes there are, and which of them this is."""
 
 from __future__ import annotations
 
-import atexit
 import builtins
-import multiprocessing
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial, wraps
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
 
-from accelift import environment
-from accelift.dataclasses import DistributedType, GradientAccumulationPlugin
-
-if TYPE_CHECKING:
-    from accelift.data.loader import LoaderPass, PreparedLoader
+from accelift import world
+from accelift.collective import Collective
+from accelift.dataclasses import DistributedType
+from accelift.gradients import GradientState as GradientState  # one of the names that scripts import from here
+from accelift.guards import first, only_if
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_GLOO_LETS_GO = 0.05  # seconds
+_KNOWN = frozenset(
+    {
+        "backend",
+        "collective_device",
+        "debug",
+        "device",
+        "distributed_type",
+        "local_process_index",
+        "mixed_precision",
+        "num_processes",
+        "process_index",
+    }
+)
 
 
 class PartialState:
@@ -67,8 +75,12 @@ class PartialState:
 
     def __init__(self, cpu: bool = False, **init_process_group: Any) -> None:
         self.__dict__ = PartialState._shared
-        if not self.__dict__:
-            self._shared.update(_find_out(cpu, init_process_group))
+        if not self.initialized:
+            self._shared.update(world.find_out(cpu, init_process_group))
+            if self.use_distributed:
+                from accelift import watchdog
+
+                watchdog.watch(self)
             return
         if cpu and self.device.type != "cpu":
             raise ValueError(
@@ -93,12 +105,43 @@ class PartialState:
         # Where it is unpickled, maybe in a worker of a DataLoader, things may be different.
         return PartialState, ()
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self).__name__
+            if name not in _KNOWN:
+                raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+            raise AttributeError(
+                f"`{kind}` object has no attribute `{name}`. This happens if `{kind}._reset_state()` was called and "
+                "there was no new `Accelerator` or `PartialState` since."
+            )
+
     def __repr__(self) -> str:
         return (
-            f"PartialState(process {self.process_index} of {self.num_processes}, "
+            f"{type(self).__name__}(process {self.process_index} of {self.num_processes}, "
             f"device={self.device}, distributed_type={self.distributed_type}, "
             f"backend={self.backend})"
         )
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it is known which processes there are."""
+        return bool(self._shared)
+
+    @property
+    def fork_launched(self) -> bool:
+        """Whether this process was forked by ``notebook_launcher`` or ``debug_launcher``."""
+        return os.environ.get("FORK_LAUNCHED") == "1"
+
+    @property
+    def default_device(self) -> torch.device:
+        """The device that a single process would use here."""
+        return world.choose_device(False, None)
+
+    def set_device(self) -> None:
+        """Make :attr:`device` the one that torch uses where none is named; done at the start anyway."""
+        if self.device.index is not None:
+            getattr(torch, self.device.type).set_device(self.device)
 
     @property
     def use_distributed(self) -> bool:
@@ -125,68 +168,41 @@ class PartialState:
         if self.use_distributed:
             # nccl guesses the device, with a warning, unless it is told.
             on_gpu = self.backend == "nccl" and self.device.index is not None
-            dist.barrier(device_ids=[self.device.index] if on_gpu else None)
+            with Collective("wait_for_everyone", self):
+                dist.barrier(device_ids=[self.device.index] if on_gpu else None)
 
-    @contextmanager
-    def main_process_first(self) -> Iterator[None]:
+    def main_process_first(self) -> AbstractContextManager[None]:
         """Let the main process run the block before the others do.
 
         Raises:
             RuntimeError: on the other processes, if the main process failed in the block.
         """
-        with self._first("main_process_first", self.is_main_process):
-            yield
+        return first(self, "main_process_first", self.is_main_process)
 
-    @contextmanager
-    def local_main_process_first(self) -> Iterator[None]:
+    def local_main_process_first(self) -> AbstractContextManager[None]:
         """Let the first process of each machine run the block before the others there do.
 
         Raises:
             RuntimeError: on the other processes, if one of the first failed in the block.
         """
-        with self._first("local_main_process_first", self.is_local_main_process):
-            yield
-
-    @contextmanager
-    def _first(self, verb: str, first: bool) -> Iterator[None]:
-        if not self.use_distributed:
-            yield
-            return
-
-        def agree(succeeded: bool) -> None:
-            """A barrier that also tells whether the block went well where it ran first."""
-            outcome = torch.tensor(int(succeeded), device=self.collective_device)
-            dist.all_reduce(outcome, dist.ReduceOp.MIN)
-            if succeeded and not outcome.item():
-                raise RuntimeError(f"{verb}: the process that went first failed in the block.")
-
-        if not first:
-            agree(True)
-        try:
-            yield
-        except Exception:
-            if first:
-                agree(False)
-            raise
-        if first:
-            agree(True)
+        return first(self, "local_main_process_first", self.is_local_main_process)
 
     def on_main_process(self, function: Callable[P, R]) -> Callable[P, R | None]:
         """Decorator: run on the main process only; elsewhere return ``None``."""
-        return _only_if(self.is_main_process, function)
+        return only_if(self.is_main_process, function)
 
     def on_local_main_process(self, function: Callable[P, R]) -> Callable[P, R | None]:
         """Decorator: run on the first process of each machine only; elsewhere return ``None``."""
-        return _only_if(self.is_local_main_process, function)
+        return only_if(self.is_local_main_process, function)
 
     def on_last_process(self, function: Callable[P, R]) -> Callable[P, R | None]:
         """Decorator: run on the last process only; elsewhere return ``None``."""
-        return _only_if(self.is_last_process, function)
+        return only_if(self.is_last_process, function)
 
     def on_process(
         self, function: Callable[..., Any] | None = None, process_index: int | None = None
     ) -> Callable[..., Any]:
-        """Decorator: run on the process of this index only; elsewhere return ``None``.
+        """Decorator: run on the process of this index only, or on the only one; elsewhere return ``None``.
 
         Raises:
             ValueError: if no process index is given.
@@ -195,194 +211,107 @@ class PartialState:
             raise ValueError("on_process needs to know where: on_process(process_index=...).")
         if function is None:
             return partial(self.on_process, process_index=process_index)
-        return _only_if(self.process_index == process_index, function)
+        return only_if(self.num_processes == 1 or self.process_index == process_index, function)
+
+    def on_local_process(
+        self, function: Callable[..., Any] | None = None, local_process_index: int | None = None
+    ) -> Callable[..., Any]:
+        """Decorator: run on the process of this index on each machine, or on the only one; elsewhere return ``None``.
+
+        Raises:
+            ValueError: if no index is given.
+        """
+        if local_process_index is None:
+            raise ValueError("on_local_process needs to know where: on_local_process(local_process_index=...).")
+        if function is None:
+            return partial(self.on_local_process, local_process_index=local_process_index)
+        return only_if(self.num_processes == 1 or self.local_process_index == local_process_index, function)
+
+    def split_between_processes(self, inputs: Any, apply_padding: bool = False) -> AbstractContextManager[Any]:
+        """See :func:`accelift.split.part_of`.
+
+        ``with state.split_between_processes(prompts) as mine:`` gives each process its part.
+        """
+        from accelift.split import part_of
+
+        return nullcontext(part_of(inputs, self.process_index, self.num_processes, apply_padding))
 
     def print(self, *args: Any, **kwargs: Any) -> None:
         """``print`` on the main process of the whole job only."""
         if self.is_main_process:
             builtins.print(*args, **kwargs)
 
-    def destroy_process_group(self) -> None:
-        """Leave the process group, if there is one; done at exit anyway."""
-        if self.use_distributed and dist.is_initialized():
-            dist.destroy_process_group()
+    def destroy_process_group(self, group: dist.ProcessGroup | None = None) -> None:
+        """Leave the process group, if there is one; done at exit anyway.
+
+        Args:
+            group: another group than that of all processes.
+        """
+        if dist.is_available() and dist.is_initialized():
+            if group is None and self.use_distributed:
+                from accelift import watchdog
+
+                watchdog.leave()
+            world.destroy(group)
 
 
-class GradientState:
-    """Where an Accelerator stands: in which loader, and whether gradients are due.
+class AcceleratorState(PartialState):
+    """What :class:`PartialState` knows, and the precision of the newest Accelerator.
 
-    Attributes:
-        sync_gradients: whether this micro-batch ends with an optimizer step, before which
-            gradients are averaged over the processes.
-        step: micro-batches counted so far.
-        passes: the loaders being iterated; the one that dealt last comes last.
-        deals_batches: whether a loader was prepared that gives the processes different batches.
-        warned_of_shares: whether the user knows of loaders that deal different shares.
+    Args:
+        mixed_precision: given by the Accelerator.
+        cpu: as for PartialState.
+        _from_accelerator: given by the Accelerator.
+        init_process_group: as for PartialState.
+
+    Raises:
+        ValueError: if there is no Accelerator yet, or as for PartialState.
     """
 
-    def __init__(self, plugin: GradientAccumulationPlugin) -> None:
-        self.plugin = plugin
-        self.sync_gradients = True
-        self.step = 0
-        self.passes: list[LoaderPass] = []
-        self.deals_batches = False
-        self.warned_of_shares = False
+    _shared: ClassVar[dict[str, Any]] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "passes": []}  # the loops are this process's
+    mixed_precision: str
+    deepspeed_plugin: ClassVar[None] = None
+    fsdp_plugin: ClassVar[None] = None
+    megatron_lm_plugin: ClassVar[None] = None
 
-    @property
-    def num_steps(self) -> int:
-        """Micro-batches per optimizer step."""
-        return self.plugin.num_steps
+    def __init__(
+        self,
+        mixed_precision: str | None = None,
+        cpu: bool = False,
+        _from_accelerator: bool = False,
+        **init_process_group: Any,
+    ) -> None:
+        PartialState(cpu, **init_process_group)
+        self.__dict__ = AcceleratorState._shared
+        if not (self.initialized or _from_accelerator):
+            raise ValueError("AcceleratorState() needs an Accelerator first; without one, use PartialState().")
+        if _from_accelerator:
+            self._shared["mixed_precision"] = mixed_precision or "no"
 
-    @property
-    def adjust_scheduler(self) -> bool:
-        """Whether schedulers count the micro-batches that only accumulate."""
-        return self.plugin.adjust_scheduler
+    if not TYPE_CHECKING:
 
-    @property
-    def sync_with_dataloader(self) -> bool:
-        """Whether the last batch of a loader ends with an optimizer step in any case."""
-        return self.plugin.sync_with_dataloader and not self.plugin.carry_over
+        def __getattr__(self, name: str) -> Any:
+            known = PartialState._shared
+            return known[name] if self.initialized and name in known else super().__getattr__(name)
 
-    @property
-    def current(self) -> LoaderPass | None:
-        """The pass that dealt the current batch, or ``None`` outside of any prepared loader."""
-        return self.passes[-1] if self.passes else None
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in PartialState._shared:
+            PartialState._shared[name] = value
+        else:
+            super().__setattr__(name, value)
 
-    @property
-    def active_dataloader(self) -> PreparedLoader | None:
-        """The prepared loader that dealt the current batch."""
-        return self.passes[-1].loader if self.passes else None
+    @classmethod
+    def _reset_state(cls, reset_partial_state: bool = False) -> None:
+        """Forget what the newest Accelerator said, and all else if ``reset_partial_state``."""
+        cls._shared.clear()
+        if reset_partial_state:
+            PartialState._reset_state()
 
-    @property
-    def in_dataloader(self) -> bool:
-        """Whether a prepared loader is being iterated."""
-        return bool(self.passes)
-
-    @property
-    def end_of_dataloader(self) -> bool:
-        """Whether the current batch is the last one of its loader."""
-        return bool(self.passes) and self.passes[-1].end_of_dataloader
-
-    def count_micro_batch(self) -> None:
-        """Count one more micro-batch and decide whether it ends with an optimizer step."""
-        current = self.current
-        per_pass = self.plugin.sync_with_dataloader or self.plugin.carry_over
-        if per_pass and current is not None and not current.counted:
-            # A new pass starts to count anew, also where the last one was left early.
-            current.counted = True
-            self.step = 0
-        self.step += 1
-        self.sync_gradients = self.step % self.num_steps == 0
-        if not self.sync_gradients and self.sync_with_dataloader and self.end_of_dataloader:
-            self.sync_gradients = True
-            self.step = 0
+    def __reduce__(self) -> Any:
+        return AcceleratorState, (self.mixed_precision, False, True)
 
 
-def _only_if(here: bool, function: Callable[P, R]) -> Callable[P, R | None]:
-    @wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-        return function(*args, **kwargs) if here else None
-
-    return guarded
-
-
-def _find_out(cpu: bool, init_process_group: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of the state; joins the process group where there is one to join."""
-    cpu = cpu or environment.flag("USE_CPU")
-    joined = dist.is_available() and dist.is_initialized()
-    world = dist.get_world_size() if joined else int(os.environ.get("WORLD_SIZE") or 1)
-    if world == 1:
-        return _describe(_choose_device(cpu, None), None, 1, 0, 0)
-    if joined:
-        rank = dist.get_rank()
-        local_rank = int(os.environ.get("LOCAL_RANK", rank))
-    else:
-        rank = environment.rank_variable("RANK")
-        local_rank = environment.rank_variable("LOCAL_RANK")
-    if _is_helper_process():
-        return _describe(torch.device("cpu"), None, world, rank, local_rank)
-    device = _choose_device(cpu, local_rank)
-    if not joined:
-        _join(device, init_process_group)
-    found = _describe(device, dist.get_backend(), world, rank, local_rank)
-    return found | {"_init_process_group": init_process_group}
-
-
-def _describe(device: torch.device, backend: str | None, world: int, rank: int, local_rank: int) -> dict[str, Any]:
-    kind = DistributedType.NO
-    if backend is not None:
-        kinds = {"cpu": DistributedType.MULTI_CPU, "cuda": DistributedType.MULTI_GPU}
-        kind = kinds.get(device.type) or DistributedType(f"MULTI_{device.type.upper()}")
-    return {
-        "device": device,
-        "backend": backend,
-        "collective_device": torch.device("cpu") if backend == "gloo" else device,
-        "distributed_type": kind,
-        "num_processes": world,
-        "process_index": rank,
-        "local_process_index": local_rank,
-        "debug": environment.flag("DEBUG_MODE"),
-    }
-
-
-def _is_helper_process() -> bool:
-    """Whether this process only helps one of the job's, and so must not join its group.
-
-    Workers of a DataLoader started by spawn or forkserver run the script's module-level code
-    again; ``multiprocessing`` marks processes that are at it.
-    """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        return True
-    return torch.utils.data.get_worker_info() is not None
-
-
-def _choose_device(cpu: bool, local_rank: int | None) -> torch.device:
-    """This process's device; ``local_rank`` is ``None`` where there is one process."""
-    if cpu:
-        return torch.device("cpu")
-    if torch.cuda.is_available():
-        if local_rank is None:
-            return torch.device("cuda", torch.cuda.current_device())
-        if local_rank >= torch.cuda.device_count():
-            raise ValueError(
-                f"process {local_rank} of this machine has no GPU: {torch.cuda.device_count()} "
-                "visible; start fewer processes or pass --cpu to the launcher."
-            )
-        torch.cuda.set_device(local_rank)
-        return torch.device("cuda", local_rank)
-    # torch.accelerator is as young as torch 2.6.
-    accelerators = getattr(torch, "accelerator", None)
-    if accelerators is None or not accelerators.is_available():
-        return torch.device("cpu")
-    kind = accelerators.current_accelerator()
-    if local_rank is None:
-        return torch.device(kind)
-    accelerators.set_device_index(local_rank)
-    return torch.device(kind.type, local_rank)
-
-
-def _join(device: torch.device, arguments: dict[str, Any]) -> None:
-    arguments = dict(arguments)
-    if arguments.get("backend") is None:
-        backends = {"cpu": "gloo", "cuda": "nccl"}
-        arguments["backend"] = backends.get(device.type) or dist.get_default_backend_for_device(device)
-    dist.init_process_group(**arguments)
-    atexit.register(_leave)
-
-
-def _leave() -> None:
-    """Leave the process group at exit: torch warns, or aborts, where that is not done."""
-    if not dist.is_initialized():
-        return
-    failed = getattr(sys, "last_value", None) is not None
-    gloo = dist.get_backend() == "gloo"
-    if failed and not gloo:
-        return  # nccl could wait for the other processes, and the traceback with it
-    dist.destroy_process_group()
-    if gloo:
-        # A thread of gloo's lets go of the last operation's tensors after we were told that it is done,
-        # and needs the GIL for that.  Were the interpreter being torn down by then, it would abort.
-        time.sleep(_GLOO_LETS_GO)
+def is_initialized() -> bool:
+    """Whether there is an Accelerator."""
+    return bool(AcceleratorState._shared)

@@ -95,7 +95,7 @@ def convert(*arguments: str | Path, stdin: bytes = b"") -> Ran:
     return accelift("convert", *arguments, stdin=stdin)
 
 
-def process(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Ran:
+def process(*arguments: str | Path, cwd: Path, stdin: bytes = b"", timeout: float = 60) -> Ran:
     """`python -m accelift_codemod ...` as a process of its own."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(("ACCELERATE_", "ACCELIFT_", "PYTHON"))}
     done = subprocess.run(
@@ -104,7 +104,7 @@ def process(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Ran:
         capture_output=True,
         cwd=cwd,
         env=environment,
-        timeout=60,
+        timeout=timeout,
     )
     return Ran(done.returncode, done.stdout, done.stderr.decode())
 

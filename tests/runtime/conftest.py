@@ -38,8 +38,8 @@ def fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         *(n for n in os.environ if n.startswith(("ACCELERATE_", "ACCELIFT_"))),
     ]:
         monkeypatch.delenv(name, raising=False)
-    from accelift.state import PartialState
+    from accelift.state import AcceleratorState
 
-    PartialState._reset_state()
+    AcceleratorState._reset_state(reset_partial_state=True)
     yield
-    PartialState._reset_state()
+    AcceleratorState._reset_state(reset_partial_state=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from accelift import Accelerator, DistributedType, PartialState
 from accelift.launch import devices
-from accelift.state import _choose_device, _describe
+from accelift.world import choose_device, describe
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_gpus(two_gpus: list[int]) -> None:
-    assert _choose_device(False, None) == torch.device("cuda", 1), "the one that torch is set to"
+    assert choose_device(False, None) == torch.device("cuda", 1), "the one that torch is set to"
     assert two_gpus == []
-    assert _choose_device(False, 0) == torch.device("cuda", 0) and two_gpus == [0]
+    assert choose_device(False, 0) == torch.device("cuda", 0) and two_gpus == [0]
     with pytest.raises(ValueError, match="process 2 of this machine has no GPU: 2 visible"):
-        _choose_device(False, 2)
-    assert _choose_device(True, 2) == torch.device("cpu")
+        choose_device(False, 2)
+    assert choose_device(True, 2) == torch.device("cpu")
 
 
 @pytest.mark.parametrize("name", ["ACCELERATE_USE_CPU", "ACCELIFT_USE_CPU"])
@@ -47,8 +47,8 @@ def test_other_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
         set_device_index=chosen.append,
     )
     monkeypatch.setattr(torch, "accelerator", xpu, raising=False)
-    assert _choose_device(False, None) == torch.device("xpu")
-    assert _choose_device(False, 1) == torch.device("xpu", 1) and chosen == [1]
+    assert choose_device(False, None) == torch.device("xpu")
+    assert choose_device(False, 1) == torch.device("xpu", 1) and chosen == [1]
 
 
 def test_kinds_of_jobs() -> None:
@@ -57,11 +57,11 @@ def test_kinds_of_jobs() -> None:
         ("cpu", DistributedType.MULTI_CPU),
         ("xpu:0", DistributedType.MULTI_XPU),
     ):
-        found = _describe(torch.device(device), "some backend", 2, 0, 0)
+        found = describe(torch.device(device), "some backend", 2, 0, 0)
         assert found["distributed_type"] is kind
         assert found["collective_device"] == torch.device(device)
-    assert _describe(torch.device("cuda:0"), "gloo", 2, 0, 0)["collective_device"].type == "cpu"
-    assert _describe(torch.device("cuda:0"), None, 1, 0, 0)["distributed_type"] == "NO"
+    assert describe(torch.device("cuda:0"), "gloo", 2, 0, 0)["collective_device"].type == "cpu"
+    assert describe(torch.device("cuda:0"), None, 1, 0, 0)["distributed_type"] == "NO"
 
 
 def test_no_driver_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,27 @@ def _checks_of(worker: str) -> list[str]:
     ]
 
 
+_NAMES = (
+    "checkpoints",
+    "collectives",
+    "dealing",
+    "debugging",
+    "diverging",
+    "faults",
+    "loaders",
+    "metrics",
+    "passes",
+    "tracking",
+    "training",
+    "verbs",
+    "watching",
+)
+# Where the number of processes matters: shares of three kinds, and ranks that are neither first nor last.
+_AT_THREE = ("collectives", "dealing", "loaders", "metrics", "training")
 _ALL = [
     pytest.param(worker, ranks, name, id=f"{worker}-{ranks}-{name}", marks=marks)
-    for ranks, marks in ((2, ()), (3, (pytest.mark.slow,)))
-    for worker in ("collectives", "dealing", "metrics", "training")
+    for ranks, marks, workers in ((2, (), _NAMES), (3, (pytest.mark.slow,), _AT_THREE))
+    for worker in workers
     for name in _checks_of(worker)
 ]
 

@@ -112,12 +112,48 @@ def test_uneven_gives_everything_once(world: int, split: bool) -> None:
 
 def test_custom_batches_in_turn_stay_whole() -> None:
     batches = [[0, 1, 2], [3], [4, 5], [6, 7, 8, 9], [10]]
-    ranks = deal(batches, 2, split=False, fixed=False)
+    ranks = deal(batches, 2, split=False, even=True, fixed=False)
     assert [part for part, _ in ranks[0]] == [[0, 1, 2], [4, 5], [10]]
     assert [part for part, _ in ranks[1]] == [[3], [6, 7, 8, 9], [0, 1, 2]]
     assert [share.counts for _, share in ranks[0]] == [(3, 1), (2, 4), (1, 0)]
     assert ranks[0][2][1].dealt == (1, 3)
     assert [share.weight(0) for _, share in ranks[0]] == [1.5, 2 / 3, 1.0]
+
+
+@pytest.mark.parametrize("world", [2, 3, 4])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_exact_deals_in_turn_and_everything_once(world: int, fixed: bool) -> None:
+    size = 3
+    for samples in range(1, 50):
+        batches = list(BatchSampler(range(samples), size, drop_last=False))
+        ranks = deal(batches, world, split=False, batch_size=size, fixed=fixed)
+        unions = [list(chain(*batches[i : i + world])) for i in range(0, len(batches), world)]
+        assert {len(rank) for rank in ranks} == {len(unions)}
+        for index, union in enumerate(unions):
+            share = ranks[0][index][1]
+            parts = [rank[index][0] for rank in ranks]
+            assert parts == [union] * world if share.replicated else list(chain(*parts)) == union
+            means = [share.weight(rank) * sum(part) / len(part) for rank, part in enumerate(parts)]
+            assert sum(means) / world == pytest.approx(sum(union) / len(union))
+            if len(union) == size * world:
+                assert parts == batches[index * world : (index + 1) * world], "whole batches stay whole"
+        length = Plan(0, world, False, None, size, fixed).length(len(batches), samples)
+        assert length == len(unions)
+
+
+@pytest.mark.parametrize("even", [True, False, None])
+@pytest.mark.parametrize("split", [True, False])
+def test_all_parts_are_those_of_each(split: bool, even: bool | None) -> None:
+    world, size = 3, 6
+    for samples in range(1, 50):
+        batches = list(BatchSampler(range(samples), size, drop_last=False))
+        ranks = [iter(rank) for rank in deal(batches, world, split=split, even=even, batch_size=size)]
+        for parts, share in Plan(0, world, split, even, size).deal_all(batches):
+            if share.replicated:
+                assert all(next(rank) == (parts[0], share) for rank in ranks)
+            else:
+                assert [next(ranks[rank])[0] for rank in share.receivers] == [list(part) for part in parts]
+        assert [list(rank) for rank in ranks] == [[]] * world
 
 
 def test_nothing_is_read_ahead() -> None:

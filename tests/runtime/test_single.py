@@ -591,7 +591,8 @@ def test_loader_that_was_iterated_before() -> None:
 
 
 def test_state_is_shared() -> None:
-    assert vars(PartialState()) is vars(Accelerator().state)
+    assert vars(PartialState()) is vars(PartialState())
+    assert Accelerator().state.device is PartialState().device
     state = PartialState()
     assert (state.num_processes, state.process_index, state.backend) == (1, 0, None)
     assert state.is_main_process and state.is_last_process and not state.use_distributed

@@ -38,12 +38,16 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is to be said on one question, with what may be behind a difference."""
+    """What is to be said on one question, with what may be behind a difference.
+
+    `at` is when the difference came about: its place among the events of the original's main process.
+    """
 
     question: str
     verdict: Verdict
     detail: str = ""
     suspicions: tuple[Suspicion, ...] = ()
+    at: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {

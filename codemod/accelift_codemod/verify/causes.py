@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
@@ -16,24 +17,33 @@ CAUSES = {
     "DATA-SHARDED-TWICE": "samples are dealt out twice: a prepared loader has a sampler of its own that deals them out",
     "DATA-TAIL": "samples at the end are left out or repeated: keep the uneven last batch (drop_last, even_batches)",
     "DATA-MISSING": "some samples are never dealt",
+    "DATA-CONTENT": "samples are made or changed otherwise: with another seed on each process, or by other transforms",
     "BATCH-SCALE": "each step sees more samples, or fewer, than the original's: split_batches, or scale batch size and "
     "learning rate by intention",
     "GRAD-SYNC": "gradients are not averaged over the processes: the model is not prepared, or its gradients come "
     "about beside the prepared one",
     "LOSS-SCALE": "the loss is divided or multiplied by another number: accumulation steps, number of processes, or "
     "its reduction",
-    "LOSS": "the same samples give another loss: the forward pass, its mode (train/eval) or the loss function differs",
+    "LOSS": "the same samples give another loss: the forward pass, what the samples are, or the loss function differs",
+    "LOSS-WEIGHT": "processes whose shares of a batch differ in size count the same: weigh the loss by its share "
+    "(accelerator.backward does)",
+    "TRAIN-MODE": "the model trains in another mode: model.train() or model.eval() is missing or comes at another time",
     "PRECISION": "results have another precision: autocast, a gradient scaler or a dtype was dropped or added",
     "ZERO-GRAD": "gradients of earlier steps are left in: zero_grad is missing or comes at another time",
     "CLIP": "gradients are clipped in one script only, or at another norm",
-    "GRAD-OTHER": "gradients differ from the same loss: a parameter is frozen, detached or has another graph",
-    "ACCUMULATION": "the number of optimizer steps differs: accumulation ends at other batches",
+    "GRAD-OTHER": "gradients differ from the same loss: a parameter is frozen, detached or has another graph, or the "
+    "optimizer has a copy of the model",
+    "ACCUMULATION": "other optimizer steps are made: accumulation ends at other batches, or an optimizer is left out",
+    "LEARNING-RATE": "the learning rate is another one from the beginning: scaled by the number of processes?",
     "SCHEDULER": "learning rates differ: a scheduler steps more or less often, or was made with other numbers",
     "OPTIMIZER": "the same gradients give other updates: the optimizer's settings (weight decay, momentum, groups) or "
     "state differ",
     "MODEL-SET": "optimizers, or their parameters, differ",
     "METRIC-LOCAL": "values come from one process's part of the data: gather them first (gather_for_metrics)",
-    "EVAL-MODE": "evaluation computes otherwise from the same parameters: model.eval(), no_grad or another loader",
+    "METRIC-TWICE": "values are added up over the processes more than once",
+    "EVAL-MODE": "evaluation computes otherwise from the same parameters: model.eval() is missing, or what is computed "
+    "differs",
+    "EVAL-DATA": "evaluation sees other samples: another loader, or one process's part only",
     "EVAL-TAIL": "the evaluation leaves samples out or counts some twice: use gather_for_metrics",
     "PRINT-ALL": "every process prints: guard it (accelerator.print, is_main_process)",
     "PRINT-LOST": "lines are missing, or new",
@@ -42,24 +52,28 @@ CAUSES = {
     "SAVE-LOST": "something is not saved any more",
     "SAVE-VALUES": "saved values differ though training agrees: it is saved at another time or from another object",
     "BATCHNORM": "batch normalization sees the samples of one process only",
+    "SCALER": "steps are skipped where scaled gradients overflow, which those of a part of the batch do at other steps",
     "NOISE": "each process draws random numbers (dropout, noise) of its own for its own samples",
 }
 """What each code means."""
 
 
 def candidates(answers: Iterable[Answer]) -> list[Suspicion]:
-    """The causes that the answers suspect, the most likely ones first, each once."""
-    found: dict[str, Suspicion] = {}
-    order: dict[str, tuple[int, int]] = {}
-    for position, answer in enumerate(answers):
+    """The causes of the differences, the most likely ones first, each once; none if nothing differs.
+
+    What comes about later than the first difference may follow from it, and weighs less.
+    """
+    known = list(answers)
+    times = [one.at for one in known if one.verdict is Verdict.DIFFERS and one.at is not None]
+    found: dict[str, tuple[tuple[float, float], Suspicion]] = {}
+    for answer in known if overall(known) is Verdict.DIFFERS else []:
+        late = answer.at is not None and bool(times) and answer.at > min(times)
         for suspicion in answer.suspicions:
-            known = found.get(suspicion.code)
-            if known is None or known.weight < suspicion.weight:
-                found[suspicion.code] = suspicion
-                # A cause that explains an earlier question explains the later ones with it.
-                first = order[suspicion.code][1] if known is not None else position
-                order[suspicion.code] = (-suspicion.weight, first)
-    return sorted(found.values(), key=lambda one: order[one.code])
+            weight = suspicion.weight - late
+            order = (-weight, math.inf if answer.at is None else answer.at)
+            if weight > 0 and (suspicion.code not in found or order < found[suspicion.code][0]):
+                found[suspicion.code] = order, suspicion
+    return [suspicion for _, suspicion in sorted(found.values(), key=lambda one: one[0])]
 
 
 def overall(answers: Iterable[Answer]) -> Verdict:

@@ -3,142 +3,248 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Any
 
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import overall
-from accelift_codemod.verify.recording import Batch, Rank, Recording
-
-Passes = dict[tuple[int, int], list[tuple[Any, ...]]]
+from accelift_codemod.verify.recording import Pass, Recording
 
 _QUESTION = "the same samples, once each"
+
+Samples = tuple[Any, ...]
 
 
 def compare_data(original: Recording, converted: Recording) -> Answer:
     """Compare what the loaders dealt, pass by pass."""
-    ours = _passes(original.main)
-    theirs = [_passes(rank) for rank in converted.ranks]
-    if not ours:
+    if not original.main.passes:
         return Answer(_QUESTION, Verdict.NOT_SEEN, "no DataLoader is used")
-    training = _training_loaders(original.main)
-    answers = []
-    for key, batches in ours.items():
-        parts = [passes[key] for passes in theirs if key in passes]
-        complete = key in original.main.complete and all(
-            key in rank.complete for rank, passes in zip(converted.ranks, theirs, strict=True) if key in passes
-        )
-        place = converted.main.places.get(key[0], "")
-        answers.append(_compare_pass(batches, parts, converted.world, complete, key[0] in training, place))
-    verdict = overall(answers)
-    worst = next((answer for answer in answers if answer.verdict is verdict), answers[0])
-    suspicions = tuple({one.code: one for answer in answers for one in answer.suspicions}.values())
-    return Answer(_QUESTION, verdict, worst.detail, suspicions if verdict is Verdict.DIFFERS else ())
+    training, evaluation = (list(_answers(original, converted, trains)) for trains in (True, False))
+    verdict = overall([*training, *evaluation])
+    worst = [answer for answer in [*training, *evaluation] if answer.verdict is verdict]
+    first = min(worst, key=lambda answer: answer.at or 0)
+    causes = dict(_causes(training, first) + _causes(evaluation, first))
+    return Answer(_QUESTION, verdict, first.detail, tuple(causes.values()), first.at)
 
 
-def _passes(rank: Rank) -> Passes:
-    found: Passes = {}
-    for batch in rank.batches:
-        found.setdefault((batch.loader, batch.pass_), []).append(batch.samples)
-    return found
+def augmented(original: Recording, converted: Recording) -> str:
+    """Where samples of the same index have other contents in the other run, so that they are made by chance."""
+    for ours, theirs in zip(original.main.passes, converted.main.passes, strict=False):
+        if ours.trains and theirs.trains and _by_index(ours, theirs):
+            left, right = _contents(ours), _contents(theirs)
+            common = left.keys() & right.keys()
+            if common and all(left[index] != right[index] for index in common):
+                return ours.place or "somewhere"
+    return ""
 
 
-def _training_loaders(rank: Rank) -> set[int]:
-    """Those whose batches are followed by optimizer steps."""
-    following: Iterable[Batch | None] = chain(rank.batches[1:], [None])
+def _contents(of: Pass) -> dict[Any, str]:
     return {
-        batch.loader
-        for batch, after in zip(rank.batches, following, strict=True)
-        if (len(rank.steps) if after is None else after.step) > batch.step
+        index: content for batch in of.batches for index, content in zip(batch.samples, batch.contents, strict=False)
     }
 
 
-def _compare_pass(
-    ours: list[tuple[Any, ...]],
-    parts: list[list[tuple[Any, ...]]],
-    world: int,
-    complete: bool,
-    trains: bool,
-    place: str,
-) -> Answer:
-    if not parts:
-        if complete:
-            detail = "a pass over a loader is missing"
-            return Answer(_QUESTION, Verdict.DIFFERS, detail, (Suspicion("DATA-MISSING", 2, detail, place),))
+def _causes(answers: list[Answer], first: Answer) -> list[tuple[str, Suspicion]]:
+    """What the first answer suspects that suspects something; less, if there was a difference before."""
+    for answer in answers:
+        if answer.suspicions:
+            late = first.verdict is Verdict.DIFFERS and (answer.at or 0) > (first.at or 0)
+            return [(one.code, replace(one, weight=one.weight - late)) for one in answer.suspicions]
+    return []
+
+
+def _answers(original: Recording, converted: Recording, trains: bool) -> Iterator[Answer]:
+    """One for each pass of the original.  The first one of training is compared with the first one, and so on."""
+    ours = [one for one in original.main.passes if one.trains == trains]
+    theirs = [one for one in converted.main.passes if one.trains == trains][: len(ours)]
+    for left, right in zip_longest(ours, theirs):
+        if right is None:
+            yield _missing(left)
+            continue
+        yield _compared(left, _parts(right, converted), converted.world)
+
+
+def _compared(ours: Pass, parts: list[Pass], world: int) -> Answer:
+    compare = _training if ours.trains else _evaluation
+    by_index = compare(ours, parts, world)
+    if not _by_index(ours, *parts):
+        return by_index
+    by_content = compare(_known_by_content(ours), [_known_by_content(part) for part in parts], world)
+    if by_index.verdict is Verdict.DIFFERS:
+        # Indices may be those of a part of the data, or of the same data in another order.
+        return by_content if by_content.verdict is not Verdict.DIFFERS or _alike(ours, parts) else by_index
+    if ours.trains and by_content.verdict is Verdict.DIFFERS:
+        evidence = "samples of the same index have other contents"
+        return replace(by_index, suspicions=(Suspicion("DATA-CONTENT", 2, evidence, parts[0].place),), at=ours.at)
+    return by_index
+
+
+def _missing(ours: Pass) -> Answer:
+    if not ours.complete:
         return Answer(_QUESTION, Verdict.NOT_SEEN)
-    steps = [_together(step) for step in zip_longest(*parts, fillvalue=())]
+    if not ours.trains:
+        # It may do without a loader, if what comes of it is the same.
+        detail = "an evaluation does not use its loader"
+        return Answer(_QUESTION, Verdict.NOT_SEEN, detail, (Suspicion("EVAL-DATA", 2, detail, ours.place),), ours.at)
+    detail = "a pass over a loader is missing"
+    return Answer(_QUESTION, Verdict.DIFFERS, detail, (Suspicion("DATA-MISSING", 2, detail, ours.place),), ours.at)
+
+
+def _parts(of: Pass, converted: Recording) -> list[Pass]:
+    """The passes of all processes that belong to one of the main process: at the same line, as many before it."""
+    before = sum(one.place == of.place for one in converted.main.passes[: converted.main.passes.index(of)])
+    found = []
+    for rank in converted.ranks:
+        there = [one for one in rank.passes if one.place == of.place]
+        found += there[before : before + 1]
+    return found
+
+
+def _known_by_content(of: Pass) -> Pass:
+    batches = tuple(replace(batch, samples=batch.contents) for batch in of.batches)
+    return replace(of, batches=batches)
+
+
+def _alike(ours: Pass, parts: list[Pass]) -> bool:
+    """Whether the contents of samples are comparable at all, not augmented by chance or padded."""
+    known = set(chain.from_iterable(batch.contents for batch in ours.batches))
+    return any(content in known for part in parts for batch in part.batches for content in batch.contents)
+
+
+# ---- training
+
+
+def _training(ours: Pass, parts: list[Pass], world: int) -> Answer:
+    complete = ours.complete and all(part.complete for part in parts)
+    place = parts[0].place
+    expected, found = _batches(ours), _together(parts)
     if not complete:
-        ours, steps = ours[: len(steps)], steps[: len(ours)]
-    if trains and world > 1 and len(parts) == world and _replicated(ours, parts):
+        expected, found = expected[: len(found)], found[: len(expected)]
+    if len(parts) == world > 1 and _replicated(expected, parts):
         detail = f"each of the {world} processes is dealt all samples"
-        return Answer(_QUESTION, Verdict.DIFFERS, detail, (Suspicion("DATA-UNSHARDED", 3, detail, place),))
-    if ours == steps:
+        return Answer(_QUESTION, Verdict.DIFFERS, detail, (Suspicion("DATA-UNSHARDED", 3, detail, place),), ours.at)
+    if expected == found:
         return Answer(_QUESTION, Verdict.IDENTICAL)
-    if len(ours) == len(steps) and all(Counter(a) == Counter(b) for a, b in zip(ours, steps, strict=True)):
+    pairs = list(zip_longest(expected, found, fillvalue=()))
+    first = next((index for index, (a, b) in enumerate(pairs) if Counter(a) != Counter(b)), None)
+    if first is None:
         return Answer(_QUESTION, Verdict.EQUIVALENT, "the same samples at each step, in another order within it")
-    suspicions = _why(ours, steps, world, complete, trains, place)
-    if not trains and not complete:
-        return Answer(_QUESTION, Verdict.NOT_SEEN)
-    if not trains and _covers(ours, steps):
-        return Answer(_QUESTION, Verdict.EQUIVALENT, "evaluation sees the same samples, in other batches")
-    return Answer(_QUESTION, Verdict.DIFFERS, suspicions[0].evidence, suspicions)
+    at = ours.batches[min(first, len(ours.batches) - 1)].at
+    if _of_steps(ours) == _of_steps(*parts):
+        return Answer(_QUESTION, Verdict.EQUIVALENT, "the same samples at each optimizer step, in other batches")
+    if not _by_index(ours, *parts) and [len(a) for a, _ in pairs] == [len(b) for _, b in pairs]:
+        detail = f"batch {first} has other contents: other samples, or other padding or augmentation"
+        return Answer(_QUESTION, Verdict.NOT_SEEN, detail, (Suspicion("DATA-ORDER", 2, detail, place),), at)
+    causes = tuple(_why(expected, found, first, complete, world, place))
+    return Answer(_QUESTION, Verdict.DIFFERS, causes[0].evidence, causes, at)
 
 
-def _together(parts: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
-    """The samples of one step: all parts, or the one that all processes hold."""
-    held = [part for part in parts if part]
-    if len(held) > 1 and len(held) == len(parts) and all(part == held[0] for part in held):
-        return held[0]
-    return tuple(chain.from_iterable(held))
+def _why(
+    expected: list[Samples], found: list[Samples], first: int, complete: bool, world: int, place: str
+) -> Iterator[Suspicion]:
+    inner = first < min(len(expected), len(found)) - 1
+    if inner and len(found[first]) != len(expected[first]):
+        evidence = f"a step sees {len(found[first])} samples instead of {len(expected[first])}"
+        yield Suspicion("BATCH-SCALE", 3, evidence, place)
+        return
+    missing, extra, total = _difference(expected, found)
+    if not complete or (missing and extra):
+        evidence = f"batch {first} has other samples"
+        if complete:
+            evidence += f"; {missing} of {total} are dealt to nobody, {extra} to more than one process"
+            yield Suspicion("DATA-SHARDED-TWICE", 2, evidence, place)
+        yield Suspicion("DATA-ORDER", 3, evidence, place)
+        return
+    if missing:
+        evidence = f"{missing} of {total} samples are dealt to nobody"
+        if world > 1 and missing >= 0.9 * total * (1 - 1 / world):
+            yield Suspicion("DATA-SHARDED-TWICE", 3, evidence, place)
+        elif missing < max(map(len, expected)):
+            yield Suspicion("DATA-TAIL", 3, evidence, place)
+        yield Suspicion("DATA-MISSING", 2, evidence, place)
+    elif extra:
+        evidence = f"{extra} samples are dealt twice"
+        yield Suspicion("DATA-TAIL", 3, evidence, place)
+        yield Suspicion("DATA-SHARDED-TWICE", 1, evidence, place)
+    else:
+        yield Suspicion("DATA-ORDER", 3, f"batch {first} has other samples", place)
 
 
-def _replicated(ours: list[tuple[Any, ...]], parts: list[list[tuple[Any, ...]]]) -> bool:
+def _replicated(expected: list[Samples], parts: list[Pass]) -> bool:
     """Whether processes were all dealt the same, other than batches too small to be shared out."""
-    shareable = [index for index, batch in enumerate(ours) if len(batch) >= 2 * len(parts)]
-    same = [index for index in shareable if all(index < len(p) and p[index] == parts[0][index] for p in parts)]
+    batches = [_batches(part) for part in parts]
+    shortest = min(map(len, (expected, *batches)))
+    shareable = [index for index in range(shortest) if len(expected[index]) >= 2 * len(parts)]
+    same = [index for index in shareable if all(part[index] == batches[0][index] for part in batches)]
     # The last batch may be replicated by intention.
     return len(same) > len(shareable) / 2
 
 
-def _covers(ours: list[tuple[Any, ...]], steps: list[tuple[Any, ...]]) -> bool:
-    return set(chain.from_iterable(ours)) == set(chain.from_iterable(steps))
+def _of_steps(*parts: Pass) -> dict[int, Counter[Any]]:
+    found: dict[int, Counter[Any]] = {}
+    for batch in chain.from_iterable(part.batches for part in parts):
+        found.setdefault(batch.step, Counter()).update(batch.samples)
+    return found
 
 
-def _why(
-    ours: list[tuple[Any, ...]],
-    steps: list[tuple[Any, ...]],
-    world: int,
-    complete: bool,
-    trains: bool,
-    place: str,
-) -> tuple[Suspicion, ...]:
-    expected, found = Counter(chain.from_iterable(ours)), Counter(chain.from_iterable(steps))
-    missing, extra = (expected - found).total(), (found - expected).total()
-    total = expected.total()
-    code_of_tail = "DATA-TAIL" if trains else "EVAL-TAIL"
-    first = next((i for i, (a, b) in enumerate(zip(ours, steps, strict=False)) if Counter(a) != Counter(b)), -1)
-    sizes = (len(steps[0]), len(ours[0])) if ours and steps else (0, 0)
-    scaled = trains and world > 1 and sizes[0] == world * sizes[1]
-    if scaled:
-        evidence = f"a step sees {sizes[0]} samples instead of {sizes[1]}"
-        return (Suspicion("BATCH-SCALE", 3, evidence, place),)
-    if complete and missing and not extra:
-        evidence = f"{missing} of {total} samples are dealt to nobody"
-        if world > 1 and missing >= total * (1 - 1 / world) * 0.9:
-            return (Suspicion("DATA-SHARDED-TWICE", 3, evidence, place), Suspicion("DATA-MISSING", 2, evidence, place))
-        at_end = first in (-1, len(steps), len(ours) - 1) or missing < max(map(len, ours))
-        tail = (Suspicion(code_of_tail, 3, evidence, place),) if at_end else ()
-        return (*tail, Suspicion("DATA-MISSING", 2, evidence, place))
-    if complete and extra and not missing:
-        evidence = f"{extra} samples are dealt twice"
-        return (Suspicion(code_of_tail, 3, evidence, place), Suspicion("DATA-SHARDED-TWICE", 1, evidence, place))
-    if complete and missing and extra:
-        evidence = f"{missing} samples are dealt to nobody, {extra} to more than one process"
-        return (
-            Suspicion("DATA-ORDER", 2, evidence, place),
-            Suspicion("DATA-SHARDED-TWICE", 2, evidence, place),
-            Suspicion("DATA-MISSING", 2, evidence, place),
+# ---- evaluation
+
+
+def _evaluation(ours: Pass, parts: list[Pass], world: int) -> Answer:
+    """Evaluation may go through its samples in other batches."""
+    place = parts[0].place
+    expected, found = _batches(ours), _together(parts)
+    modes = ours.batches[0].mode, parts[0].batches[0].mode
+    causes = []
+    if all(modes) and modes[0] != modes[1]:
+        causes.append(
+            Suspicion("EVAL-MODE", 3, f"the model is evaluated in mode {modes[1]} instead of {modes[0]}", place)
         )
-    evidence = f"batch {max(first, 0)} has other samples"
-    return (Suspicion("DATA-ORDER", 3, evidence, place),)
+    if expected == found:
+        return Answer(_QUESTION, Verdict.IDENTICAL, "", tuple(causes), ours.at)
+    complete = ours.complete and all(part.complete for part in parts)
+    if not complete or not _by_index(ours, *parts):
+        return Answer(
+            _QUESTION, Verdict.NOT_SEEN, "the samples of an evaluation cannot be told", tuple(causes), ours.at
+        )
+    missing, extra, total = _difference(expected, found)
+    others = set(chain.from_iterable(found)) - set(chain.from_iterable(expected))
+    if not missing and not others:
+        detail = "evaluation sees the same samples, in other batches"
+        if extra:
+            causes.append(Suspicion("EVAL-TAIL", 2, f"{extra} samples are evaluated twice", place))
+        return Answer(_QUESTION, Verdict.EQUIVALENT, detail, tuple(causes), ours.at)
+    detail = f"{missing} of {total} samples are not evaluated" if missing else f"{len(others)} others are evaluated"
+    tail = missing and not others and missing < max(map(len, expected))
+    causes.append(Suspicion("EVAL-TAIL" if tail else "EVAL-DATA", 3, detail, place))
+    return Answer(_QUESTION, Verdict.DIFFERS, detail, tuple(causes), ours.at)
+
+
+# ---- batches
+
+
+def _batches(of: Pass) -> list[Samples]:
+    return [batch.samples for batch in of.batches]
+
+
+def _together(parts: Sequence[Pass]) -> list[Samples]:
+    """The samples of each step: those of all processes, or of one if all hold the same."""
+    return [_of_all(step) for step in zip_longest(*map(_batches, parts), fillvalue=())]
+
+
+def _of_all(step: tuple[Samples, ...]) -> Samples:
+    if len(step) > 1 and step[0] and all(part == step[0] for part in step):
+        return step[0]
+    return tuple(chain.from_iterable(step))
+
+
+def _by_index(*passes: Pass) -> bool:
+    return all(batch.by_index for one in passes for batch in one.batches)
+
+
+def _difference(expected: list[Samples], found: list[Samples]) -> tuple[int, int, int]:
+    """How many samples are missing, how many are there too often, and how many there should be."""
+    left, right = Counter(chain.from_iterable(expected)), Counter(chain.from_iterable(found))
+    return (left - right).total(), (right - left).total(), left.total()

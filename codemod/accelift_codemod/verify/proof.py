@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
-from accelift_codemod.verify.data import compare_data
-from accelift_codemod.verify.outputs import Number, compare_lines, compare_saves, compare_writers, volatile_numbers
+from accelift_codemod.verify.data import augmented, compare_data
+from accelift_codemod.verify.lines import compare_lines, compare_printers, volatile_numbers
+from accelift_codemod.verify.outputs import compare_saves, compare_writers, volatile_values
 from accelift_codemod.verify.processes import compare_processes
 from accelift_codemod.verify.recording import Recording
 from accelift_codemod.verify.runs import Limits, Order, Run, execute
 from accelift_codemod.verify.scratch import copy_project, project_of
-from accelift_codemod.verify.training import Tolerance, Trained, compare_training, losses_of
+from accelift_codemod.verify.tolerance import Tolerance, losses_of, units_of_rounding
+from accelift_codemod.verify.training import Trained, compare_training
 
 Say = Callable[[str], None]
 Execute = Callable[[Order, Limits], Run]
@@ -176,7 +178,7 @@ class _Prover:
         many = self._run(title, self._request.processes, converted=True)
         comparison = self._compare(title, original, many, Tolerance())
         if comparison.verdict is Verdict.DIFFERS and not many.failed:
-            if why := _incomparable(original.recording):
+            if why := _incomparable(original.recording, many.recording):
                 comparison = self._strongest(comparison, why)
             else:
                 free = compare_training(original.recording, many.recording, Tolerance())
@@ -191,7 +193,8 @@ class _Prover:
         what = "frozen, " if frozen else ""
         again = self._again(*frozen)
         follow = ("--follow", str(self._kept(*frozen)))
-        disturbed = self._original(f"original, {what}disturbed by rounding", *frozen, *follow, "--disturbance", "1")
+        units = ("--disturbance", str(units_of_rounding(again.recording.main)))
+        disturbed = self._original(f"original, {what}disturbed by rounding", *frozen, *follow, *units)
         many = self._run(f"{title}, {what}step by step", self._request.processes, True, (*frozen, *follow))
         tolerance = Tolerance.measured(again.recording.main, disturbed.recording.main)
         comparison = self._compare(title, again, many, tolerance, disturbed)
@@ -218,8 +221,8 @@ class _Prover:
         reasons = "; ".join(f"{CAUSES[one.code]} ({one.place})" for one in why)
         self._proof.notes.append(
             f"on several processes the same numbers cannot be had: {reasons}. So the proof was run once more without: "
-            "dropout passes everything, batch normalization uses its running statistics, noise is the same for every "
-            "sample."
+            "dropout passes everything, batch normalization uses its running statistics, losses are not scaled, noise "
+            "is the same for every sample, or depends on its index alone where a data set draws it."
         )
         if frozen.verdict is Verdict.DIFFERS:
             return frozen
@@ -250,10 +253,11 @@ class _Prover:
             *ends,
             *compare_training(ours, theirs, tolerance).answers,
             compare_data(ours, theirs),
-            compare_lines(ours, theirs, self._volatile(), shaken, exact),
-            compare_saves(ours, theirs, shaken, exact),
-            *compare_writers(ours, theirs),
+            compare_lines(ours, theirs, volatile_numbers(*self._twice()), shaken, exact),
+            compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact),
         ]
+        if theirs.world > 1:
+            answers += [compare_printers(ours, theirs), compare_writers(theirs)]
         if ends[0].verdict is Verdict.DIFFERS:  # the rest follows from it
             answers = [ends[0]]
         return Comparison(title, _by_dependence([self._unless_known(answer) for answer in answers]))
@@ -267,11 +271,10 @@ class _Prover:
         detail = f"{answer.detail} (as {', '.join(sorted(announced))} of the conversion says)"
         return Answer(answer.question, Verdict.NOT_COMPARABLE, detail, answer.suspicions)
 
-    def _volatile(self) -> Collection[Number]:
-        """Printed numbers that are others in each run of the original, as far as there were two."""
-        runs = self._proof.runs
-        names = ("original", "original, again")
-        return volatile_numbers(*(runs[name].recording for name in names)) if names[1] in runs else ()
+    def _twice(self) -> tuple[Recording, Recording]:
+        """Two runs of the original, which tell what is another one in each run; the same one if there was one only."""
+        first = self._proof.runs["original"]
+        return first.recording, self._proof.runs.get("original, again", first).recording
 
     # ---- running
 
@@ -330,20 +333,32 @@ _ANNOUNCED = {"METRIC-LOCAL": ("METRIC-LOCAL", "METRIC-TRAIN"), "PRINT-ALL": ("P
 
 def _by_dependence(answers: list[Answer]) -> list[Answer]:
     """Data before what is computed from it, so that causes are named in that order."""
-    order = ["every process ends", "the same optimizers and parameters", "the same samples, once each"]
+    order = [
+        "every process ends",
+        "the same optimizers and parameters",
+        "the same parameters at the start",
+        "the same samples, once each",
+    ]
     return sorted(answers, key=lambda a: order.index(a.question) if a.question in order else len(order))
 
 
-def _incomparable(original: Recording) -> tuple[Suspicion, ...]:
-    """Why several processes cannot compute what one does, as far as the original shows it."""
+def _incomparable(original: Recording, many: Recording) -> tuple[Suspicion, ...]:
+    """Why several processes cannot compute what one does, as far as the runs show it."""
     main = original.main
     found = []
     if main.normalizes:
         found.append(Suspicion("BATCHNORM", 2, "batch normalization in training mode", main.normalizes))
+    if main.scales:
+        found.append(Suspicion("SCALER", 2, "a gradient scaler", main.scales))
     if main.draws:
         found.append(Suspicion("NOISE", 2, "random numbers are drawn between batch and backward", main.draws))
+    elif place := augmented(original, many):
+        found.append(Suspicion("NOISE", 2, "samples have other contents each time", place))
     return tuple(found)
 
 
 def _short(why: tuple[Suspicion, ...]) -> str:
-    return " and ".join({"BATCHNORM": "batch statistics", "NOISE": "random numbers"}[one.code] for one in why)
+    return " and ".join(_REASONS[one.code] for one in why)
+
+
+_REASONS = {"BATCHNORM": "batch statistics", "SCALER": "scaled losses", "NOISE": "random numbers"}

@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,16 @@ class Values:
 
     def distance(self, other: Values) -> float:
         """About the Euclidean norm of the difference; infinite if only one of them is finite, or sizes differ."""
-        if self.checksum == other.checksum and self.count == other.count:
+        if self.count == other.count and (self.checksum == other.checksum or (self._broken and other._broken)):
             return 0.0
         if len(self.sketch) != len(other.sketch) or self.count != other.count:
             return math.inf
         found = math.dist(self.sketch, other.sketch)
         return math.inf if math.isnan(found) else found
+
+    @property
+    def _broken(self) -> bool:
+        return math.isnan(self.norm)
 
     def relative(self, other: Values) -> float:
         """The distance in units of the larger norm."""
@@ -43,12 +49,21 @@ class Values:
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step."""
+    """One optimizer step.
+
+    `at` is its place among all events of the process; `clips` are the norms and values that gradients were clipped to;
+    `stale` tells for each backward pass since the optimizer's last step whether there were gradients before it; `mode`
+    is that of the model: train, eval or mixed.
+    """
 
     number: int
+    at: int
     optimizer: int
     place: str
     losses: tuple[float | None, ...]
+    clips: tuple[float, ...]
+    stale: tuple[bool, ...]
+    mode: str
     rates: tuple[float, ...]
     gradients: tuple[Values | None, ...]
     parameters: tuple[Values, ...]
@@ -60,32 +75,53 @@ class Step:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer, as it was before its first step."""
+    """An optimizer, as it was before its first step; `settings` are those of each group of its parameters."""
 
     number: int
     kind: str
     names: tuple[str, ...]
     start: tuple[Values, ...]
+    settings: tuple[dict[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch that a loader dealt to a process."""
+    """A batch that a loader dealt to a process: `samples` are indices in its data set or the same as `contents`."""
 
+    at: int
     loader: int
     pass_: int
     samples: tuple[Any, ...]
+    contents: tuple[str, ...]
     by_index: bool
+    mode: str
     step: int  # optimizer steps made before
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass over a loader; it `trains` if optimizer steps were made in it."""
+
+    loader: int
+    place: str
+    batches: tuple[Batch, ...]
+    complete: bool
+    trains: bool
+
+    @property
+    def at(self) -> int:
+        return self.batches[0].at
 
 
 @dataclass(frozen=True)
 class Line:
     """A line that the script printed or logged; `trains` if that was between a backward and the next batch."""
 
+    at: int
     text: str
     place: str
     trains: bool
+    mode: str
     step: int
 
 
@@ -93,6 +129,7 @@ class Line:
 class Save:
     """What was given to `torch.save`: tensors (with their shape) and plain values, by their path in the object."""
 
+    at: int
     path: str | None
     place: str
     values: dict[str, Any]
@@ -106,16 +143,32 @@ class Rank:
     optimizers: dict[int, Optimizer] = field(default_factory=dict)
     batches: list[Batch] = field(default_factory=list)
     complete: set[tuple[int, int]] = field(default_factory=set)  # passes (loader, number) that came to their end
-    places: dict[int, str] = field(default_factory=dict)  # where loaders are iterated
+    places: dict[tuple[int, int], str] = field(default_factory=dict)  # where passes begin
     lines: list[Line] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
     writes: list[dict[str, Any]] = field(default_factory=list)
     draws: str = ""
     normalizes: str = ""
+    scales: str = ""
+    autocasts: dict[str, str] = field(default_factory=dict)  # where, by dtype
     end: str = ""  # finished, enough, failed, or nothing at all
     error: str = ""
     error_place: str = ""
     stack: str = ""
+    events: int = 0
+
+    @cached_property
+    def passes(self) -> list[Pass]:
+        """The passes over loaders, in the order in which they began."""
+        found: dict[tuple[int, int], list[Batch]] = {}
+        after: dict[tuple[int, int], int] = {}  # steps when the batch after the pass's last one was dealt
+        for batch, following in zip_longest(self.batches, self.batches[1:]):
+            found.setdefault((batch.loader, batch.pass_), []).append(batch)
+            after[batch.loader, batch.pass_] = len(self.steps) if following is None else following.step
+        return [
+            Pass(key[0], self.places.get(key, ""), tuple(of), key in self.complete, after[key] > of[0].step)
+            for key, of in found.items()
+        ]
 
 
 @dataclass
@@ -147,6 +200,7 @@ def _rank(file: Path, stack: Path) -> Rank:
             except ValueError:  # a process that was killed while writing
                 break
             _ADD.get(event["event"], _nothing)(rank, event)
+            rank.events += 1
     return rank
 
 
@@ -158,9 +212,13 @@ def _step(rank: Rank, event: dict[str, Any]) -> None:
     rank.steps.append(
         Step(
             event["step"],
+            rank.events,
             event["optimizer"],
             event["place"],
             tuple(event["losses"]),
+            tuple(event["clips"]),
+            tuple(event["stale"]),
+            event["mode"],
             tuple(event["lr"]),
             tuple(None if one is None else Values.read(one) for one in event["gradients"]),
             _all(event["parameters"]),
@@ -170,17 +228,19 @@ def _step(rank: Rank, event: dict[str, Any]) -> None:
 
 def _optimizer(rank: Rank, event: dict[str, Any]) -> None:
     number = event["optimizer"]
-    rank.optimizers[number] = Optimizer(number, event["kind"], tuple(event["names"]), _all(event["start"]))
+    names, settings = tuple(event["names"]), tuple(event["settings"])
+    rank.optimizers[number] = Optimizer(number, event["kind"], names, _all(event["start"]), settings)
 
 
 def _batch(rank: Rank, event: dict[str, Any]) -> None:
     by_index = event["known_by"] == "index"
-    samples = tuple(event["samples"])
-    rank.batches.append(Batch(event["loader"], event["pass_"], samples, by_index, len(rank.steps)))
+    samples, contents = tuple(event["samples"]), tuple(event["contents"])
+    loader, pass_, mode = event["loader"], event["pass_"], event["mode"]
+    rank.batches.append(Batch(rank.events, loader, pass_, samples, contents, by_index, mode, len(rank.steps)))
 
 
 def _pass(rank: Rank, event: dict[str, Any]) -> None:
-    rank.places.setdefault(event["loader"], event["place"])
+    rank.places[event["loader"], event["pass_"]] = event["place"]
 
 
 def _pass_end(rank: Rank, event: dict[str, Any]) -> None:
@@ -188,12 +248,13 @@ def _pass_end(rank: Rank, event: dict[str, Any]) -> None:
 
 
 def _line(rank: Rank, event: dict[str, Any]) -> None:
-    rank.lines.append(Line(event["text"], event["place"], event["trains"], len(rank.steps)))
+    trains, mode = event["trains"], event["mode"]
+    rank.lines.append(Line(rank.events, event["text"], event["place"], trains, mode, len(rank.steps)))
 
 
 def _save(rank: Rank, event: dict[str, Any]) -> None:
     values = {key: _saved(value) for key, value in event["values"].items()}
-    rank.saves.append(Save(event["path"], event["place"], values))
+    rank.saves.append(Save(rank.events, event["path"], event["place"], values))
 
 
 def _saved(value: Any) -> Any:
@@ -212,6 +273,14 @@ def _normalizes(rank: Rank, event: dict[str, Any]) -> None:
     rank.normalizes = event["place"] or "somewhere"
 
 
+def _scales(rank: Rank, event: dict[str, Any]) -> None:
+    rank.scales = event["place"] or "somewhere"
+
+
+def _autocast(rank: Rank, event: dict[str, Any]) -> None:
+    rank.autocasts[event["dtype"]] = event["place"]
+
+
 def _end(rank: Rank, event: dict[str, Any]) -> None:
     rank.end = event["how"]
     rank.error, rank.error_place = event.get("error", ""), event.get("place", "")
@@ -228,6 +297,8 @@ _ADD = {
     "write": _write,
     "draws": _draws,
     "normalizes": _normalizes,
+    "scales": _scales,
+    "autocast": _autocast,
     "end": _end,
 }
 

@@ -18,6 +18,9 @@ _POLL = 0.1  # seconds
 _DUMP = 2.0  # seconds for processes that hang to say where they are
 _TAIL = 12  # lines
 
+Family = dict[int, str]
+"""The processes of a run, with the times at which they began."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -125,11 +128,11 @@ def execute(order: Order, limits: Limits) -> Run:
             start_new_session=True,
         )
         stopped = ""
-        family: set[int] = set()
+        family: Family = {}
         try:
             while process.poll() is None and not stopped:
                 time.sleep(_POLL)
-                family |= set(_descendants(process.pid))
+                family.update(_descendants(process.pid))
                 stopped = _too_much(start, limits, family)
             if stopped:
                 _ask_where(family)
@@ -140,7 +143,7 @@ def execute(order: Order, limits: Limits) -> Run:
     return Run(recording, process.returncode, seconds, stopped, log.read_text(errors="replace"))
 
 
-def _too_much(start: float, limits: Limits, family: set[int]) -> str:
+def _too_much(start: float, limits: Limits, family: Family) -> str:
     if time.monotonic() - start > limits.seconds:
         return f"it ran for more than {limits.seconds:g} seconds (--timeout)"
     if limits.memory is not None and sum(map(_memory, family)) > limits.memory:
@@ -148,13 +151,21 @@ def _too_much(start: float, limits: Limits, family: set[int]) -> str:
     return ""
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def _descendants(pid: int) -> Iterator[tuple[int, str]]:
     """A process and all that it started, as Linux tells; itself alone elsewhere."""
-    yield pid
+    yield pid, _born(pid)
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
                 yield from _descendants(int(child))
+
+
+def _born(pid: int) -> str:
+    """When a process began; with its number this tells it from one that got the number since."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _memory(pid: int) -> int:
@@ -164,7 +175,7 @@ def _memory(pid: int) -> int:
         return 0
 
 
-def _ask_where(family: set[int]) -> None:
+def _ask_where(family: Family) -> None:
     """Have processes under the recorder write down where they are."""
     for pid in family:
         with suppress(OSError):
@@ -177,23 +188,17 @@ def _ask_where(family: set[int]) -> None:
     time.sleep(_DUMP)
 
 
-def _end(process: subprocess.Popen[bytes], family: set[int]) -> None:
+def _end(process: subprocess.Popen[bytes], family: Family) -> None:
     """Leave nothing behind."""
-    family |= set(_descendants(process.pid))
+    family.update(_descendants(process.pid))
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(5)
-    for pid in family - {os.getpid()}:
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pid, born in family.items():
         with suppress(OSError):
-            if _is_ours(pid):
+            if born and _born(pid) == born:
                 os.kill(pid, signal.SIGKILL)
     process.wait()
-
-
-def _is_ours(pid: int) -> bool:
-    """Whether a number still stands for a process that we started, not for one that got it since."""
-    try:
-        return b"accelift" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from accelift.checkpoint.files import save
+from accelift.checkpoint.files import CheckpointError, save
 
-__all__ = ["save"]
+__all__ = ["CheckpointError", "save"]

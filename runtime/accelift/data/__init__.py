@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from accelift.data.loader import PreparedLoader
-from accelift.data.prepare import prepare_data_loader
+from accelift.data.prepare import Target, prepare
 
-__all__ = ["PreparedLoader", "prepare_data_loader"]
+__all__ = ["PreparedLoader", "Target", "prepare"]

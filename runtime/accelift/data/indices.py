@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
 from accelift.data.share import Plan, Share
+
+InStep = Callable[[], AbstractContextManager[None]]
+"""Makes the context in which the processes draw what the main process draws."""
 
 
 class Record(NamedTuple):
@@ -15,11 +19,11 @@ class Record(NamedTuple):
 
     Attributes:
         share: who gets how much of it; ``None`` on one process.
-        last: whether it is the last one; ``None`` where the length of the loader tells.
+        following: how many more will come, as far as was looked ahead; ``None`` if that was not done.
     """
 
     share: Share | None
-    last: bool | None
+    following: int | None = None
 
 
 class DealtIndices:
@@ -34,10 +38,10 @@ class DealtIndices:
         source: the author's batch sampler, or sampler if the loader does not batch.
         plan: how it is dealt; ``None`` on one process.
         batched: whether ``source`` yields batches of indices.
-        peek: draw one index batch ahead, to know which one is the last.
-        in_step: makes the context in which the first indices are drawn; ``None`` where they are
-            drawn as torch does.
+        look_ahead: how many index batches to draw ahead, to know how many follow.
+        in_step: for the first draw; ``None`` where indices are drawn as torch does.
         ahead: whether there are workers, for which torch draws indices ahead.
+        everyones: yield the part of one process after the other, for a main process that reads for all.
     """
 
     def __init__(
@@ -45,36 +49,39 @@ class DealtIndices:
         source: Any,
         plan: Plan | None,
         batched: bool,
-        peek: bool,
-        in_step: Callable[[], AbstractContextManager[None]] | None = None,
+        look_ahead: int = 0,
+        in_step: InStep | None = None,
         ahead: bool = False,
+        everyones: bool = False,
     ) -> None:
         self.source = source
         self.plan = plan
         self.batched = batched
-        self.peek = peek
+        self.look_ahead = look_ahead
         self.in_step = in_step
         self.ahead = ahead
+        self.everyones = everyones
         self.records: deque[Record] = deque()
         self._iterator_in_making = False
         self._newest = _Pass(iter(()), self.records)
 
     def __len__(self) -> int:
-        length = len(self.source)
-        if self.plan is None:
-            return length
-        sampler: Any = getattr(self.source, "sampler", None)
-        samples = len(sampler) if self.plan.even is False and hasattr(sampler, "__len__") else None
-        return self.plan.length(length, samples)
+        return len(self.source) if self.plan is None else self.plan.length_of(self.source)
 
     def __iter__(self) -> Iterator[Any]:
-        self._newest = new = _Pass(self._draw(iter(self.source)), self.records)
-        if self.in_step is not None and not self.ahead:
-            new.in_step = self.in_step
-        elif self.in_step is not None and not self._iterator_in_making:
+        in_step = self.in_step
+        if in_step is None or self._iterator_in_making:
+            return self._new_pass()
+        if self.ahead:
             # Persistent workers: torch reuses its iterator, so make_iterator is not called again.
-            with self.in_step():
+            with in_step():
+                new = self._new_pass()
                 new.draw_first()
+            return new
+        # A generator draws nothing before it is asked for something; others may.
+        with nullcontext() if isgeneratorfunction(type(self.source).__iter__) else in_step():
+            new = self._new_pass()
+        new.in_step = in_step
         return new
 
     def make_iterator(self, make: Callable[[], Any]) -> Any:
@@ -90,18 +97,23 @@ class DealtIndices:
             self._iterator_in_making = False
         return iterator
 
-    def _draw(self, batches: Iterator[Any]) -> Iterator[tuple[Any, Record]]:
-        dealt = self._deal(batches)
-        if not self.peek:
-            return ((indices, Record(share, None)) for indices, share in dealt)
-        return _peeking(dealt)
+    def _new_pass(self) -> _Pass:
+        self._newest = _Pass(self._draw(iter(self.source)), self.records)
+        return self._newest
 
-    def _deal(self, batches: Iterator[Any]) -> Iterator[tuple[Any, Share | None]]:
+    def _draw(self, batches: Iterator[Any]) -> Iterator[tuple[Any, Record]]:
+        """Index batches for the loader, and what is known of the step that each belongs to."""
         if self.plan is None:
-            return ((indices, None) for indices in batches)
-        if self.batched:
-            return self.plan.deal(batches)
-        return ((part[0], share) for part, share in self.plan.deal([i] for i in batches))
+            return _with_following(((batch, None) for batch in batches), self.look_ahead)
+        source = batches if self.batched else ([index] for index in batches)
+        if not self.everyones:
+            return _with_following(map(self._unbatched, self.plan.deal(source)), self.look_ahead)
+        steps = _with_following(self.plan.deal_all(source), self.look_ahead)
+        return (self._unbatched((part, record)) for parts, record in steps for part in parts)
+
+    def _unbatched(self, dealt: tuple[Any, Any]) -> tuple[Any, Any]:
+        part, known = dealt
+        return (part if self.batched else part[0]), known
 
 
 class _Pass:
@@ -112,7 +124,7 @@ class _Pass:
         self._records = records
         self._first: list[tuple[Any, Record]] | None = None
         self._started = False
-        self.in_step: Callable[[], AbstractContextManager[None]] | None = None
+        self.in_step: InStep | None = None
 
     def draw_first(self) -> None:
         if not self._started and self._first is None:
@@ -137,9 +149,20 @@ class _Pass:
         return indices
 
 
-def _peeking(dealt: Iterator[tuple[Any, Share | None]]) -> Iterator[tuple[Any, Record]]:
-    ahead = next(dealt, None)
-    while ahead is not None:
-        indices, share = ahead
-        ahead = next(dealt, None)
-        yield indices, Record(share, last=ahead is None)
+def _with_following(dealt: Iterable[tuple[Any, Share | None]], look_ahead: int) -> Iterator[tuple[Any, Record]]:
+    """The same, and how many follow each, as far as ``look_ahead`` tells."""
+    if not look_ahead:
+        return ((indices, Record(share)) for indices, share in dealt)
+    return _looking_ahead(dealt, look_ahead)
+
+
+def _looking_ahead(dealt: Iterable[tuple[Any, Share | None]], look_ahead: int) -> Iterator[tuple[Any, Record]]:
+    held: deque[tuple[Any, Share | None]] = deque()
+    for item in dealt:
+        held.append(item)
+        if len(held) > look_ahead:
+            indices, share = held.popleft()
+            yield indices, Record(share, look_ahead)
+    while held:
+        indices, share = held.popleft()
+        yield indices, Record(share, len(held))

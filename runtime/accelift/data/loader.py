@@ -4,86 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
-from accelift.data.indices import DealtIndices, Record
-from accelift.data.share import Plan, Share
-from accelift.data.stream import StreamReader
+from accelift.data.indices import Record
+from accelift.data.preparation import LoaderPass, Preparation
+from accelift.data.resume import Begin, Place, from_state, to_state
+from accelift.data.samplers import batch_sampler_of, get_sampler
+from accelift.data.share import Share
+from accelift.generators import restore, snapshot, undone
 from accelift.operations import send_to_device
-from accelift.state import GradientState
-
-
-class LoaderPass:
-    """One pass over a prepared loader.
-
-    Attributes:
-        loader: the loader.
-        share: who was dealt how much of the current batch; ``None`` where batches are not dealt.
-        counted: whether gradient accumulation has begun counting this pass.
-        last: whether the current batch is the last one; ``None`` where ``len(loader)`` tells.
-    """
-
-    __slots__ = ("_length", "_position", "counted", "last", "loader", "share")
-
-    def __init__(self, loader: PreparedLoader) -> None:
-        self.loader = loader
-        self.share: Share | None = None
-        self.counted = False
-        self.last: bool | None = None
-        self._position = 0
-        self._length: int | None = None
-
-    @property
-    def end_of_dataloader(self) -> bool:
-        """Whether the current batch is the last one; ``False`` if that cannot be known."""
-        if self.last is not None:
-            return self.last
-        if self._length is None:
-            self._length = length_of(self.loader) or -1
-        return self._position == self._length
-
-    def advance(self, record: Record | None) -> None:
-        """Go on to the next batch."""
-        self._position += 1
-        if record is not None:
-            self.share = record.share
-            if record.last is not None:
-                self.last = record.last
-
-
-@dataclass
-class Preparation:
-    """What a prepared loader knows besides what the author's does.
-
-    Attributes:
-        gradient_state: where the Accelerator keeps the passes that are under way.
-        device: where batches are moved; ``None`` leaves them where they are.
-        non_blocking: move them without waiting.
-        plan: how batches are dealt; ``None`` where they are not.
-        indices: stands in for the index sampler, where that is needed.
-        stream: reads the dataset, where it is a stream that is dealt.
-        fetch_ahead: fetch one batch ahead, to know which one is the last.
-    """
-
-    gradient_state: GradientState
-    device: torch.device | None
-    non_blocking: bool
-    plan: Plan | None = None
-    indices: DealtIndices | None = None
-    stream: StreamReader | None = None
-    fetch_ahead: bool = False
-    warned: bool = False
-
-    def bind(self, records: deque[Record]) -> None:
-        """Let what is known of the batches drawn from now on go to ``records``."""
-        for source in (self.indices, self.stream):
-            if source is not None:
-                source.records = records
+from accelift.random import synchronize_rng_states
 
 
 class PreparedLoader(DataLoader[Any]):
@@ -95,6 +30,19 @@ class PreparedLoader(DataLoader[Any]):
     """
 
     _accelift: Preparation
+    _skips: int
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError(f"{type(self).__name__} is made from a DataLoader, by accelerator.prepare(loader).")
+
+    @property
+    def _iterator(self) -> Any:
+        # Not the loader's own, as loaders that skip batches have the same workers.
+        return self._accelift.iterator
+
+    @_iterator.setter
+    def _iterator(self, iterator: Any) -> None:
+        self._accelift.iterator = iterator
 
     @property
     def _index_sampler(self) -> Any:
@@ -113,27 +61,60 @@ class PreparedLoader(DataLoader[Any]):
         length = super().__len__()
         preparation = self._accelift
         if preparation.stream is not None and preparation.plan is not None:
-            return preparation.plan.length(length, None)
-        return length
+            length = preparation.plan.length(length, None)
+        return max(length - self._skips, 0)
 
     def __iter__(self) -> Any:
         # Not a generator itself: making the iterator draws a seed here and now, as in torch.
+        preparation = self._accelift
         records: deque[Record] = deque()
-        self._accelift.bind(records)
-        return self._deal(iter(super().__iter__()), records)
+        preparation.bind(records)
+        place = preparation.start(self._skips)
+        if place.begin is not None:
+            with undone(preparation.generators):
+                restore(place.begin.made, preparation.generators)
+                batches = self._make_anew(records, place.begin.worker_seed)
+            return self._deal(batches, records, LoaderPass(self, place.position, place.begin), again=True)
+        if preparation.rng_types:
+            self._synchronize(preparation.rng_types)
+        now = snapshot(preparation.generators) if preparation.draws else {}
+        if self._iterator is not None:
+            batches, worker_seed = self._make(records), self._iterator._base_seed
+        else:
+            batches, worker_seed = self._make_anew(records, place.worker_seed), place.worker_seed
+        return self._deal(batches, records, LoaderPass(self, place.position, Begin(now, now, worker_seed)))
 
-    def _deal(self, batches: Iterator[Any], records: deque[Record]) -> Iterator[Any]:
+    def _make(self, records: deque[Record]) -> Iterator[Any]:
+        """An iterator over what this process is dealt, which notes what is known of it in ``records``."""
+        return iter(super().__iter__())
+
+    def _make_anew(self, records: deque[Record], worker_seed: int | None) -> Iterator[Any]:
+        """The same, with new workers, which are seeded as those of an earlier pass if that is known."""
+        self._iterator = None
+        if worker_seed is None:
+            return self._make(records)
+        maker = self if self._accelift.stream is None else self._accelift.stream.inner
+        generator = maker.generator
+        vars(maker)["generator"] = torch.Generator().manual_seed(worker_seed)
+        try:
+            return self._make(records)
+        finally:
+            vars(maker)["generator"] = generator
+
+    def _deal(
+        self, batches: Iterator[Any], records: deque[Record], current: LoaderPass, again: bool = False
+    ) -> Iterator[Any]:
         preparation = self._accelift
         preparation.bind(records)  # an __iter__ of the author's may only begin to draw here
         device, non_blocking = preparation.device, preparation.non_blocking
         passes = preparation.gradient_state.passes
-        current = LoaderPass(self)
         if preparation.fetch_ahead:
             batches = _fetching_ahead(batches, current)
+        self._begin(batches, records, current, again)
         try:
             for batch in batches:
                 if preparation.plan is not None and not records:
-                    raise RuntimeError(_NOT_DRAWN.format(type(self).__name__.removeprefix("Prepared")))
+                    raise RuntimeError(not_drawn(self))
                 current.advance(records.popleft() if records else None)
                 if preparation.plan is not None:
                     self._warn_if_replicated(current.share, preparation)
@@ -147,11 +128,42 @@ class PreparedLoader(DataLoader[Any]):
             if current in passes:
                 passes.remove(current)
 
+    def _begin(self, batches: Iterator[Any], records: deque[Record], current: LoaderPass, again: bool) -> None:
+        """Come to the first batch that is to be dealt; if ``again``, with what was drawn before."""
+        generators, begin = self._accelift.generators, current.begin
+        if again:
+            with undone(generators):
+                restore(begin.asked, generators)
+                self._pass_over(current.skipped, batches, records)
+            return
+        if self._accelift.draws:
+            begin.asked = snapshot(generators)
+        if current.skipped:
+            self._pass_over(current.skipped, batches, records)
+
+    def _pass_over(self, count: int, batches: Iterator[Any], records: deque[Record]) -> None:
+        """Go past the next batches, without fetching them where that makes no difference."""
+        go_past = without_fetching(batches)
+        for _ in range(count):
+            try:
+                go_past()
+            except StopIteration:
+                return
+            if records:
+                records.popleft()
+
+    def _synchronize(self, rng_types: Sequence[str]) -> None:
+        owners = (get_sampler(self), self.sampler, self.dataset)
+        found = (getattr(owner, "generator", None) for owner in owners)
+        generator = next((one for one in found if isinstance(one, torch.Generator)), None)
+        types = [kind for kind in rng_types if kind != "generator" or generator is not None]
+        synchronize_rng_states(types, generator)
+
     def _warn_if_replicated(self, share: Share | None, preparation: Preparation) -> None:
         plan = preparation.plan
         if share is None or plan is None or not share.replicated or preparation.warned:
             return
-        if plan.batch_size not in (None, share.counts[0]):
+        if plan.step_size not in (None, share.counts[0]):
             return  # a short last batch, not worth a word
         preparation.warned = True
         if plan.rank == 0:
@@ -173,6 +185,32 @@ class PreparedLoader(DataLoader[Any]):
             "loader that was given to prepare."
         )
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where the newest pass over this loader stands, and what it takes to come there again.
+
+        Made of whole numbers, words, tensors, lists and dicts.  Between two passes, and at the last
+        batch of one, it tells to begin a new one.
+        """
+        preparation, current = self._accelift, self._accelift.newest_pass
+        place = preparation.place
+        if current is not None:
+            place = Place(current.position, current.end_of_dataloader, current.begin)
+        if self._iterator is not None:
+            place.worker_seed = self._iterator._base_seed
+        return to_state(place, preparation.batches_per_step, snapshot(preparation.generators))
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Let the next pass go on where a state was taken.
+
+        With ``use_stateful_dataloader=True`` a plain loop does; otherwise
+        :func:`accelift.data_loader.skip_first_batches` is told how far to go.
+
+        Raises:
+            ValueError: if the state is not of a loader like this one.
+        """
+        preparation = self._accelift
+        preparation.place = from_state(state_dict, preparation.batches_per_step, preparation.generators)
+
     def set_epoch(self, epoch: int) -> None:
         """Tell the epoch to the author's class, or to whichever of samplers and dataset asks."""
         parent = getattr(super(), "set_epoch", None)
@@ -187,16 +225,19 @@ class PreparedLoader(DataLoader[Any]):
     @property
     def end_of_dataloader(self) -> bool:
         """Whether the current batch of the newest pass over this loader is the last one."""
-        passes = reversed(self._accelift.gradient_state.passes)
-        newest = next((one for one in passes if one.loader is self), None)
+        newest = self._accelift.newest_pass
         return newest is not None and newest.end_of_dataloader
 
     @property
     def total_batch_size(self) -> int | None:
         """Samples that all processes together get in a full step; ``None`` if not known."""
         size: int | None = self.batch_size or getattr(batch_sampler_of(self), "batch_size", None)
-        plan = self._accelift.plan
-        return size if size is None or plan is None or plan.split else size * plan.world
+        return None if size is None else size * self._accelift.batches_per_step
+
+    @property
+    def total_dataset_length(self) -> int:
+        """``len(dataset)``."""
+        return len(self.dataset)  # type: ignore[arg-type]
 
 
 _NOT_DRAWN = (
@@ -206,23 +247,21 @@ _NOT_DRAWN = (
 )
 
 
-def batch_sampler_of(loader: DataLoader[Any]) -> Any:
-    """What yields the index batches of a loader; ``None`` if it loads one index at a time.
+def not_drawn(loader: PreparedLoader) -> str:
+    """What is wrong with a loader of which more batches come than were drawn."""
+    return _NOT_DRAWN.format(type(loader).__name__.removeprefix("Prepared"))
 
-    A ``BatchSampler`` may also be the *sampler* of a loader with ``batch_size=None``, whose dataset
-    then is asked for whole batches.
+
+def without_fetching(batches: Iterator[Any]) -> Callable[[], Any]:
+    """What goes past the next batch of an iterator.
+
+    Fetching it makes no difference where torch fetches by indices in this process.  A worker draws random numbers
+    for it, a stream has to be read, and an ``__iter__`` of the author's may count.
     """
-    if loader.batch_sampler is not None:
-        return loader.batch_sampler
-    return loader.sampler if isinstance(loader.sampler, BatchSampler) else None
-
-
-def length_of(loader: DataLoader[Any]) -> int | None:
-    """``len(loader)``, or ``None`` where it has none."""
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError, AttributeError):
-        return None
+    if isinstance(batches, _SingleProcessDataLoaderIter) and batches._dataset_kind == _DatasetKind.Map:
+        go_past: Callable[[], Any] = batches._next_index
+        return go_past
+    return batches.__next__
 
 
 def _fetching_ahead(batches: Iterator[Any], current: LoaderPass) -> Iterator[Any]:
@@ -231,5 +270,5 @@ def _fetching_ahead(batches: Iterator[Any], current: LoaderPass) -> Iterator[Any
     ahead = next(batches, nothing)
     while ahead is not nothing:
         batch, ahead = ahead, next(batches, nothing)
-        current.last = ahead is nothing
+        current.following = int(ahead is not nothing)
         yield batch

@@ -5,10 +5,10 @@ The sequences are batches of indices, or of raw samples where the dataset is a s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, chain, cycle, islice
+from itertools import accumulate, chain, cycle, islice, repeat
 from typing import Any
 
 
@@ -37,6 +37,11 @@ class Share:
         """Whether there are samples that count for nobody."""
         return self.counts != self.dealt
 
+    @property
+    def receivers(self) -> Sequence[int]:
+        """The processes that are dealt something of their own; the first one if all get the same."""
+        return (0,) if self.replicated else [rank for rank, samples in enumerate(self.dealt) if samples]
+
     def weight(self, rank: int) -> float:
         """The factor that makes the mean over the processes of their mean losses exact.
 
@@ -48,7 +53,11 @@ class Share:
         return self.counts[rank] * len(self.counts) / sum(self.counts)
 
 
-@dataclass(frozen=True)
+Parts = Callable[[int], Sequence[Any]]
+"""What a process holds of a step, by its index."""
+
+
+@dataclass
 class Plan:
     """How one loader is dealt.
 
@@ -56,7 +65,8 @@ class Plan:
         rank: the index of this process.
         world: the number of processes.
         split: share out each batch, instead of dealing whole batches in turn.
-        even: ``DataLoaderConfiguration.even_batches``.
+        even: where that is not possible evenly, ``True`` pads with samples from the start,
+            ``False`` lets the last processes go without, and ``None`` shares out what there is.
         batch_size: the size of a full batch, or ``None`` where the batch sampler does not tell.
         fixed: only the last batch may be smaller than that.
         drop_last: leave out what does not fill a step.
@@ -70,10 +80,25 @@ class Plan:
     fixed: bool = True
     drop_last: bool = False
 
+    def set_even(self, even: bool | None) -> None:
+        """Deal otherwise from the next pass on.
+
+        Raises:
+            ValueError: if batches are shared out and their size cannot be.
+        """
+        size = self.batch_size
+        if self.split and even is not None and (not size or size % self.world):
+            raise ValueError(
+                f"even_batches={even} needs batches that {self.world} processes can share "
+                f"evenly, but the batch size is {size or 'not known'}; change it, or share uneven batches out with "
+                'even_batches="exact".'
+            )
+        self.even = even
+
     @property
-    def pads(self) -> bool:
-        """Whether the tail is filled up with samples from the start."""
-        return self.even is True or (self.even is None and not self.split)
+    def step_size(self) -> int | None:
+        """How many samples a full step has, of all processes together."""
+        return self.batch_size if self.split or self.batch_size is None else self.batch_size * self.world
 
     def deal(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Share]]:
         """This process's part of every step, and everyone's share of it.
@@ -81,11 +106,15 @@ class Plan:
         Reads no further ahead than the step at hand.  Steps in which this process goes without
         (``even=False``) are left out.
         """
-        if self.split:
-            steps = self._pad_split(batches) if self.even is not None else self._split(batches)
-        else:
-            steps = self._in_turn(batches)
-        return ((part, share) for part, share in steps if len(part))
+        for part_of, share in self._steps(batches):
+            part = part_of(self.rank)
+            if len(part):
+                yield part, share
+
+    def deal_all(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[list[Sequence[Any]], Share]]:
+        """The part of each process that gets one in a step (see :attr:`Share.receivers`), and everyone's share."""
+        for part_of, share in self._steps(batches):
+            yield [part_of(rank) for rank in share.receivers], share
 
     def length(self, batches: int, samples: int | None) -> int:
         """How many parts :meth:`deal` yields for so many batches, of so many samples in all."""
@@ -98,54 +127,68 @@ class Plan:
         steps, rest = divmod(batches, self.world)
         if self.drop_last:
             return steps
-        if self.pads:
-            return steps + (rest > 0)
-        return steps + (self.rank < rest)
+        if self.even is False:
+            return steps + (self.rank < rest)
+        return steps + (rest > 0)
 
-    def _split(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Share]]:
+    def length_of(self, source: Any) -> int:
+        """How many parts :meth:`deal` yields of what a batch sampler (or sampler) yields."""
+        sampler: Any = getattr(source, "sampler", None)
+        samples = len(sampler) if self.even is False and hasattr(sampler, "__len__") else None
+        return self.length(len(source), samples)
+
+    def _steps(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Parts, Share]]:
+        source = map(_sized, batches)
+        if not self.split:
+            return self._in_turn(source)
+        return self._split(source) if self.even is None else self._pad_split(source)
+
+    def _split(self, batches: Iterator[Sequence[Any]]) -> Iterator[tuple[Parts, Share]]:
         for batch in batches:
-            batch = _sized(batch)
-            share = share_out(len(batch), self.world, self.batch_size)
-            yield (batch if share.replicated else _cut(batch, share.counts, self.rank)), share
+            yield _shared_out(batch, self.world, self.batch_size)
 
-    def _pad_split(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Share]]:
+    def _pad_split(self, batches: Iterator[Sequence[Any]]) -> Iterator[tuple[Parts, Share]]:
         assert self.batch_size is not None
         each = self.batch_size // self.world
         start: Sequence[Any] = ()
         for batch in batches:
-            batch = _sized(batch)
             start = start or batch
             yield self._fill(batch, start, each)
 
-    def _in_turn(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Share]]:
-        source = map(_sized, batches)
+    def _in_turn(self, batches: Iterator[Sequence[Any]]) -> Iterator[tuple[Parts, Share]]:
         start: list[Sequence[Any]] = []
-        while step := list(islice(source, self.world)):
+        while step := list(islice(batches, self.world)):
             start = start or step
-            complete = len(step) == self.world
-            if self.drop_last and not complete:
+            missing = self.world - len(step)
+            if self.drop_last and missing:
                 return
-            if self.fixed and self.batch_size is not None:
-                samples = step[0] if self.world == 1 else list(chain(*step))
-                yield self._fill(samples, list(chain(*start)), self.batch_size)
-            elif complete or not self.pads:
-                counts = tuple(map(len, step)) + (0,) * (self.world - len(step))
-                part = step[self.rank] if self.rank < len(step) else ()
-                yield part, Share(counts, counts)
+            sizes = (*map(len, step), *repeat(0, missing))
+            if not missing and (not self.fixed or set(sizes) == {self.batch_size}):
+                yield step.__getitem__, Share(sizes, sizes)
+            elif self.even is None:
+                yield _shared_out(list(chain(*step)), self.world, self.step_size)
+            elif self.fixed and self.batch_size is not None:
+                yield self._fill(list(chain(*step)), list(chain(*start)), self.batch_size)
             else:
-                filled = step + list(islice(cycle(start), self.world - len(step)))
-                counts = tuple(map(len, step)) + (0,) * (self.world - len(step))
-                yield filled[self.rank], Share(counts, tuple(map(len, filled)))
+                step += islice(cycle(start), missing) if self.even else repeat((), missing)
+                yield step.__getitem__, Share(sizes, tuple(map(len, step)))
 
-    def _fill(self, samples: Sequence[Any], start: Sequence[Any], each: int) -> tuple[Sequence[Any], Share]:
+    def _fill(self, samples: Sequence[Any], start: Sequence[Any], each: int) -> tuple[Parts, Share]:
         """Give every process ``each`` samples as far as they go, then pad from the start."""
         counts = tuple(min(max(len(samples) - rank * each, 0), each) for rank in range(self.world))
-        if not self.pads or sum(counts) == each * self.world:
-            return samples[self.rank * each : (self.rank + 1) * each], Share(counts, counts)
-        filler = islice(cycle(start), each * self.world - len(samples))
-        filled = [*samples, *filler]
-        part = filled[self.rank * each : (self.rank + 1) * each]
-        return part, Share(counts, (each,) * self.world)
+        dealt = counts
+        if self.even and sum(counts) < each * self.world:
+            samples = [*samples, *islice(cycle(start), each * self.world - len(samples))]
+            dealt = (each,) * self.world
+        return (lambda rank: samples[rank * each : (rank + 1) * each]), Share(counts, dealt)
+
+
+def _shared_out(samples: Sequence[Any], world: int, full: int | None) -> tuple[Parts, Share]:
+    share = share_out(len(samples), world, full)
+    if share.replicated:
+        return (lambda _: samples), share
+    ends = tuple(accumulate(share.counts))
+    return (lambda rank: samples[ends[rank] - share.counts[rank] : ends[rank]]), share
 
 
 @lru_cache(maxsize=1024)
@@ -162,11 +205,6 @@ def share_out(samples: int, world: int, batch_size: int | None) -> Share:
         return Share(counts, counts)
     everyone = (samples,) * world
     return Share(everyone, everyone, replicated=True)
-
-
-def _cut(batch: Sequence[Any], counts: tuple[int, ...], rank: int) -> Sequence[Any]:
-    ends = tuple(accumulate(counts))
-    return batch[ends[rank] - counts[rank] : ends[rank]]
 
 
 def _sized(batch: Sequence[Any]) -> Sequence[Any]:

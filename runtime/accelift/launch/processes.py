@@ -42,6 +42,9 @@ def run_several(job: Job) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    if job.max_restarts:
+        # Or else those that begin anew meet in the store of those before, and take their addresses for true.
+        os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     if not job.config.debug:
         logging.disable(logging.ERROR)  # what it says of failures is said below, in a line
     try:

@@ -6,21 +6,17 @@ import gc
 import random
 import sys
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, rand  # as it is before it is frozen
 
 from accelift.random import set_seed
 from accelift.recorder.events import Events
+from accelift.recorder.frozen import Frozen
 from accelift.recorder.values import checksum
-
-_DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-_NOISE = ("randn", "rand")
-_NOISE_LIKE = ("randn_like", "rand_like")
-_NUMPY_NOISE = {"randn": 0, "rand": 0, "normal": 2, "uniform": 2, "standard_normal": 0, "random": 0, "random_sample": 0}
 
 
 class Chance:
@@ -30,8 +26,8 @@ class Chance:
 
     Args:
         events: where to note what is found.
-        frozen: do without: dropout passes everything, batch normalization uses its running statistics, and noise is the
-            same for every sample.
+        frozen: do without: batch normalization uses its running statistics, losses are not scaled; for the rest see
+            :class:`~accelift.recorder.frozen.Frozen`.
         disturbance: before the first batch and after each optimizer step, multiply the parameters by
             ``1 + disturbance * r * eps`` with ``r`` between -1 and 1.  Rounding does no less, so what comes of it
             is what no other order of the same sums could avoid.
@@ -39,11 +35,10 @@ class Chance:
 
     def __init__(self, events: Events, frozen: bool = False, disturbance: float = 0.0) -> None:
         self._events = events
-        self._frozen = frozen
+        self._frozen = Frozen(lambda: self._at_batch is not None) if frozen else None
         self._disturbance = disturbance
         self._own = torch.Generator().manual_seed(1)
         self._at_batch: int | None = None
-        self._calls = 0
         self._disturbed = False
         self.trains = False
 
@@ -55,8 +50,9 @@ class Chance:
         torch.set_num_threads(1)
         self._watch_batch_norm()
         self._watch_autocast()
-        if self._frozen:
-            self._freeze()
+        self._watch_scaler()
+        if self._frozen is not None:
+            self._frozen.install()
 
     def inside(self) -> None:
         """A batch was dealt."""
@@ -65,7 +61,8 @@ class Chance:
             modules = [item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module)]
             self.disturb({id(one): one for module in modules for one in module.parameters()}.values())
         self._at_batch = _state()
-        self._calls = 0
+        if self._frozen is not None:
+            self._frozen.begin()
 
     def outside(self) -> None:
         """The next batch is being fetched, or a pass ends or begins."""
@@ -84,7 +81,7 @@ class Chance:
             with torch.no_grad():
                 for parameter in parameters:
                     if parameter.is_floating_point():
-                        by = torch.rand(parameter.shape, generator=self._own, dtype=parameter.dtype) * 2 - 1
+                        by = rand(parameter.shape, generator=self._own, dtype=parameter.dtype) * 2 - 1
                         scale = torch.finfo(parameter.dtype).eps * self._disturbance
                         parameter.mul_(1 + by.to(parameter.device) * scale)
 
@@ -96,14 +93,14 @@ class Chance:
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             if given.get("training"):
                 self._events.put_once("normalizes", place=self._events.place())
-                if self._frozen and given.get("running_mean") is not None:
+                if self._frozen is not None and given.get("running_mean") is not None:
                     given["training"] = False
             return normalize(**given)
 
         F.batch_norm = batch_norm
 
     def _watch_autocast(self) -> None:
-        enter = torch.autocast.__enter__
+        enter: Any = torch.autocast.__enter__
         chance = self
 
         def __enter__(self: Any) -> Any:
@@ -114,81 +111,18 @@ class Chance:
 
         torch.autocast.__enter__ = __enter__  # type: ignore[method-assign]
 
-    def _freeze(self) -> None:
-        for name in _DROPOUTS:
-            setattr(F, name, lambda input, *args, **kwargs: input)
-        attention = F.scaled_dot_product_attention
+    def _watch_scaler(self) -> None:
+        make: Any = torch.amp.GradScaler.__init__
+        chance = self
 
-        def without_dropout(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            args = (*args[:1], 0.0, *args[2:]) if len(args) > 1 else args
-            return attention(query, key, value, *args, **{**kwargs, **({} if len(args) > 1 else {"dropout_p": 0.0})})
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            make(self, *args, **kwargs)
+            if self._enabled:
+                chance._events.put_once("scales", place=chance._events.place())
+                if chance._frozen is not None:
+                    self._init_scale, self._growth_interval = 1.0, sys.maxsize
 
-        F.scaled_dot_product_attention = without_dropout
-        for name in _NOISE:
-            self._replace(torch, name, self._torch_noise(getattr(torch, name)))
-        for name in _NOISE_LIKE:
-            self._replace(torch, name, self._torch_noise_like(getattr(torch, name)))
-        numpy = sys.modules.get("numpy")
-        if numpy is None:
-            try:
-                import numpy
-            except ImportError:
-                return
-        for name, position in _NUMPY_NOISE.items():
-            draw = getattr(numpy.random, name)  # type: ignore[union-attr]
-            self._replace(numpy.random, name, self._numpy_noise(draw, name, position))  # type: ignore[union-attr]
-
-    def _replace(self, module: Any, name: str, frozen: Callable[..., Any]) -> None:
-        draw = getattr(module, name)
-
-        def either(*args: Any, **kwargs: Any) -> Any:
-            return draw(*args, **kwargs) if self._at_batch is None else frozen(*args, **kwargs)
-
-        setattr(module, name, either)
-
-    def _torch_noise(self, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def frozen(*size: Any, **kwargs: Any) -> Tensor:
-            shape = tuple(size[0]) if size and not isinstance(size[0], int) else size or tuple(kwargs.pop("size"))
-            kwargs.pop("generator", None)
-            row = draw(1, *shape[1:], generator=self._next())
-            made = row.expand(*shape).clone().to(kwargs.get("device") or torch.get_default_device())
-            made = made.to(kwargs["dtype"]) if kwargs.get("dtype") else made
-            return made.requires_grad_(kwargs.get("requires_grad", False))
-
-        return frozen
-
-    def _torch_noise_like(self, draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        plain = {"randn_like": torch.randn, "rand_like": torch.rand}[draw.__name__]
-
-        def frozen(input: Tensor, **kwargs: Any) -> Tensor:
-            row = plain(1, *input.shape[1:], generator=self._next())
-            return (
-                row.expand_as(input)
-                .to(kwargs.get("device") or input.device, kwargs.get("dtype") or input.dtype)
-                .clone()
-            )
-
-        return frozen
-
-    def _numpy_noise(self, draw: Callable[..., Any], name: str, position: int) -> Callable[..., Any]:
-        import numpy
-
-        def frozen(*args: Any, **kwargs: Any) -> Any:
-            by_size = name not in ("randn", "rand")
-            size = kwargs.pop("size", args[position] if len(args) > position else None) if by_size else args
-            shape = (size,) if isinstance(size, int) else tuple(size or ())
-            parameters = args[:position] if by_size else ()
-            own: Any = numpy.random.RandomState(self._next().initial_seed() % 2**32)
-            row = (1, *shape[1:])
-            made = getattr(own, name)(*parameters, size=row, **kwargs) if by_size else getattr(own, name)(*row)
-            return numpy.broadcast_to(made, shape).copy() if shape else made.reshape(())[()]
-
-        return frozen
-
-    def _next(self) -> torch.Generator:
-        """A generator for the next noise of this step: the first of every step is the same, and so on."""
-        self._calls += 1
-        return torch.Generator().manual_seed(self._calls)
+        torch.amp.GradScaler.__init__ = __init__  # type: ignore[method-assign]
 
 
 def _state() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ from accelift.recorder.values import checksum
 
 
 class Loaders:
-    """Records every batch of every ``DataLoader``: the indices of its samples, or checksums of what a stream gives."""
+    """Records every batch of every ``DataLoader``: the indices of its samples, and checksums of their contents."""
 
     def __init__(self, events: Events, chance: Chance, models: Models) -> None:
         self._events = events
@@ -83,12 +84,13 @@ class Loaders:
         drawn = iterator._accelift_drawn.popleft() if iterator._accelift_drawn else None
         by_index = iterator._dataset_kind == torchs._DatasetKind.Map and _is_indices(drawn)
         indices: list[Any] = drawn if isinstance(drawn, list) else [drawn]
-        samples: list[Any] = [int(index) for index in indices] if by_index else list(_rows(batch))
+        contents = _rows(batch) if iterator._auto_collation else [_whole(batch)]
         self._events.put(
             "batch",
             loader=iterator._accelift_number,
             pass_=iterator._accelift_pass,
-            samples=samples,
+            samples=[int(index) for index in indices] if by_index else contents,
+            contents=contents,
             known_by="index" if by_index else "content",
             mode=self._models.mode(),
         )
@@ -100,29 +102,52 @@ def _is_indices(drawn: Any) -> bool:
     return isinstance(drawn, int)
 
 
-def _rows(batch: Any) -> Iterator[str]:
-    """A checksum for each sample of a batch."""
-    leaves = list(_leaves(batch))
-    sizes = [len(leaf) for leaf in leaves if not isinstance(leaf, torch.Tensor) or leaf.dim()]
-    for row in range(min(sizes, default=0)):
-        value = 0
-        for leaf in leaves:
-            if isinstance(leaf, torch.Tensor):
-                value = checksum(leaf[row].detach().cpu().contiguous(), value) if leaf.dim() else value
-            else:
-                value = zlib.crc32(repr(leaf[row]).encode(), value)
-        yield f"{value:08x}"
+def _rows(batch: Any) -> list[str]:
+    """A checksum for each sample of a batch: of some hundred of its elements, all over it."""
+    leaves = [leaf for leaf in _leaves(batch) if not isinstance(leaf, torch.Tensor) or leaf.dim()]
+    rows = min(map(len, leaves), default=0)
+    found = torch.zeros(rows, dtype=torch.int64)
+    for leaf in leaves if rows else ():
+        if isinstance(leaf, torch.Tensor):
+            flat = leaf[:rows].detach().cpu().reshape(rows, -1)
+            part = flat[:, :: flat.shape[1] // _ELEMENTS + 1].contiguous().view(torch.uint8).long()
+            own = part @ _weights(part.shape[1])
+        else:
+            own = torch.tensor([zlib.crc32(repr(item).encode()) for item in leaf[:rows]])
+        found = found * 1000003 + own  # as integers do, it wraps around
+    return [f"{value & 0xFFFFFFFF:08x}" for value in found.tolist()]
+
+
+@lru_cache(maxsize=64)
+def _weights(count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(count)
+    return torch.randint(1 << 40, (count,), generator=generator)
+
+
+_ELEMENTS = 256
+_NESTED = (torch.Tensor, Mapping, list, tuple)
+
+
+def _whole(item: Any) -> str:
+    """A checksum of something that is dealt as it is, which cannot be cut into samples."""
+    value = 0
+    for leaf in _leaves(item):
+        part = leaf.detach().cpu().contiguous() if isinstance(leaf, torch.Tensor) else None
+        value = zlib.crc32(repr(leaf).encode(), value) if part is None else checksum(part, value)
+    return f"{value:08x}"
 
 
 def _leaves(data: Any) -> Iterator[Any]:
     """Tensors, and lists of anything else, in nested containers."""
     if isinstance(data, torch.Tensor):
         yield data
+    elif hasattr(data, "__array_interface__"):
+        yield torch.from_numpy(data) if data.dtype.kind in "fiub" else data.tolist()
     elif isinstance(data, Mapping):
         for item in data.values():
             yield from _leaves(item)
     elif isinstance(data, (list, tuple)):
-        nested = [item for item in data if isinstance(item, (torch.Tensor, Mapping, list, tuple))]
+        nested = [item for item in data if isinstance(item, _NESTED) or hasattr(item, "__array_interface__")]
         if nested:
             for item in nested:
                 yield from _leaves(item)

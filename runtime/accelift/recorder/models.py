@@ -30,7 +30,7 @@ class Models:
         return self._names.get(id(parameter), f"parameter {index}")
 
     def mode(self) -> str:
-        """``train`` or ``eval`` if all modules of the trained models are in it, else ``mixed``; empty if none is known."""
+        """``train`` or ``eval`` if all modules of these models are in it, else ``mixed``; empty if none is known."""
         modes = {module.training for model in list(self._trained) for module in model.modules()}
         return "" if not modes else "mixed" if len(modes) > 1 else "train" if True in modes else "eval"
 

@@ -39,6 +39,7 @@ class Outputs:
         self._root = None if root is None else f"{root.resolve()}{os.sep}"
         self._line = ""
         self._saving = False
+        self._logging = False
 
     def install(self) -> None:
         """Begin to record."""
@@ -52,17 +53,24 @@ class Outputs:
         handle = logging.Logger.callHandlers
 
         def logged(logger: logging.Logger, record: logging.LogRecord) -> None:
-            if place := self._events.place():
+            place = self._events.place()
+            if place and _emits(logger, record.levelno):
                 self._put_line(record.getMessage(), place)
-            handle(logger, record)
+            self._logging = True
+            try:
+                handle(logger, record)
+            finally:
+                self._logging = False
 
         logging.Logger.callHandlers = logged  # type: ignore[method-assign, assignment]
         save = torch.save
 
         def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-            if isinstance(f, (str, os.PathLike)):
-                self._written(os.path.abspath(self._final(f)))  # noqa: PTH100
-            self._saved(obj, f)
+            file = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+            path = self._final(file) if isinstance(file, (str, os.PathLike)) else None
+            if path is not None:
+                self._written(os.path.abspath(path))  # noqa: PTH100
+            self._saved(obj, path)
             self._saving = True
             try:
                 save(obj, f, *args, **kwargs)
@@ -73,6 +81,8 @@ class Outputs:
         sys.addaudithook(self._audit)
 
     def _printed(self, text: str) -> None:
+        if self._logging:
+            return
         self._line += text
         if "\n" in self._line or "\r" in self._line:
             place = self._events.place()
@@ -83,8 +93,7 @@ class Outputs:
     def _put_line(self, text: str, place: str) -> None:
         self._events.put("line", text=text, place=place, trains=self._chance.trains, mode=self._models.mode())
 
-    def _saved(self, obj: Any, f: Any) -> None:
-        path = self._final(f) if isinstance(f, (str, os.PathLike)) else None
+    def _saved(self, obj: Any, path: str | None) -> None:
         self._events.put("save", path=path, place=self._events.place(), values=dict(_tensors(obj, "")))
         self._events.flush()
 
@@ -123,6 +132,16 @@ class Outputs:
             Path(copy).replace(path)
         finally:
             self._saving = False
+
+
+def _emits(logger: logging.Logger | None, level: int) -> bool:
+    """Whether a record of a level goes anywhere."""
+    handlers: list[logging.Handler] = []
+    while logger is not None:
+        handlers += logger.handlers
+        logger = logger.parent if logger.propagate else None
+    levels = [one.level for one in handlers if not isinstance(one, logging.NullHandler)]
+    return level >= (min(levels) if levels else logging.WARNING)
 
 
 def _tensors(data: Any, key: str) -> Iterator[tuple[str, Any]]:

@@ -43,6 +43,7 @@ class Steps:
         self._count = 0
         self._losses: list[float | None] = []
         self._clips: list[float] = []
+        self._stale: WeakKeyDictionary[Optimizer, list[bool]] = WeakKeyDictionary()
         self._before: dict[str, Any] = {}
 
     def install(self) -> None:
@@ -54,6 +55,8 @@ class Steps:
         def recorded(tensors: Any, *args: Any, **kwargs: Any) -> None:
             of = [tensors] if isinstance(tensors, Tensor) else list(tensors)
             self._losses += [_value(loss) for loss in of]
+            for optimizer, stale in self._stale.items():
+                stale.append(any(_nonzero(one.grad) for group in optimizer.param_groups for one in group["params"]))
             self._chance.before_backward()
             backward(tensors, *args, **kwargs)
 
@@ -104,12 +107,13 @@ class Steps:
             place=self._events.place(),
             losses=self._losses,
             clips=self._clips,
+            stale=self._stale.get(optimizer, []),
             mode=self._models.mode(),
             **self._before,
             parameters=[describe(parameter) for parameter in parameters],
         )
         self._events.flush()
-        self._losses, self._clips = [], []
+        self._losses, self._clips, self._stale[optimizer] = [], [], []
         self._road.after_step(self._count, parameters)
         self._count += 1
         self._chance.disturb(parameters)
@@ -120,6 +124,12 @@ class Steps:
 def _settings(group: dict[str, Any]) -> dict[str, str]:
     """What an optimizer was told about a group of parameters; learning rates change and are recorded with each step."""
     return {name: repr(value) for name, value in group.items() if name not in ("params", "lr", "initial_lr")}
+
+
+def _nonzero(gradient: Tensor | None) -> bool:
+    if gradient is None:
+        return False
+    return bool((gradient._values() if gradient.is_sparse else gradient).any())
 
 
 def _value(loss: Tensor) -> float | None:

@@ -24,6 +24,10 @@ class Strategy(Protocol):
         """A context in which backward leaves gradients as they are on each process."""
         ...
 
+    def trigger_sync(self, model: nn.Module) -> AbstractContextManager[None]:
+        """A context in which backward averages gradients, whatever was not averaged before."""
+        ...
+
     def backward(self, loss: Tensor, **kwargs: Any) -> None:
         """``loss.backward``, after which the gradients of wrapped models are averaged."""
         ...

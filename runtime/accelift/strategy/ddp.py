@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from types import MethodType
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from accelift.checks import agree_on, parts_of, parts_of_all
+from accelift.collective import Collective
 from accelift.dataclasses import DistributedDataParallelKwargs
 from accelift.state import PartialState
 from accelift.strategy.gradients import UncoveredParameters, average_gradients, start_as_on_main_process
@@ -35,6 +38,9 @@ class DistributedModel(DistributedDataParallel):
 
     _result: Any = _NOTHING
     _frozen: tuple[nn.Parameter, ...] = ()
+    _averages = True  # whether the last forward was one whose gradients are averaged
+    _awaits_backward = False  # whether it has had no backward yet
+    _told_to_expect = False  # whether DDP expects a backward without a forward
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -55,6 +61,23 @@ class DistributedModel(DistributedDataParallel):
             super().__setattr__(name, value)
         else:
             setattr(self.module, name, value)
+
+    # What Python looks up on the class, for containers: ``model[0]``, ``for layer in model``.
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.module[key]
+
+    def __len__(self) -> int:
+        return len(self.module)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.module)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self.module
+
+    def __bool__(self) -> bool:
+        return True  # not by its length, which most models lack
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """That of the model, without the ``module.`` that DDP puts before its keys."""
@@ -88,6 +111,12 @@ class DistributedModel(DistributedDataParallel):
         return call
 
     def _run_ddp_forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            own = self.__dict__  # setting attributes of an nn.Module takes long
+            own["_averages"] = own["_awaits_backward"] = averages = self.require_backward_grad_sync
+            if self._told_to_expect and not averages:
+                self.reducer._reset_state()  # or DDP would average what no_sync keeps apart
+                own["_told_to_expect"] = False
         if self._result is not _NOTHING:
             return self._result
         return super()._run_ddp_forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
@@ -96,11 +125,48 @@ class DistributedModel(DistributedDataParallel):
         """Let the next backward average gradients, even if there was one since the last forward.
 
         DDP by itself expects one backward for each forward, and would leave what a second one adds
-        (``loss_a.backward(retain_graph=True); loss_b.backward()``) as it is on each process.
+        (``loss_a.backward(retain_graph=True); loss_b.backward()``) as it is on each process.  As with
+        DDP, a forward under ``no_sync`` leaves its gradients there, wherever its backward is.
         """
-        if self.require_backward_grad_sync and not (self.find_unused_parameters or self.static_graph):
-            self.reducer._rebuild_buckets()  # as in forward; not possible later
-            self.reducer.prepare_for_backward([])
+        if not (self.require_backward_grad_sync and self._averages) or self.find_unused_parameters or self.static_graph:
+            return
+        if self._awaits_backward:
+            self.__dict__["_awaits_backward"] = False  # DDP's forward has seen to it
+            return
+        self.reducer._rebuild_buckets()  # as in forward; not possible later
+        self.reducer.prepare_for_backward([])
+        self.__dict__["_told_to_expect"] = True
+
+    @contextmanager
+    def averaging(self) -> Iterator[None]:
+        """A context whose backward averages gradients, and what ``no_sync`` has kept apart so far with them."""
+        before = self.require_backward_grad_sync, self._averages
+        self.require_backward_grad_sync = self._averages = True
+        self._awaits_backward = False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync, self._averages = before
+        if self.find_unused_parameters or self.static_graph:  # where DDP cannot be told to expect it
+            average_gradients([one for one in self.parameters() if one.requires_grad], self.process_group)
+
+    def _pre_forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        try:
+            return super()._pre_forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            explanation = _of_missing_gradients(str(error), self.module)
+            if explanation is None:
+                raise
+            raise RuntimeError(explanation) from None
+
+    def _sync_buffers(self) -> None:
+        # Private to DDP, in whose forward it is, and a collective operation also while a model is evaluated.
+        if torch.compiler.is_compiling():
+            super()._sync_buffers()  # type: ignore[no-untyped-call]
+            return
+        kind = type(self.module).__name__
+        with Collective(f"the forward of {kind}", PartialState(), compared=not self._join_config.enable):
+            super()._sync_buffers()  # type: ignore[no-untyped-call]
 
     def average_left_over(self) -> None:
         """Average the gradients if DDP could not, as backward did not reach every parameter.
@@ -164,7 +230,10 @@ class DataParallel:
         # DDP takes device_ids only for a model that is on one accelerator.
         on = {parameter.device for parameter in model.parameters()}
         ids = [state.device.index] if state.device.type != "cpu" and on == {state.device} else None
-        wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
+        kind = type(model).__name__
+        with Collective("prepare", state, lambda: kind):
+            agree_on(kind, parts_of(model), state)
+            wrapped = DistributedModel(model, device_ids=ids, **self._kwargs.to_kwargs())
         register_comm_hook(wrapped, self._kwargs)
         wrapped._frozen = tuple(p for p in model.parameters() if not p.requires_grad)
         _warn_of_hidden_names(wrapped, model, state)
@@ -177,24 +246,42 @@ class DataParallel:
         """DDP's ``no_sync``; without effect on other models."""
         return model.no_sync() if isinstance(model, DistributedDataParallel) else nullcontext()
 
+    def trigger_sync(self, model: nn.Module) -> AbstractContextManager[None]:
+        """See :meth:`DistributedModel.averaging`; without effect on other models."""
+        return model.averaging() if isinstance(model, DistributedModel) else nullcontext()
+
     def backward(self, loss: Tensor, **kwargs: Any) -> None:
         """``loss.backward``, after which the gradients of every wrapped model are averaged."""
         models = list(self._wrapped.values())
-        for model in models:
-            model.expect_gradients()
-        loss.backward(**kwargs)  # type: ignore[no-untyped-call]
-        for model in models:
-            model.average_left_over()
-            if model._frozen:
-                model.average_unfrozen()
+        with self._together(models):
+            for model in models:
+                model.expect_gradients()
+            loss.backward(**kwargs)  # type: ignore[no-untyped-call]
+            for model in models:
+                model.average_left_over()
+                if model._frozen:
+                    model.average_unfrozen()
 
     def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
         """Keep the parameters of the optimizers that are in no wrapped model equal on all processes."""
         parameters = self._uncovered.of(optimizers, self._wrapped.values())
-        if gradients:
-            average_gradients(parameters)
-        else:
-            start_as_on_main_process(parameters)
+        if not parameters:
+            return
+        state = PartialState()
+        with Collective("backward" if gradients else "prepare", state):
+            if gradients:
+                average_gradients(parameters)
+            else:
+                agree_on("an optimizer", parts_of_all(parameters), state)
+                start_as_on_main_process(parameters)
+
+    def _together(self, models: list[DistributedModel]) -> AbstractContextManager[None]:
+        """The backward of all processes, or of this one alone where nothing is averaged."""
+        if not any(model.require_backward_grad_sync for model in models):
+            return nullcontext()
+        # Processes whose data has ended early join in without a backward of their own.
+        joining = any(model._join_config.enable for model in models)
+        return Collective("backward", PartialState(), compared=not joining, computes=True)
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model in DDP, or the model itself."""
@@ -217,6 +304,21 @@ def _requires_grad(result: Any) -> bool:
     if is_dataclass(result) and not isinstance(result, type):
         return any(_requires_grad(getattr(result, field.name)) for field in fields(result))
     return False
+
+
+def _of_missing_gradients(complaint: str, model: nn.Module) -> str | None:
+    """What DDP says of a backward that did not reach every parameter, in a sentence with their names."""
+    if "Expected to have finished reduction" not in complaint:
+        return None
+    told = re.search(r"did not receive grad for rank \d+: ([\d ]+)", complaint)
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    names = [trained[int(index)] for index in told[1].split()] if told else ["some parameters"]
+    some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"{some} of {type(model).__name__} got no gradient in the last backward, so its gradients were not averaged; "
+        "call accelerator.backward(loss), or give the Accelerator "
+        "kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)]."
+    )
 
 
 def _warn_of_hidden_names(wrapped: DistributedModel, model: nn.Module, state: PartialState) -> None:

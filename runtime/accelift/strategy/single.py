@@ -24,6 +24,10 @@ class SingleProcess:
         """A context without effect."""
         return nullcontext()
 
+    def trigger_sync(self, model: nn.Module) -> AbstractContextManager[None]:
+        """A context without effect."""
+        return nullcontext()
+
     def backward(self, loss: Tensor, **kwargs: Any) -> None:
         """``loss.backward``."""
         loss.backward(**kwargs)  # type: ignore[no-untyped-call]

@@ -193,7 +193,8 @@ def what_the_loader_keeps() -> None:
         assert isinstance(loader, Authors) and isinstance(loader, DataLoader)
         assert loader is not plain and type(plain) is Authors
         assert loader.batch_size == 8 and loader.drop_last is False
-        assert loader.sampler is plain.sampler and loader.batch_sampler is plain.batch_sampler
+        assert loader.sampler is plain.sampler and loader.batch_sampler.batch_sampler is plain.batch_sampler
+        assert loader.batch_sampler.sampler is plain.sampler and loader.batch_sampler.batch_size == 8
         assert loader.dataset is plain.dataset and loader.collate_fn is plain.collate_fn
         assert len(loader.sampler) == 21 and len(loader.dataset) == 21
         assert len(loader) == length == len(list(loader))

@@ -1,0 +1,1 @@
+"""Whether training with the runtime library computes what plain PyTorch computes."""

@@ -1,0 +1,141 @@
+"""`accelift verify` as a user runs it: exit codes, what it leaves alone, and scripts that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.codemod.cli_runs import Ran, process, tree
+
+pytestmark = pytest.mark.slow
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+"""
+TRAIN = (
+    HEAD
+    + """\
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+data = TensorDataset(torch.randn(42, 6), torch.randint(0, 3, (42,)))
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+loader = DataLoader(data, batch_size=8, shuffle=True)
+with open("log.bin", "ab") as log:
+    log.write(b"begun")
+for epoch in range(2):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+torch.save(model.state_dict(), "model.pt")
+print("done")
+"""
+)
+
+
+def project(folder: Path, script: str) -> Path:
+    """A project of a script, a large file that it appends to, and a model from earlier."""
+    folder.mkdir()
+    (folder / "train.py").write_text(script)
+    (folder / "log.bin").write_bytes(bytes(2 << 20))
+    (folder / "model.pt").write_bytes(b"from earlier")
+    return folder / "train.py"
+
+
+def accelift(*arguments: str | Path, cwd: Path) -> Ran:
+    return process(*arguments, cwd=cwd, timeout=300)
+
+
+def test_a_conversion_is_proved_and_nothing_is_touched(tmp_path: Path) -> None:
+    script = project(tmp_path / "project", TRAIN)
+    before = tree(script.parent)
+    done = accelift("verify", "train.py", "--format", "json", cwd=script.parent)
+    assert done.code == 0, done.stderr
+    proof = json.loads(done.stdout)
+    assert proof["proved"]
+    assert [one["verdict"] for one in proof["comparisons"]] == ["identical", "equivalent"]
+    assert all(run["steps"] == 12 for run in proof["runs"].values())
+    answers = {one["question"]: one for one in proof["comparisons"][1]["answers"]}
+    assert answers["the same checkpoints"]["detail"] == "model.pt"
+    assert tree(script.parent) == before
+
+
+def test_a_wrong_conversion_is_not_proved(tmp_path: Path) -> None:
+    script = project(tmp_path / "project", TRAIN)
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(TRAIN.replace("lr=0.1", "lr=0.2"))
+    page = tmp_path / "proof.html"
+    given = ("--against", str(wrong), "--num-processes", "1", "--format", "html", "--output-file", str(page))
+    done = accelift("verify", script, *given, cwd=tmp_path)
+    assert done.code == 1, done.stderr
+    text = page.read_text()
+    assert "NOT PROVED" in text and "SCHEDULER" in text and text.count("<polyline") == 2
+
+
+def test_only_what_is_proved_is_written(tmp_path: Path) -> None:
+    script = project(tmp_path / "project", TRAIN)
+    done = accelift("convert", script, "--write", "--verify", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "accelerator.backward" in script.read_text()
+
+    fails = project(tmp_path / "other", TRAIN.replace('print("done")', 'raise ValueError("no such luck")'))
+    before = fails.read_text()
+    done = accelift("convert", fails, "--write", "--verify", cwd=tmp_path)
+    assert done.code == 2
+    assert "no such luck" in done.stderr
+    assert fails.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (TRAIN.replace("for epoch", "raise ValueError('no data here')\nfor epoch"), "no data here"),
+        (TRAIN.replace("for epoch", "input('Which GPU? ')\nfor epoch"), "EOFError"),
+        (TRAIN.replace("for epoch", "import sys; sys.exit(3)\nfor epoch"), "exit code 3"),
+        (TRAIN.replace("range(2)", "range(0)"), "makes no optimizer step"),
+        (HEAD + "print(torch.ones(3))\n", "not converted"),
+    ],
+)
+def test_a_script_that_does_not_train(script: str, said: str, tmp_path: Path) -> None:
+    done = accelift("verify", project(tmp_path / "project", script), cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr or "no data here" in done.stderr or "EOFError" in done.stderr
+    assert not done.stdout
+
+
+def test_a_script_that_runs_forever_is_ended(tmp_path: Path) -> None:
+    marker = f"forever-{os.getpid()}"
+    child = f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{marker}'])"
+    forever = f"import subprocess, sys, time\n{child}\n"
+    script = project(tmp_path / "project", TRAIN.replace("for epoch", f"{forever}time.sleep(600)\nfor epoch"))
+    done = accelift("verify", script, "--timeout", "15", cwd=tmp_path)
+    assert done.code == 2
+    assert "--timeout" in done.stderr
+    deadline = time.monotonic() + 30
+    while _running(marker) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not _running(marker)
+
+
+def _running(marker: str) -> bool:
+    if sys.platform != "linux":
+        return subprocess.run(["pgrep", "-f", marker], capture_output=True, check=False).returncode == 0
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            found.append((entry / "cmdline").read_bytes())
+        except OSError:
+            continue
+    return any(marker.encode() in line and b"time.sleep" in line for line in found)

@@ -1,0 +1,69 @@
+"""Wrong conversions are caught, with what is wrong among the first three causes; right ones of any style are proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from accelift_codemod.verify.answers import Verdict
+from accelift_codemod.verify.proof import Proof, Request, prove
+from accelift_codemod.verify.runs import Limits
+
+from tests.verify.cases import HERE, Case, cases
+from tests.verify.forks import Forks
+
+Prove = Callable[[Case], Proof]
+
+SECONDS = 240.0  # far more than a run takes
+SECONDS_OF_HANGING = 6.0
+SCRIPTS = sorted(path.stem for path in (HERE / "scripts").glob("*_*.py"))
+PLAIN = [Case("as it is", script) for script in SCRIPTS]
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    server = Forks(tmp_path_factory.mktemp("kept"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def proved(forks: Forks, tmp_path: Path) -> Prove:
+    def prove_case(case: Case) -> Proof:
+        script = tmp_path / "train.py"
+        script.write_text(case.original)
+        limits = Limits(SECONDS_OF_HANGING if case.hangs else SECONDS)
+        return prove(Request(script, case.converted.encode(), limits=limits), execute=forks.execute)
+
+    return prove_case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases("sabotaged.txt"), ids=str)
+def test_sabotaged(case: Case, proved: Prove) -> None:
+    proof = proved(case)
+    suspected = [
+        [one.code for one in comparison.suspicions[:3]]
+        for comparison in proof.comparisons
+        if comparison.verdict is Verdict.DIFFERS
+    ]
+    assert proof.exit_code == 1
+    assert any(case.cause in causes for causes in suspected), suspected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [*PLAIN, *cases("restyled.txt")], ids=str)
+def test_restyled(case: Case, proved: Prove) -> None:
+    proof = proved(case)
+    wrong = [
+        f"{comparison.title}: {answer.question}? {answer.detail}"
+        for comparison in proof.comparisons
+        for answer in comparison.answers
+        if answer.verdict is Verdict.DIFFERS
+    ]
+    assert not wrong
+    assert proof.exit_code == 0
+    # That nothing differs is not enough: the same was seen.
+    compared = {answer.question: answer.verdict for answer in proof.comparisons[-1].answers}
+    assert compared["the same parameters"] in (Verdict.IDENTICAL, Verdict.EQUIVALENT)
