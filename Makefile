@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo test check docs goldens bench clean
+.PHONY: help demo test test-all check docs goldens bench clean
 
 help:
 	@echo "make demo     convert a script, show the diff and the launch config, and compare the runs"
 	@echo "make test     everything CI runs: lint, types, tests"
+	@echo "make test-all also the exhaustive tests, of which CI runs a part"
 	@echo "make check    lint and types only"
 	@echo "make docs     write docs/rules from the rules"
 	@echo "make goldens  convert the fixtures anew (read the diff before you commit it)"
@@ -22,6 +23,10 @@ demo: $(READY)
 test: check
 	@echo "==> tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
+
+test-all: check
+	@echo "==> tests, also the exhaustive ones"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m ''
 
 check: $(READY)
 	@echo "==> lint and format (ruff)"

@@ -30,6 +30,22 @@ LINES = {
     "digits_logging": "the logging module writes on every process (PRINT-ALL)",
     "wine_keywords": "the last line is printed where the accelerator is not at hand (PRINT-ALL)",
 }
+# What CI runs of the fixtures: each shape of script and each way to train once.
+ALWAYS = {
+    "cancer_accumulate",
+    "cancer_main",
+    "digits_amp",
+    "digits_batchnorm",
+    "digits_custom_method",
+    "digits_flat",
+    "digits_gan",
+    "digits_params",
+    "digits_resume",
+    "iris_uneven",
+    "latin1_cookie",
+    "mnist_globals",
+    "wine_accum_modulo",
+}
 
 
 def recorded(script: Path, folder: Path, processes: int | None = None) -> tuple[Run, set[str]]:
@@ -40,7 +56,13 @@ def recorded(script: Path, folder: Path, processes: int | None = None) -> tuple[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", [pytest.param(script, id=script.stem) for script in convertible()])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=script.stem, marks=() if script.stem in ALWAYS else pytest.mark.exhaustive)
+        for script in convertible()
+    ],
+)
 def test_script(script: Path, tmp_path: Path) -> None:
     original, files = recorded(script, tmp_path / "original")
     one, files_of_one = recorded(CONVERTED / script.name, tmp_path / "one")

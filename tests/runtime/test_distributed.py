@@ -38,10 +38,12 @@ _NAMES = (
     "watching",
 )
 # Where the number of processes matters: shares of three kinds, and ranks that are neither first nor last.
-_AT_THREE = ("collectives", "dealing", "loaders", "metrics", "training")
+_AT_THREE = ("collectives", "dealing", "training")
+_REST = tuple(name for name in _NAMES if name not in _AT_THREE)
+_EXHAUSTIVE = (pytest.mark.slow, pytest.mark.exhaustive)
 _ALL = [
     pytest.param(worker, ranks, name, id=f"{worker}-{ranks}-{name}", marks=marks)
-    for ranks, marks, workers in ((2, (), _NAMES), (3, (pytest.mark.slow,), _AT_THREE))
+    for ranks, marks, workers in ((2, (), _NAMES), (3, (pytest.mark.slow,), _AT_THREE), (3, _EXHAUSTIVE, _REST))
     for worker in workers
     for name in _checks_of(worker)
 ]

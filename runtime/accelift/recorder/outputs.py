@@ -37,6 +37,7 @@ class Outputs:
         self._chance = chance
         self._models = models
         self._root = None if root is None else f"{root.resolve()}{os.sep}"
+        self._temporary = tempfile.gettempdir()  # not later: it opens a file, which the hook would hear of
         self._line = ""
         self._saving = False
         self._logging = False
@@ -120,7 +121,7 @@ class Outputs:
             self._own_copy(path)
         if place := self._events.place():
             real = os.path.realpath(path)
-            outside = self._root is not None and not real.startswith((self._root, tempfile.gettempdir()))
+            outside = self._root is not None and not real.startswith((self._root, self._temporary))
             shown = path if outside else os.path.relpath(path)
             self._events.put_once("write", path, path=shown, place=place, outside=outside)
 
