@@ -1,6 +1,7 @@
 """The same work by hand and with each installed library, in turns in one run; prints what each round cost as JSON.
 
-Started by :mod:`benchmarks.runtime` as the script of one or several processes: `loops.py KIND ROUNDS FOLDER`.
+Started by :mod:`benchmarks.runtime` as the script of one or several processes: `loops.py KIND ROUNDS FOLDER [SIDE]`.
+Without a side all take part.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -25,14 +27,17 @@ _ORDER = random.Random(0)  # of the sides in each turn, the same on all processe
 Costs = dict[str, list[tuple[float, float]]]  # of each side, for each round: CPU and wall time in seconds
 
 
-def installed(world: int) -> dict[str, Side]:
+SIDES: dict[str, tuple[str, Callable[[int], Side]]] = {  # the package of each, and how it is made
+    "raw": ("torch", Raw),
+    "accelift": ("accelift", lambda _: Managed("accelift")),
+    "accelerate": ("accelerate", lambda _: Managed("accelerate")),
+    "fabric": ("lightning", Fabric),
+}
+
+
+def installed() -> list[str]:
     """Plain torch, this project, and the peers that there are."""
-    found: dict[str, Side] = {"raw": Raw(world), "accelift": Managed("accelift")}
-    if importlib.util.find_spec("accelerate") is not None:
-        found["accelerate"] = Managed("accelerate")
-    if importlib.util.find_spec("lightning") is not None:
-        found["fabric"] = Fabric(world)
-    return found
+    return [name for name, (package, _) in SIDES.items() if importlib.util.find_spec(package) is not None]
 
 
 def cost(turn: Turn) -> tuple[float, float]:
@@ -63,29 +68,28 @@ def saves(checkpoints: dict[str, Checkpoint]) -> Costs:
     return costs
 
 
-def loads(checkpoints: dict[str, Checkpoint]) -> Costs:
-    """What it costs each side to load what it saved, as a new start of a script does: no step was taken yet."""
-    costs = {}
-    for name, checkpoint in checkpoints.items():
-        checkpoint.optimizer.state.clear()
-        costs[name] = [cost(checkpoint.load)]
-    return costs
+def load(checkpoint: Checkpoint) -> tuple[float, float]:
+    """What it costs to load what was saved, as a new start of a script does: no step was taken yet."""
+    checkpoint.optimizer.state.clear()
+    return cost(checkpoint.load)
 
 
 def main() -> None:
     """Take turns, after a round to warm up; the costs of all processes are added up."""
-    kind, rounds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    kind, rounds, folder, names = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:] or installed()
     if kind not in ("save", "load"):
         torch.set_num_threads(1)  # what is computed is too little for several
     warnings.simplefilter("ignore")
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
         dist.init_process_group("gloo")
-    sides = installed(world)
+    sides = {name: SIDES[name][1](world) for name in names}
     if kind in ("save", "load"):
         checkpoints = {name: side.checkpoint(folder) for name, side in sides.items()}
-        saves(checkpoints)
-        take = partial({"save": saves, "load": loads}[kind], checkpoints)
+        if kind == "load":
+            print(json.dumps({name: [load(checkpoint)] for name, checkpoint in checkpoints.items()}), flush=True)
+            os._exit(0)
+        take = partial(saves, checkpoints)
     elif kind in ("step", "accumulate"):
         take = partial(loops, {name: getattr(side, kind)() for name, side in sides.items()})
     else:

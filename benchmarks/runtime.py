@@ -75,11 +75,23 @@ def _over(side: str, costs: Mapping[str, float]) -> Ratios:
     return {name: cost / costs[side] for name, cost in costs.items()}
 
 
-def _checkpoint(kind: str, setting: Setting) -> Ratios:
-    """The least wall time of saving or loading 315 MB, which is mostly waiting, next to accelerate's."""
+def _save(setting: Setting) -> Ratios:
+    """The least wall time of saving 315 MB, which is mostly waiting, next to accelerate's."""
     _need("accelerate")
-    costs = _taken(kind, 1, setting.rounds * (1 if kind == "save" else 4), setting)
+    costs = _taken("save", 1, setting.rounds, setting)
     return _over("accelerate", {side: min(one[_WALL] for one in taken) for side, taken in costs.items()})
+
+
+def _load(setting: Setting) -> Ratios:
+    """The same of loading them, each time in a new process: what costs most is memory that was not used before."""
+    sides = _taken("save", 1, setting.rounds, setting)  # which leaves a checkpoint of each
+
+    def load(side: str) -> float:
+        done = run([sys.executable, "-m", "benchmarks.loops", "load", "1", str(setting.scratch), side])
+        costs: Costs = json.loads(done.output.splitlines()[-1])
+        return costs[side][0][_WALL]
+
+    return _to_accelerate({side: partial(load, side) for side in sides}, 2 * setting.rounds)
 
 
 def _imports(setting: Setting) -> Ratios:
@@ -136,8 +148,8 @@ MEASURES = (
     _measure("gather", "gather / all_gather, 2 processes", 1.10, partial(_to_raw, "gather", 2)),
     _measure("reduce", "reduce / all_reduce, 2 processes", 1.10, partial(_to_raw, "reduce", 2)),
     _measure("barrier", "wait_for_everyone / barrier, 2 processes", 1.10, partial(_to_raw, "barrier", 2)),
-    _measure("save", "save_state, 315 MB / accelerate's", 0.5, partial(_checkpoint, "save")),
-    _measure("load", "load_state, 315 MB / accelerate's", 0.6, partial(_checkpoint, "load")),
+    _measure("save", "save_state, 315 MB / accelerate's", 0.5, _save),
+    _measure("load", "load_state, 315 MB / accelerate's", 0.6, _load),
     _measure("import", "Accelerator(), added to import torch / accelerate's", 0.2, _imports),
     _measure("launch", "launch 2 processes that do nothing / accelerate's", 1.0, _launch),
 )

@@ -267,7 +267,7 @@ class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, Trac
         check_type("prepare_optimizer", optimizer, Optimizer)
         check_optimizer(optimizer, self.registry.models.all(), self._scaler is not None, self.state)
         self.registry.optimizers.add(optimizer)
-        self._strategy.cover([optimizer], gradients=False)
+        self._strategy.cover(optimizer)
         self._watch_for_divergence()
         return prepare_optimizer(optimizer, self.gradient_state, self._scaler, self._places(device_placement))
 
@@ -392,9 +392,8 @@ class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, Trac
                 loss = loss * factor
         if self._scaler is not None:
             loss = self._scaler.scale(loss)
-        self._strategy.backward(loss, **kwargs)
-        if self._several and self.gradient_state.sync_gradients:
-            self._strategy.cover(self.registry.optimizers.all(), gradients=True)
+        due = self._several and self.gradient_state.sync_gradients
+        self._strategy.backward(loss, self.registry.optimizers.all() if due else None, **kwargs)
 
     def autocast(self, autocast_handler: AutocastKwargs | None = None) -> AbstractContextManager[Any]:
         """A context in which torch computes in the Accelerator's ``mixed_precision``."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor
 
@@ -55,9 +55,6 @@ class Collective:
 
     __slots__ = ("_brings", "_compared", "computes", "operation", "since", "state", "thread")
 
-    current: ClassVar[Collective | None] = None
-    observer: ClassVar[Observer | None] = None
-
     def __init__(
         self,
         operation: str,
@@ -73,10 +70,10 @@ class Collective:
         self._compared = compared
 
     def __enter__(self) -> None:
-        if Collective.current is None:
+        if process.current is None:
             self.thread = get_ident()
             self.since = time.monotonic()
-            Collective.current = self
+            process.current = self
         if self._compared and self.state.debug:
             try:
                 self._compare()
@@ -90,9 +87,9 @@ class Collective:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if Collective.current is not self:
+        if process.current is not self:
             return
-        observer = Collective.observer
+        observer = process.observer
         try:
             if observer is None:
                 return
@@ -101,13 +98,31 @@ class Collective:
             elif observer.follows:
                 observer.returned(self)
         finally:
-            Collective.current = None
+            process.current = None
 
     def _compare(self) -> None:
         from accelift import agreement
 
         brings = "" if self._brings is None else self._brings()
         agreement.compare(self.operation, brings, agreement.of(self.state))
+
+
+class _Process:
+    """What this process is at.  Not in attributes of a class, where changing them takes Python long.
+
+    Attributes:
+        current: the operation that it is in.
+        observer: who wants to know.
+    """
+
+    __slots__ = ("current", "observer")
+
+    def __init__(self) -> None:
+        self.current: Collective | None = None
+        self.observer: Observer | None = None
+
+
+process = _Process()
 
 
 def describe(data: Any, skip_dim: int | None = None) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -228,31 +227,6 @@ def convert_to_fp32(tensor: Any) -> Any:
 
 def _is_half(item: Any) -> bool:
     return isinstance(item, Tensor) and item.dtype in (torch.float16, torch.bfloat16)
-
-
-@dataclass(frozen=True)
-class TensorInformation:
-    """What a tensor looks like."""
-
-    shape: torch.Size
-    dtype: torch.dtype
-
-
-def get_data_structure(data: Any) -> Any:
-    """A :class:`TensorInformation` in place of every tensor."""
-    return recursively_apply(lambda tensor: TensorInformation(tensor.shape, tensor.dtype), data)
-
-
-def is_tensor_information(item: Any) -> bool:
-    """Whether it is a :class:`TensorInformation`."""
-    return isinstance(item, TensorInformation)
-
-
-def initialize_tensors(data_structure: Any) -> Any:
-    """A tensor of any content in place of every :class:`TensorInformation`."""
-    return recursively_apply(
-        lambda info: torch.empty(info.shape, dtype=info.dtype), data_structure, test_type=is_tensor_information
-    )
 
 
 def convert_outputs_to_fp32(model_forward: Callable[..., Any]) -> Callable[..., Any]:

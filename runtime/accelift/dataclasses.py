@@ -178,6 +178,17 @@ class ProjectConfiguration:
 class KwargsHandler:
     """Arguments that are passed on to a class or function of torch."""
 
+    # Here once, as making them for every dataclass is a good part of what importing this module takes.
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__qualname__}({given})"
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # they can be changed
+
     def to_kwargs(self) -> dict[str, Any]:
         """The arguments whose value is not the default."""
         return {
@@ -187,7 +198,7 @@ class KwargsHandler:
         }
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GradientAccumulationPlugin(KwargsHandler):
     """When :meth:`Accelerator.accumulate` lets an optimizer step happen.
 
@@ -239,7 +250,7 @@ class DDPCommunicationHookType(str, Enum):
         return self.value
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DistributedDataParallelKwargs(KwargsHandler):
     """Arguments of ``torch.nn.parallel.DistributedDataParallel``; see there.
 
@@ -277,7 +288,7 @@ class DistributedDataParallelKwargs(KwargsHandler):
         return {name: value for name, value in super().to_kwargs().items() if not name.startswith("comm_")}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TorchDynamoPlugin(KwargsHandler):
     """Arguments of ``torch.compile``, which prepared models then go through; see there.
 
@@ -299,7 +310,7 @@ class TorchDynamoPlugin(KwargsHandler):
             self.mode = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class InitProcessGroupKwargs(KwargsHandler):
     """Arguments of ``torch.distributed.init_process_group``.
 
@@ -311,7 +322,7 @@ class InitProcessGroupKwargs(KwargsHandler):
     timeout: timedelta | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GradScalerKwargs(KwargsHandler):
     """Arguments of ``torch.amp.GradScaler``, used with ``mixed_precision="fp16"``."""
 
@@ -322,7 +333,7 @@ class GradScalerKwargs(KwargsHandler):
     enabled: bool = True
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AutocastKwargs(KwargsHandler):
     """Arguments of ``torch.autocast``, used with ``mixed_precision``."""
 

@@ -17,7 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from accelift import agreement
 from accelift.causes import AVERAGED, LOCAL, OUTSIDE, Evidence, likely_cause
-from accelift.collective import Collective
+from accelift.collective import Collective, process
 from accelift.unwrap import extract_model_from_parallel
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class DivergenceCheck:
 
     def _accumulated(self, parameter: Tensor, model: int | None) -> None:
         """Note in which backward the gradient of a parameter was added to."""
-        current = Collective.current
+        current = process.current
         averages = (getattr(one, "require_backward_grad_sync", True) for one in self._models() if id(one) == model)
         if not all(averages):
             self._sources[id(parameter)] = LOCAL

@@ -63,8 +63,8 @@ def notebook_launcher(
 
     Raises:
         RuntimeError: if there is an Accelerator already, or CUDA was initialised.
-        ValueError: if machine ``node_rank`` is not one of ``num_nodes``, or for what several
-            machines cannot do.
+        ValueError: if machine ``node_rank`` is not one of ``num_nodes``, for less than one process, or
+            for what several machines cannot do.
         torch.distributed.elastic.multiprocessing.errors.ChildFailedError: with the traceback of the
             process of this machine that failed first; the others were ended.
     """
@@ -97,6 +97,7 @@ def debug_launcher(function: Callable[..., Any], args: Sequence[Any] = (), num_p
 
     Raises:
         RuntimeError: if there is an Accelerator already.
+        ValueError: for less than one process.
         torch.distributed.elastic.multiprocessing.errors.ChildFailedError: with the traceback of the
             process that failed first; the others were ended.
     """
@@ -119,6 +120,8 @@ class _Launch:
     monitor_interval: float = 0.1
 
     def run(self) -> None:
+        if self.num_processes < 1:
+            raise ValueError(f"num_processes={self.num_processes} is not possible: give at least 1.")
         if self.num_processes * self.num_nodes == 1:
             with patch_environment(**self.settings):
                 self.function(*self.args)
@@ -160,7 +163,8 @@ class _Launch:
     def _meeting(self) -> tuple[dict[str, str], TCPStore | None]:
         """How the processes find each other, and where, as long as it is kept."""
         if self.port:
-            return {"MASTER_ADDR": self.address, "MASTER_PORT": self.port}, None
+            meeting = {"MASTER_ADDR": self.address, "MASTER_PORT": self.port, "TORCHELASTIC_USE_AGENT_STORE": "False"}
+            return meeting, None
         # Kept by this process, so that what the first one leaves there outlives it.  Not by torch's agent: its threads
         # look up addresses, and a fork at that moment leaves glibc's lock for that locked in the child for ever.
         store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

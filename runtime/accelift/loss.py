@@ -22,16 +22,16 @@ def loss_factor(reduction: str, gradient_state: GradientState, state: PartialSta
         gradient_state: knows how the current batch was dealt.
         state: the processes.
     """
-    current = gradient_state.current
-    share = None if current is None else current.share
+    passes = gradient_state.passes
+    share = passes[-1].share if passes else None
     if reduction == "sum":
         # The average must become the sum of all parts, unless each has the whole already.
         whole = share.replicated if share is not None else not gradient_state.deals_batches
         return 1.0 if whole else float(state.num_processes)
     if share is None:
         return 1.0
-    weight = share.weight(state.process_index)
-    if len(gradient_state.passes) > 1:
+    weight = share.weights[state.process_index]
+    if len(passes) > 1:
         _warn_if_disagreeing(weight, gradient_state, state)
     return weight
 
@@ -55,7 +55,7 @@ def weight_factor(weight: float | Tensor, state: PartialState) -> float:
 
 def _warn_if_disagreeing(weight: float, gradient_state: GradientState, state: PartialState) -> None:
     shares = (one.share for one in gradient_state.passes)
-    weights = {1.0 if share is None else share.weight(state.process_index) for share in shares}
+    weights = {1.0 if share is None else share.weights[state.process_index] for share in shares}
     if weights != {weight} and not gradient_state.warned_of_shares:
         gradient_state.warned_of_shares = True
         warnings.warn(

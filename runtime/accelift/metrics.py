@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from accelift import operations
 from accelift.collective import Collective, describe
 from accelift.containers import has_tensor, rebuild
-from accelift.data.share import Share
 from accelift.state import PartialState
+
+if TYPE_CHECKING:
+    from accelift.data.share import Share
 
 Join = Callable[[Any], Any]
 

@@ -16,7 +16,7 @@ from accelift.state import PartialState
 TRACE_NAME = "profile_{suffix}.json"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ProfileKwargs(KwargsHandler):
     """Arguments of ``torch.profiler.profile``, used by :meth:`Accelerator.profile`; see there.
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
-    from accelift.data import PreparedLoader
+    from accelift.data.loader import PreparedLoader
 
 T = TypeVar("T")
 
@@ -29,7 +29,12 @@ class Living(Generic[T]):
 
     def all(self) -> list[T]:
         """Those that are still alive."""
-        return [item for reference in self._references if (item := reference()) is not None]
+        living = []
+        for reference in self._references:  # in every step: a loop is what costs least
+            item = reference()
+            if item is not None:
+                living.append(item)
+        return living
 
     def clear(self) -> None:
         """Forget all of them."""

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from accelift import reports
-from accelift.collective import Collective
+from accelift.collective import Collective, process
 from accelift.frames import place, place_of_error
 from accelift.peers import timeout
 from accelift.rollcall import Answer, RollCall
@@ -98,7 +98,7 @@ class Watchdog:
 
     def start(self) -> None:
         """Begin to watch."""
-        Collective.observer = self
+        process.observer = self
         self._thread.start()
 
     def stop(self, how: str | None = None) -> None:
@@ -110,8 +110,8 @@ class Watchdog:
         if self._stopping or os.getpid() != self._process:  # a fork has no thread, and must not speak for us
             return
         self._stopping = True
-        if Collective.observer is self:
-            Collective.observer = None
+        if process.observer is self:
+            process.observer = None
         self._wake.set()
         self._thread.join(self._schedule.patience + 1)
         if not self._thread.is_alive():
@@ -178,7 +178,7 @@ class Watchdog:
 
     def _wait(self) -> Wait | None:
         """The collective operation that this process is in, or that its device is still at."""
-        current = Collective.current
+        current = process.current
         if current is not None:
             return _wait_of(current)
         queued = self._queued

@@ -75,6 +75,10 @@ def test_cuda_before(monkeypatch: pytest.MonkeyPatch) -> None:
         notebook_launcher(print, num_processes=2)
 
 
-def test_machines_that_are_not_there() -> None:
+def test_what_makes_no_sense() -> None:
+    with pytest.raises(ValueError, match="num_processes=0 is not possible"):
+        debug_launcher(print, num_processes=0)
+    with pytest.raises(ValueError, match="without max_restarts"):
+        notebook_launcher(print, num_processes=1, num_nodes=2, max_restarts=1)
     with pytest.raises(ValueError, match="node_rank=2 is not one of 2 machines"):
         notebook_launcher(print, num_processes=1, node_rank=2, num_nodes=2)

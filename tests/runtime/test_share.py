@@ -50,7 +50,7 @@ def test_weights_make_the_mean_exact(world: int) -> None:
             means = []
             for rank, (start, count) in enumerate(zip(starts, share.counts, strict=True)):
                 part = values if share.replicated else values[start : start + count]
-                means.append(share.weight(rank) * sum(part) / len(part))
+                means.append(share.weights[rank] * sum(part) / len(part))
             assert sum(means) / world == pytest.approx(sum(values) / samples)
 
 
@@ -117,7 +117,7 @@ def test_custom_batches_in_turn_stay_whole() -> None:
     assert [part for part, _ in ranks[1]] == [[3], [6, 7, 8, 9], [0, 1, 2]]
     assert [share.counts for _, share in ranks[0]] == [(3, 1), (2, 4), (1, 0)]
     assert ranks[0][2][1].dealt == (1, 3)
-    assert [share.weight(0) for _, share in ranks[0]] == [1.5, 2 / 3, 1.0]
+    assert [share.weights[0] for _, share in ranks[0]] == [1.5, 2 / 3, 1.0]
 
 
 @pytest.mark.parametrize("world", [2, 3, 4])
@@ -133,7 +133,7 @@ def test_exact_deals_in_turn_and_everything_once(world: int, fixed: bool) -> Non
             share = ranks[0][index][1]
             parts = [rank[index][0] for rank in ranks]
             assert parts == [union] * world if share.replicated else list(chain(*parts)) == union
-            means = [share.weight(rank) * sum(part) / len(part) for rank, part in enumerate(parts)]
+            means = [share.weights[rank] * sum(part) / len(part) for rank, part in enumerate(parts)]
             assert sum(means) / world == pytest.approx(sum(union) / len(union))
             if len(union) == size * world:
                 assert parts == batches[index * world : (index + 1) * world], "whole batches stay whole"

@@ -29,7 +29,7 @@ from accelift.checkpoint.run import (
 from accelift.checkpoint.weights import NAME, SAFE_NAME, Loading, numbered, read_weights
 
 if TYPE_CHECKING:
-    from accelift.data import PreparedLoader
+    from accelift.data.loader import PreparedLoader
 
 
 class Resuming:

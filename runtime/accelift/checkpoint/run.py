@@ -17,7 +17,7 @@ from accelift.state import PartialState
 if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler
 
-    from accelift.data import PreparedLoader
+    from accelift.data.loader import PreparedLoader
 
 OPTIMIZER, SCHEDULER, SCALER, OBJECT = "optimizer.bin", "scheduler.bin", "scaler.pt", "custom_checkpoint_{}.pkl"
 # Of one process each.

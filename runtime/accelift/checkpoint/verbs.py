@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from accelift.checkpoint.files import save
 from accelift.dataclasses import ProjectConfiguration
 from accelift.gradients import GradientState
 from accelift.registry import Registry
@@ -232,6 +231,8 @@ class CheckpointVerbs:
 
     def save(self, obj: Any, f: str | os.PathLike[str] | IO[bytes], safe_serialization: bool = False) -> None:
         """See :func:`accelift.checkpoint.save`."""
+        from accelift.checkpoint.files import save
+
         save(obj, f, self.project_configuration.save_on_each_node, safe_serialization)
 
     def _writes(self) -> bool:

@@ -105,15 +105,14 @@ class DealtIndices:
         """Index batches for the loader, and what is known of the step that each belongs to."""
         if self.plan is None:
             return _with_following(((batch, None) for batch in batches), self.look_ahead)
-        source = batches if self.batched else ([index] for index in batches)
+        if not self.batched:
+            batches = ([index] for index in batches)
         if not self.everyones:
-            return _with_following(map(self._unbatched, self.plan.deal(source)), self.look_ahead)
-        steps = _with_following(self.plan.deal_all(source), self.look_ahead)
-        return (self._unbatched((part, record)) for parts, record in steps for part in parts)
-
-    def _unbatched(self, dealt: tuple[Any, Any]) -> tuple[Any, Any]:
-        part, known = dealt
-        return (part if self.batched else part[0]), known
+            dealt = _with_following(self.plan.deal(batches), self.look_ahead)
+        else:
+            steps = _with_following(self.plan.deal_all(batches), self.look_ahead)
+            dealt = ((part, record) for parts, record in steps for part in parts)
+        return dealt if self.batched else ((part[0], record) for part, record in dealt)
 
 
 class _Pass:

@@ -15,7 +15,7 @@ from accelift.data.indices import Record
 from accelift.data.preparation import LoaderPass, Preparation
 from accelift.data.resume import Begin, Place, from_state, to_state
 from accelift.data.samplers import batch_sampler_of, get_sampler
-from accelift.data.share import Share
+from accelift.data.share import Plan, Share
 from accelift.generators import restore, snapshot, undone
 from accelift.operations import send_to_device
 from accelift.random import synchronize_rng_states
@@ -107,17 +107,17 @@ class PreparedLoader(DataLoader[Any]):
         preparation = self._accelift
         preparation.bind(records)  # an __iter__ of the author's may only begin to draw here
         device, non_blocking = preparation.device, preparation.non_blocking
-        passes = preparation.gradient_state.passes
+        passes, plan = preparation.gradient_state.passes, preparation.plan
         if preparation.fetch_ahead:
             batches = _fetching_ahead(batches, current)
         self._begin(batches, records, current, again)
         try:
             for batch in batches:
-                if preparation.plan is not None and not records:
+                if plan is not None and not records:
                     raise RuntimeError(not_drawn(self))
                 current.advance(records.popleft() if records else None)
-                if preparation.plan is not None:
-                    self._warn_if_replicated(current.share, preparation)
+                if plan is not None and not preparation.warned:
+                    self._warn_if_replicated(current.share, plan)
                 if not passes or passes[-1] is not current:
                     if current in passes:
                         passes.remove(current)
@@ -159,13 +159,12 @@ class PreparedLoader(DataLoader[Any]):
         types = [kind for kind in rng_types if kind != "generator" or generator is not None]
         synchronize_rng_states(types, generator)
 
-    def _warn_if_replicated(self, share: Share | None, preparation: Preparation) -> None:
-        plan = preparation.plan
-        if share is None or plan is None or not share.replicated or preparation.warned:
+    def _warn_if_replicated(self, share: Share | None, plan: Plan) -> None:
+        if share is None or not share.replicated:
             return
         if plan.step_size not in (None, share.counts[0]):
             return  # a short last batch, not worth a word
-        preparation.warned = True
+        self._accelift.warned = True
         if plan.rank == 0:
             what = (
                 f"batches of {share.counts[0]} cannot be shared out among {plan.world} processes"

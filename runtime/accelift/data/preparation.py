@@ -74,7 +74,7 @@ class LoaderPass:
                 self.following = record.following
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Preparation:
     """What a prepared loader knows besides what the author's does.
 

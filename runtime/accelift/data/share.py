@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain, cycle, islice, repeat
 from typing import Any
 
@@ -42,15 +42,25 @@ class Share:
         """The processes that are dealt something of their own; the first one if all get the same."""
         return (0,) if self.replicated else [rank for rank, samples in enumerate(self.dealt) if samples]
 
-    def weight(self, rank: int) -> float:
-        """The factor that makes the mean over the processes of their mean losses exact.
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """For each process, where its samples begin and end in a batch that is dealt in the order of processes."""
+        if self.replicated:
+            return ((0, self.counts[0]),) * len(self.counts)
+        ends = tuple(accumulate(self.counts))
+        return tuple(zip((0, *ends), ends, strict=False))
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """For each process, the factor that makes the mean over the processes of their mean losses exact.
 
         The mean over ``n`` samples is ``sum_r n_r / n * mean_r``, and averaging gradients over
         ``N`` processes computes ``sum_r 1 / N * mean_r``; so process ``r`` owes ``n_r * N / n``.
         """
+        world, samples = len(self.counts), sum(self.counts)
         if self.replicated or self.padded:
-            return 1.0
-        return self.counts[rank] * len(self.counts) / sum(self.counts)
+            return (1.0,) * world
+        return tuple(count * world / samples for count in self.counts)
 
 
 Parts = Callable[[int], Sequence[Any]]
@@ -106,10 +116,10 @@ class Plan:
         Reads no further ahead than the step at hand.  Steps in which this process goes without
         (``even=False``) are left out.
         """
-        for part_of, share in self._steps(batches):
-            part = part_of(self.rank)
-            if len(part):
-                yield part, share
+        if self.split and self.even is None:
+            return self._cut_out(batches)
+        parts = ((part_of(self.rank), share) for part_of, share in self._steps(batches))
+        return (dealt for dealt in parts if len(dealt[0]))
 
     def deal_all(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[list[Sequence[Any]], Share]]:
         """The part of each process that gets one in a step (see :attr:`Share.receivers`), and everyone's share."""
@@ -136,6 +146,16 @@ class Plan:
         sampler: Any = getattr(source, "sampler", None)
         samples = len(sampler) if self.even is False and hasattr(sampler, "__len__") else None
         return self.length(len(source), samples)
+
+    def _cut_out(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], Share]]:
+        # What :meth:`_split` comes to for one process, as this is done for every batch of most loaders.
+        rank, world, size = self.rank, self.world, self.batch_size
+        for batch in batches:
+            if type(batch) is not list:
+                batch = _sized(batch)
+            share = share_out(len(batch), world, size)
+            begin, end = share.spans[rank]
+            yield batch[begin:end], share
 
     def _steps(self, batches: Iterable[Sequence[Any]]) -> Iterator[tuple[Parts, Share]]:
         source = map(_sized, batches)
@@ -185,10 +205,7 @@ class Plan:
 
 def _shared_out(samples: Sequence[Any], world: int, full: int | None) -> tuple[Parts, Share]:
     share = share_out(len(samples), world, full)
-    if share.replicated:
-        return (lambda _: samples), share
-    ends = tuple(accumulate(share.counts))
-    return (lambda rank: samples[ends[rank] - share.counts[rank] : ends[rank]]), share
+    return (lambda rank: samples[slice(*share.spans[rank])]), share
 
 
 @lru_cache(maxsize=1024)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
 from accelift.arguments import check_type
-from accelift.data.loader import PreparedLoader
-from accelift.data.prepare import Target, prepare
-from accelift.data.samplers import evenness
 from accelift.dataclasses import DataLoaderConfiguration
 from accelift.registry import Registry
 from accelift.state import GradientState, PartialState
+
+if TYPE_CHECKING:
+    from accelift.data.loader import PreparedLoader
 
 
 class LoaderVerbs:
@@ -40,6 +40,8 @@ class LoaderVerbs:
     @property
     def even_batches(self) -> bool | str:
         """What happens where batches cannot be dealt evenly."""
+        from accelift.data.samplers import evenness
+
         even = evenness(self.dataloader_config.even_batches, self.split_batches)
         return "exact" if even is None else even
 
@@ -75,6 +77,8 @@ class LoaderVerbs:
             TypeError: if it is not a ``DataLoader``.
             ValueError: if it cannot be dealt as ``dataloader_config`` asks.
         """
+        from accelift.data.prepare import Target, prepare
+
         check_type("prepare_data_loader", data_loader, DataLoader)
         if slice_fn_for_dispatch is not None:
             raise ValueError(

@@ -28,17 +28,19 @@ class Strategy(Protocol):
         """A context in which backward averages gradients, whatever was not averaged before."""
         ...
 
-    def backward(self, loss: Tensor, **kwargs: Any) -> None:
-        """``loss.backward``, after which the gradients of wrapped models are averaged."""
-        ...
-
-    def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
-        """Keep parameters that are in optimizers but in no wrapped model equal on all processes.
+    def backward(self, loss: Tensor, optimizers: Sequence[Optimizer] | None = None, **kwargs: Any) -> None:
+        """``loss.backward``, after which the gradients of wrapped models are averaged.
 
         Args:
-            optimizers: the prepared ones.
-            gradients: average the gradients; otherwise the values become the main process's.
+            loss: the loss.
+            optimizers: all that are prepared, if a step is due: what they have that is in no wrapped model has its
+                gradients averaged, too.
+            kwargs: arguments of ``Tensor.backward``.
         """
+        ...
+
+    def cover(self, optimizer: Optimizer) -> None:
+        """Let the parameters of an optimizer that are in no wrapped model start as they are on the main process."""
         ...
 
     def unwrap(self, model: nn.Module) -> nn.Module:

@@ -10,7 +10,6 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from types import MethodType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 import torch.distributed as dist
@@ -21,11 +20,10 @@ from torch.optim import Optimizer
 from accelift.checks import agree_on, parts_of, parts_of_all
 from accelift.collective import Collective
 from accelift.dataclasses import DistributedDataParallelKwargs
+from accelift.registry import Living
 from accelift.state import PartialState
 from accelift.strategy.gradients import UncoveredParameters, average_gradients, start_as_on_main_process
 from accelift.strategy.hooks import register_comm_hook
-
-_NOTHING = object()
 
 
 class DistributedModel(DistributedDataParallel):
@@ -36,7 +34,6 @@ class DistributedModel(DistributedDataParallel):
     backward averages them like that of a call of the model.
     """
 
-    _result: Any = _NOTHING
     _frozen: tuple[nn.Parameter, ...] = ()
     _averages = True  # whether the last forward was one whose gradients are averaged
     _awaits_backward = False  # whether it has had no backward yet
@@ -55,8 +52,12 @@ class DistributedModel(DistributedDataParallel):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if name in own and type(value) is bool:
+            own[name] = value  # as DDP does in every forward; nn.Module would look in many places first
+            return
         # What DDP sets itself it sets in its constructor, or names with an underscore.
-        ours = name.startswith("_") or "_ready" not in self.__dict__ or name in self.__dict__
+        ours = name.startswith("_") or "_ready" not in own or name in own
         if ours or name == "module" or hasattr(type(self), name):
             super().__setattr__(name, value)
         else:
@@ -102,24 +103,13 @@ class DistributedModel(DistributedDataParallel):
             result = method(*args, **kwargs)
             if not _requires_grad(result):
                 return result
-            self.__dict__["_result"] = result  # past nn.Module, which would register a parameter
+            self.__dict__["_run_ddp_forward"] = lambda _: result  # in the place of the model's forward
             try:
                 return self(None)
             finally:
-                del self.__dict__["_result"]
+                del self.__dict__["_run_ddp_forward"]
 
         return call
-
-    def _run_ddp_forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled():
-            own = self.__dict__  # setting attributes of an nn.Module takes long
-            own["_averages"] = own["_awaits_backward"] = averages = self.require_backward_grad_sync
-            if self._told_to_expect and not averages:
-                self.reducer._reset_state()  # or DDP would average what no_sync keeps apart
-                own["_told_to_expect"] = False
-        if self._result is not _NOTHING:
-            return self._result
-        return super()._run_ddp_forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
 
     def expect_gradients(self) -> None:
         """Let the next backward average gradients, even if there was one since the last forward.
@@ -151,6 +141,12 @@ class DistributedModel(DistributedDataParallel):
             average_gradients([one for one in self.parameters() if one.requires_grad], self.process_group)
 
     def _pre_forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            own = self.__dict__  # setting attributes of an nn.Module takes long
+            own["_averages"] = own["_awaits_backward"] = averages = own["require_backward_grad_sync"]
+            if self._told_to_expect and not averages:
+                self.reducer._reset_state()  # or DDP would average what no_sync keeps apart
+                own["_told_to_expect"] = False
         try:
             return super()._pre_forward(*inputs, **kwargs)  # type: ignore[no-untyped-call]
         except RuntimeError as error:
@@ -201,16 +197,13 @@ class DataParallel:
     def __init__(self, kwargs: DistributedDataParallelKwargs) -> None:
         self._kwargs = kwargs
         # In the order in which they were made, which is the same on every process.
-        self._wrapped: WeakValueDictionary[int, DistributedModel] = WeakValueDictionary()
-        self._count = 0
+        self._wrapped: Living[DistributedModel] = Living()
         self._uncovered = UncoveredParameters()
+        self._averaging = Collective("backward", PartialState(), computes=True)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> Any:
         # What is wrapped stays with this process; datasets may carry the rest to their workers.
-        return {**vars(self), "_wrapped": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _wrapped=WeakValueDictionary())
+        return DataParallel, (self._kwargs,)
 
     def wrap(self, model: nn.Module, state: PartialState) -> nn.Module:
         """The model in DDP, or itself if there is nothing to train in it.
@@ -238,8 +231,8 @@ class DataParallel:
         wrapped._frozen = tuple(p for p in model.parameters() if not p.requires_grad)
         _warn_of_hidden_names(wrapped, model, state)
         wrapped._ready = True
-        self._wrapped[self._count] = wrapped
-        self._count += 1
+        self._wrapped.add(wrapped)
+        self._uncovered.look_again()
         return wrapped
 
     def no_sync(self, model: nn.Module) -> AbstractContextManager[Any]:
@@ -250,38 +243,42 @@ class DataParallel:
         """See :meth:`DistributedModel.averaging`; without effect on other models."""
         return model.averaging() if isinstance(model, DistributedModel) else nullcontext()
 
-    def backward(self, loss: Tensor, **kwargs: Any) -> None:
-        """``loss.backward``, after which the gradients of every wrapped model are averaged."""
-        models = list(self._wrapped.values())
-        with self._together(models):
-            for model in models:
-                model.expect_gradients()
+    def backward(self, loss: Tensor, optimizers: Sequence[Optimizer] | None = None, **kwargs: Any) -> None:
+        """``loss.backward``, after which the gradients of every wrapped model are averaged.
+
+        With ``optimizers`` also those of their parameters that are in no wrapped model.
+        """
+        models = self._wrapped.all()
+        averaged = joining = False
+        for model in models:
+            model.expect_gradients()
+            averaged |= model.require_backward_grad_sync
+            joining |= model._join_config.enable
+        with self._operation(joining) if averaged else nullcontext():
             loss.backward(**kwargs)  # type: ignore[no-untyped-call]
             for model in models:
                 model.average_left_over()
                 if model._frozen:
                     model.average_unfrozen()
+        if optimizers is not None:
+            uncovered = self._uncovered.of(optimizers, models)
+            if uncovered:
+                with Collective("backward", PartialState()):
+                    average_gradients(uncovered)
 
-    def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
-        """Keep the parameters of the optimizers that are in no wrapped model equal on all processes."""
-        parameters = self._uncovered.of(optimizers, self._wrapped.values())
-        if not parameters:
-            return
-        state = PartialState()
-        with Collective("backward" if gradients else "prepare", state):
-            if gradients:
-                average_gradients(parameters)
-            else:
+    def _operation(self, joining: bool) -> Collective:
+        """The backward of all processes."""
+        # Processes whose data has ended early join in without a backward of their own.
+        return Collective("backward", PartialState(), compared=False, computes=True) if joining else self._averaging
+
+    def cover(self, optimizer: Optimizer) -> None:
+        """Let the parameters of an optimizer that are in no wrapped model start equal on all processes."""
+        parameters = self._uncovered.of([optimizer], self._wrapped.all())
+        if parameters:
+            state = PartialState()
+            with Collective("prepare", state):
                 agree_on("an optimizer", parts_of_all(parameters), state)
                 start_as_on_main_process(parameters)
-
-    def _together(self, models: list[DistributedModel]) -> AbstractContextManager[None]:
-        """The backward of all processes, or of this one alone where nothing is averaged."""
-        if not any(model.require_backward_grad_sync for model in models):
-            return nullcontext()
-        # Processes whose data has ended early join in without a backward of their own.
-        joining = any(model._join_config.enable for model in models)
-        return Collective("backward", PartialState(), compared=not joining, computes=True)
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model in DDP, or the model itself."""

@@ -42,18 +42,25 @@ class UncoveredParameters:
 
     def __init__(self) -> None:
         self._found: list[Tensor] = []
-        self._found_for: tuple[int, ...] | None = None
+        self._known: list[int] = []
 
-    def of(self, optimizers: Iterable[Optimizer], models: Iterable[nn.Module]) -> list[Tensor]:
+    def look_again(self) -> None:
+        """There is a new model."""
+        self._known = []
+
+    def of(self, optimizers: Sequence[Optimizer], models: Sequence[nn.Module]) -> list[Tensor]:
         """Those of the optimizers, in their order, looked up again when there is something new."""
-        optimizers, models = list(optimizers), list(models)
-        groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups if group["params"]]
-        now = (*map(id, models), *(of for group in groups for of in (id(group), len(group), id(group[-1]))))
-        if now != self._found_for:
+        known = [len(models)]
+        for optimizer in optimizers:  # in every step: a loop is what costs least
+            for group in optimizer.param_groups:
+                parameters = group["params"]
+                known += (id(parameters), len(parameters), id(parameters[-1]) if parameters else 0)
+        if known != self._known:
             covered = {id(parameter) for model in models for parameter in model.parameters()}
+            groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
             self._found = [parameter for group in groups for parameter in group if id(parameter) not in covered]
-            self._found_for = now
-        return [parameter for parameter in self._found if parameter.requires_grad]
+            self._known = known
+        return [parameter for parameter in self._found if parameter.requires_grad] if self._found else []
 
 
 def start_as_on_main_process(parameters: Iterable[Tensor]) -> None:

@@ -28,11 +28,11 @@ class SingleProcess:
         """A context without effect."""
         return nullcontext()
 
-    def backward(self, loss: Tensor, **kwargs: Any) -> None:
+    def backward(self, loss: Tensor, optimizers: Sequence[Optimizer] | None = None, **kwargs: Any) -> None:
         """``loss.backward``."""
         loss.backward(**kwargs)  # type: ignore[no-untyped-call]
 
-    def cover(self, optimizers: Sequence[Optimizer], gradients: bool) -> None:
+    def cover(self, optimizer: Optimizer) -> None:
         """Nothing to do."""
 
     def unwrap(self, model: nn.Module) -> nn.Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from accelift.containers import TensorInformation
 from accelift.dataclasses import (
     AutocastKwargs,
     DataLoaderConfiguration,
@@ -20,6 +19,7 @@ from accelift.dataclasses import (
     TorchDynamoPlugin,
 )
 from accelift.profile import ProfileKwargs
+from accelift.structure import TensorInformation
 
 __all__ = [
     "AutocastKwargs",

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from accelift.containers import (
-    TensorInformation,
     concatenate,
     convert_outputs_to_fp32,
     convert_to_fp32,
     find_batch_size,
     find_device,
-    get_data_structure,
     honor_type,
     ignorant_find_batch_size,
-    initialize_tensors,
     is_namedtuple,
-    is_tensor_information,
     is_torch_tensor,
     listify,
     pad_input_tensors,
@@ -32,6 +28,7 @@ from accelift.operations import (
     pad_across_processes,
     reduce,
 )
+from accelift.structure import TensorInformation, get_data_structure, initialize_tensors, is_tensor_information
 
 __all__ = [
     "DistributedOperationException",
