@@ -19,14 +19,14 @@ def is_torch_tensor(item: Any) -> bool:
     return isinstance(item, Tensor)
 
 
-def is_namedtuple(item: Any) -> bool:
+def is_namedtuple(data: Any) -> bool:
     """Whether it is a named tuple."""
-    return isinstance(item, tuple) and hasattr(item, "_fields")
+    return isinstance(data, tuple) and hasattr(data, "_fields")
 
 
-def honor_type(container: Any, items: Iterable[Any]) -> Any:
-    """A tuple (named or not) or list of the type of ``container`` with other items."""
-    return type(container)(*items) if is_namedtuple(container) else type(container)(items)
+def honor_type(obj: Any, generator: Iterable[Any]) -> Any:
+    """A tuple (named or not) or list of the type of ``obj`` with other items."""
+    return type(obj)(*generator) if is_namedtuple(obj) else type(obj)(generator)
 
 
 def rebuild(container: Any, function: Callable[[Any], Any]) -> Any:

@@ -18,9 +18,6 @@ from torch import Tensor
 from accelift.collective import Collective, describe
 from accelift.collective import DistributedOperationException as DistributedOperationException
 from accelift.containers import apply
-from accelift.containers import has_tensor as has_tensor
-from accelift.containers import rebuild as rebuild
-from accelift.containers import send_to_device as send_to_device
 from accelift.state import PartialState
 
 F = TypeVar("F", bound=Callable[..., Any])

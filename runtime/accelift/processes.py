@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import torch
 
@@ -23,6 +23,11 @@ class ProcessVerbs:
     state: PartialState
     gradient_state: GradientState
     _trigger: bool = False
+
+    # For scripts that ask before they use what is not offered here.
+    deepspeed_plugin: ClassVar[None] = None
+    parallelism_config: ClassVar[None] = None
+    is_fsdp2: ClassVar[bool] = False
 
     @property
     def device(self) -> torch.device:

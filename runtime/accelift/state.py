@@ -248,7 +248,7 @@ class PartialState:
             group: another group than that of all processes.
         """
         if dist.is_available() and dist.is_initialized():
-            if group is None and self.use_distributed:
+            if group is None:
                 from accelift import watchdog
 
                 watchdog.leave()
@@ -257,6 +257,8 @@ class PartialState:
 
 class AcceleratorState(PartialState):
     """What :class:`PartialState` knows, and the precision of the newest Accelerator.
+
+    Scripts that ask for what is not offered, ``deepspeed_plugin`` and the like, find nothing.
 
     Args:
         mixed_precision: given by the Accelerator.
@@ -274,6 +276,8 @@ class AcceleratorState(PartialState):
     deepspeed_plugin: ClassVar[None] = None
     fsdp_plugin: ClassVar[None] = None
     megatron_lm_plugin: ClassVar[None] = None
+    parallelism_config: ClassVar[None] = None
+    is_fsdp2: ClassVar[bool] = False
 
     def __init__(
         self,

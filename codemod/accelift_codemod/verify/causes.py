@@ -52,6 +52,7 @@ CAUSES = {
     "SAVE-LOST": "something is not saved any more",
     "SAVE-VALUES": "saved values differ though training agrees: it is saved at another time or from another object",
     "BATCHNORM": "batch normalization sees the samples of one process only",
+    "ORDER": "samples are shuffled with other random numbers",
     "SCALER": "steps are skipped where scaled gradients overflow, which those of a part of the batch do at other steps",
     "NOISE": "each process draws random numbers (dropout, noise) of its own for its own samples",
 }

@@ -9,6 +9,8 @@ from accelift_codemod.verify.recording import Rank, Recording
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 
+_LEFT_ALONE = re.compile(r"gloo|nccl|ProcessGroup|c10d|connection|broken pipe|timed? ?out", re.IGNORECASE)
+
 
 def compare_processes(original: Recording, converted: Recording, timed_out: bool, last_words: str) -> list[Answer]:
     """Whether the processes of the converted run end as the original does, and share its work."""
@@ -20,11 +22,21 @@ def compare_processes(original: Recording, converted: Recording, timed_out: bool
 
 def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
     question = "every process ends"
-    for number, rank in enumerate(converted.ranks):
-        if rank.end == "failed":
-            who = f"process {number}: " if converted.world > 1 else ""
-            detail = f"{who}{rank.error}" + (f" at {rank.error_place}" if rank.error_place else "")
-            return Answer(question, Verdict.DIFFERS, detail, (Suspicion("FAILED", 3, detail, rank.error_place),))
+    # One that fails takes others with it, which fail as they wait for it.
+    failed = sorted(
+        ((number, rank) for number, rank in enumerate(converted.ranks) if rank.end == "failed"),
+        key=lambda one: bool(_LEFT_ALONE.search(one[1].error)),
+    )
+    for number, rank in failed[:1]:
+        who = f"process {number}: " if converted.world > 1 else ""
+        detail = f"{who}{rank.error}" + (f" at {rank.error_place}" if rank.error_place else "")
+        ended = next((other for other, one in enumerate(converted.ranks) if one.end in ("finished", "enough")), None)
+        if _LEFT_ALONE.search(rank.error) and ended is not None:
+            detail = (
+                f"process {number} waits at {rank.error_place or 'no known line'} for process {ended}, which has ended"
+            )
+            return Answer(question, Verdict.DIFFERS, detail, (Suspicion("HANG", 3, detail, rank.error_place),))
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("FAILED", 3, detail, rank.error_place),))
     if timed_out:
         where = "; ".join(f"process {number} {_where(rank)}" for number, rank in enumerate(converted.ranks))
         detail = f"they do not come to an end: {where}"

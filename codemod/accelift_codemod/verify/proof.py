@@ -11,7 +11,8 @@ from typing import Any
 
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
-from accelift_codemod.verify.data import augmented, compare_data
+from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
+from accelift_codemod.verify.data import compare_data
 from accelift_codemod.verify.lines import compare_lines, compare_printers, volatile_numbers
 from accelift_codemod.verify.outputs import compare_saves, compare_writers, volatile_values
 from accelift_codemod.verify.processes import compare_processes
@@ -178,7 +179,8 @@ class _Prover:
         many = self._run(title, self._request.processes, converted=True)
         comparison = self._compare(title, original, many, Tolerance())
         if comparison.verdict is Verdict.DIFFERS and not many.failed:
-            if why := _incomparable(original.recording, many.recording):
+            one = self._proof.runs["converted, 1 process"].recording
+            if why := incomparable(original.recording, one, many.recording, self._request.converted):
                 comparison = self._strongest(comparison, why)
             else:
                 free = compare_training(original.recording, many.recording, Tolerance())
@@ -217,17 +219,12 @@ class _Prover:
     def _strongest(self, comparison: Comparison, why: tuple[Suspicion, ...]) -> Comparison:
         """Where the processes cannot compute the same, compare runs without what stands in the way."""
         self._again()  # to know which printed numbers are others each time
-        frozen = self._step_by_step(f"{comparison.title}, with chance frozen", None, "--frozen")
-        reasons = "; ".join(f"{CAUSES[one.code]} ({one.place})" for one in why)
-        self._proof.notes.append(
-            f"on several processes the same numbers cannot be had: {reasons}. So the proof was run once more without: "
-            "dropout passes everything, batch normalization uses its running statistics, losses are not scaled, noise "
-            "is the same for every sample, or depends on its index alone where a data set draws it."
-        )
+        frozen = self._step_by_step(f"{comparison.title}, with chance frozen", None, *frozen_options(why))
+        self._proof.notes.append(in_words(why))
         if frozen.verdict is Verdict.DIFFERS:
             return frozen
         answers = [
-            Answer(answer.question, Verdict.NOT_COMPARABLE, f"{answer.detail} ({_short(why)})", answer.suspicions)
+            Answer(answer.question, Verdict.NOT_COMPARABLE, f"{answer.detail} ({in_short(why)})", answer.suspicions)
             if answer.verdict is Verdict.DIFFERS
             else answer
             for answer in comparison.answers
@@ -340,25 +337,3 @@ def _by_dependence(answers: list[Answer]) -> list[Answer]:
         "the same samples, once each",
     ]
     return sorted(answers, key=lambda a: order.index(a.question) if a.question in order else len(order))
-
-
-def _incomparable(original: Recording, many: Recording) -> tuple[Suspicion, ...]:
-    """Why several processes cannot compute what one does, as far as the runs show it."""
-    main = original.main
-    found = []
-    if main.normalizes:
-        found.append(Suspicion("BATCHNORM", 2, "batch normalization in training mode", main.normalizes))
-    if main.scales:
-        found.append(Suspicion("SCALER", 2, "a gradient scaler", main.scales))
-    if main.draws:
-        found.append(Suspicion("NOISE", 2, "random numbers are drawn between batch and backward", main.draws))
-    elif place := augmented(original, many):
-        found.append(Suspicion("NOISE", 2, "samples have other contents each time", place))
-    return tuple(found)
-
-
-def _short(why: tuple[Suspicion, ...]) -> str:
-    return " and ".join(_REASONS[one.code] for one in why)
-
-
-_REASONS = {"BATCHNORM": "batch statistics", "SCALER": "scaled losses", "NOISE": "random numbers"}

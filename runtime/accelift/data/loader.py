@@ -11,13 +11,13 @@ import torch
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
+from accelift.containers import send_to_device
 from accelift.data.indices import Record
 from accelift.data.preparation import LoaderPass, Preparation
 from accelift.data.resume import Begin, Place, from_state, to_state
 from accelift.data.samplers import batch_sampler_of, get_sampler
 from accelift.data.share import Plan, Share
 from accelift.generators import restore, snapshot, undone
-from accelift.operations import send_to_device
 from accelift.random import synchronize_rng_states
 
 

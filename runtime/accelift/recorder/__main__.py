@@ -31,6 +31,7 @@ def record(
     seed: int = 0,
     steps: int | None = None,
     frozen: bool = False,
+    ordered: bool = False,
     disturbance: float = 0.0,
     root: Path | None = None,
     keep: Path | None = None,
@@ -48,13 +49,14 @@ def record(
         seed: seeds python, numpy and torch before the script begins.
         steps: end the script, as if it had come to its end, after so many optimizer steps.
         frozen: see :class:`~accelift.recorder.chance.Chance`.
+        ordered: see there.
         disturbance: see there.
         root: see :class:`~accelift.recorder.outputs.Outputs`.
         keep: see :class:`~accelift.recorder.road.Road`.
         follow: see there.
     """
     events = Events(out.absolute(), script)
-    chance = Chance(events, frozen, disturbance)
+    chance = Chance(events, frozen, ordered, disturbance)
     models = Models()
     faulthandler.register(signal.SIGUSR1, file=(out / f"{events.rank}.stack").open("w"), all_threads=False)
     for part in (
@@ -102,6 +104,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seeds python, numpy and torch before the script")
     parser.add_argument("--steps", type=int, help="end after so many optimizer steps")
     parser.add_argument("--frozen", action="store_true", help="without dropout, noise and statistics of the batch")
+    parser.add_argument("--ordered", action="store_true", help="with --frozen: shuffle by epoch and size alone")
     parser.add_argument("--disturbance", type=float, default=0.0, help="change parameters by so many units of rounding")
     parser.add_argument("--keep", type=Path, help="a folder to keep the parameters of every step in")
     parser.add_argument("--follow", type=Path, help="take each step from the parameters that were kept in this folder")
@@ -123,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=given.seed,
         steps=given.steps,
         frozen=given.frozen,
+        ordered=given.ordered,
         disturbance=given.disturbance,
         root=given.root,
         keep=given.keep,

@@ -28,14 +28,15 @@ class Chance:
         events: where to note what is found.
         frozen: do without: batch normalization uses its running statistics, losses are not scaled; for the rest see
             :class:`~accelift.recorder.frozen.Frozen`.
+        ordered: see there.
         disturbance: before the first batch and after each optimizer step, multiply the parameters by
             ``1 + disturbance * r * eps`` with ``r`` between -1 and 1.  Rounding does no less, so what comes of it
             is what no other order of the same sums could avoid.
     """
 
-    def __init__(self, events: Events, frozen: bool = False, disturbance: float = 0.0) -> None:
+    def __init__(self, events: Events, frozen: bool = False, ordered: bool = False, disturbance: float = 0.0) -> None:
         self._events = events
-        self._frozen = Frozen(lambda: self._at_batch is not None) if frozen else None
+        self._frozen = Frozen(lambda: self._at_batch is not None, ordered) if frozen else None
         self._disturbance = disturbance
         self._own = torch.Generator().manual_seed(1)
         self._at_batch: int | None = None

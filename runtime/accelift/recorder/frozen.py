@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, rand, randint, randn  # as they are before they are replaced
+from torch import Tensor, rand, randint, randn, randperm  # as they are before they are replaced
+from torch.utils.data import DistributedSampler, RandomSampler
 from torch.utils.data._utils import fetch as torchs
 
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
@@ -26,11 +28,14 @@ class Frozen:
 
     Args:
         steps: tells whether a training step is under way.
+        ordered: let what is shuffled come in an order that depends on its number and the epoch alone.
     """
 
-    def __init__(self, steps: Callable[[], bool]) -> None:
+    def __init__(self, steps: Callable[[], bool], ordered: bool = False) -> None:
         self._steps = steps
+        self._ordered = ordered
         self._calls = 0
+        self._fetching = False
 
     def begin(self) -> None:
         """A step begins.  The first noise of every step is the same, and so on."""
@@ -54,7 +59,9 @@ class Frozen:
         for name in _IN_PLACE:
             self._replace(Tensor, name, self._in_place(name))
         self._freeze_numpy()
-        _freeze_samples()
+        self._freeze_samples()
+        if self._ordered:
+            _order_samples()
 
     def _freeze_attention(self) -> None:
         attention = F.scaled_dot_product_attention
@@ -69,7 +76,7 @@ class Frozen:
         draw = getattr(module, name)
 
         def either(*args: Any, **kwargs: Any) -> Any:
-            return frozen(*args, **kwargs) if self._steps() else draw(*args, **kwargs)
+            return frozen(*args, **kwargs) if self._steps() and not self._fetching else draw(*args, **kwargs)
 
         setattr(module, name, either)
 
@@ -160,6 +167,24 @@ class Frozen:
 
         return frozen
 
+    # ---- samples
+
+    def _freeze_samples(self) -> None:
+        fetcher: Any = torchs._MapDatasetFetcher
+        fetch = fetcher.fetch
+
+        def frozen(fetching: Any, possibly_batched_index: Any) -> Any:
+            if not isinstance(fetching.dataset, _Samples):
+                fetching.dataset = _Samples(fetching.dataset)
+            with _kept_state():
+                self._fetching = True
+                try:
+                    return fetch(fetching, possibly_batched_index)
+                finally:
+                    self._fetching = False
+
+        fetcher.fetch = frozen
+
 
 def _row(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, *shape[1:]) if shape else ()
@@ -172,9 +197,6 @@ def _in_order(draw: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return torch.arange(n, dtype=kwargs.get("dtype") or torch.int64, device=kwargs.get("device"))
 
     return frozen
-
-
-# ---- samples
 
 
 class _Samples:
@@ -192,19 +214,6 @@ class _Samples:
         return self._dataset[index]
 
 
-def _freeze_samples() -> None:
-    fetcher: Any = torchs._MapDatasetFetcher
-    fetch = fetcher.fetch
-
-    def frozen(self: Any, possibly_batched_index: Any) -> Any:
-        if not isinstance(self.dataset, _Samples):
-            self.dataset = _Samples(self.dataset)
-        with _kept_state():
-            return fetch(self, possibly_batched_index)
-
-    fetcher.fetch = frozen
-
-
 @contextmanager
 def _kept_state() -> Iterator[None]:
     """Leave the global generators as they were before the block."""
@@ -217,3 +226,30 @@ def _kept_state() -> Iterator[None]:
         random.setstate(states[1])
         if numpy is not None:
             numpy.set_state(states[2])
+
+
+def _order_samples() -> None:
+    passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+    shuffle, deal = RandomSampler.__iter__, DistributedSampler.__iter__
+
+    def in_order(self: RandomSampler) -> Iterator[int]:
+        passes[self] = epoch = passes.get(self, -1) + 1
+        if self.replacement or self.num_samples != len(self.data_source):
+            yield from shuffle(self)
+        else:
+            yield from _permutation(len(self.data_source), epoch).tolist()
+
+    def dealt_in_order(self: DistributedSampler[Any]) -> Iterator[Any]:
+        drawn = torch.randperm
+        torch.randperm = lambda n, **kwargs: _permutation(n, self.epoch)
+        try:
+            return deal(self)
+        finally:
+            torch.randperm = drawn
+
+    RandomSampler.__iter__ = in_order  # type: ignore[method-assign]
+    DistributedSampler.__iter__ = dealt_in_order  # type: ignore[method-assign]
+
+
+def _permutation(count: int, epoch: int) -> Tensor:
+    return randperm(count, generator=torch.Generator().manual_seed(epoch))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 
 from accelift.dataclasses import LoggerType
+from accelift.packages import is_installed
 from accelift.tracking.base import GeneralTracker
 
 _BUILT_IN = {
@@ -60,7 +60,7 @@ def get_available_trackers() -> list[str]:
 
 
 def _is_installed(kind: type[GeneralTracker]) -> bool:
-    return not kind.packages or any(find_spec(package) is not None for package in kind.packages)
+    return not kind.packages or any(map(is_installed, kind.packages))
 
 
 def filter_trackers(

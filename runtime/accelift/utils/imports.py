@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from accelift import environment
+from accelift.packages import is_installed
 from accelift.utils.versions import is_torch_version
 
 Question = Callable[..., bool]
 
 
-@cache
-def _is_installed(package: str) -> bool:
-    spec = find_spec(package)
-    return spec is not None and spec.origin is not None  # a mere folder of that name has no origin
-
-
 def _package(*packages: str) -> Question:
     """Asks whether one of the packages is installed; arguments make no difference."""
-    return lambda *_args, **_kwargs: any(map(_is_installed, packages))
+    return lambda *_args, **_kwargs: any(map(is_installed, packages))
 
 
 def _device(kind: str) -> Question:
@@ -107,7 +100,7 @@ def is_fp16_available() -> bool:
 
 def is_rich_available() -> bool:
     """Whether rich is installed and ``ACCELERATE_ENABLE_RICH`` says that it is wanted."""
-    return _is_installed("rich") and environment.flag("ENABLE_RICH")
+    return is_installed("rich") and environment.flag("ENABLE_RICH")
 
 
 def is_rocm_available() -> bool:
