@@ -25,7 +25,6 @@ from accelift.arguments import (
     refuse_not_offered,
 )
 from accelift.checkpoint.verbs import CheckpointVerbs, Registered
-from accelift.checks import check_optimizer
 from accelift.data.verbs import LoaderVerbs
 from accelift.dataclasses import (
     AutocastKwargs,
@@ -38,6 +37,7 @@ from accelift.dataclasses import (
     ProjectConfiguration,
     TorchDynamoPlugin,
 )
+from accelift.diagnosis.checks import check_optimizer
 from accelift.loss import REDUCTIONS, loss_factor, weight_factor
 from accelift.memory import clear_device_cache
 from accelift.optimizer import prepare_optimizer
@@ -54,7 +54,7 @@ from accelift.tracking.verbs import TrackerVerbs
 from accelift.unwrap import extract_model_from_parallel
 
 if TYPE_CHECKING:
-    from accelift.divergence import DivergenceCheck
+    from accelift.diagnosis.divergence import DivergenceCheck
 
 
 class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, TrackerVerbs):
@@ -148,7 +148,7 @@ class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, Trac
             check_divergence = environment.positive("CHECK_DIVERGENCE", 0)
         self._divergence: DivergenceCheck | None = None
         if check_divergence and self._several:
-            from accelift import divergence
+            from accelift.diagnosis import divergence
 
             self._divergence = divergence.DivergenceCheck(check_divergence, self.registry, self.state)
         self.project_configuration = project_config or ProjectConfiguration()

@@ -101,7 +101,7 @@ class Collective:
             process.current = None
 
     def _compare(self) -> None:
-        from accelift import agreement
+        from accelift.diagnosis import agreement
 
         brings = "" if self._brings is None else self._brings()
         agreement.compare(self.operation, brings, agreement.of(self.state))

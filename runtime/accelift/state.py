@@ -78,7 +78,7 @@ class PartialState:
         if not self.initialized:
             self._shared.update(world.find_out(cpu, init_process_group))
             if self.use_distributed:
-                from accelift import watchdog
+                from accelift.diagnosis import watchdog
 
                 watchdog.watch(self)
             return
@@ -249,7 +249,7 @@ class PartialState:
         """
         if dist.is_available() and dist.is_initialized():
             if group is None:
-                from accelift import watchdog
+                from accelift.diagnosis import watchdog
 
                 watchdog.leave()
             world.destroy(group)

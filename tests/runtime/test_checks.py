@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 from accelift import Accelerator
-from accelift.agreement import groups
-from accelift.causes import AVERAGED, LOCAL, OUTSIDE, Evidence, likely_cause
-from accelift.checks import first_difference, parts_of
 from accelift.collective import describe
+from accelift.diagnosis.agreement import groups
+from accelift.diagnosis.causes import AVERAGED, LOCAL, OUTSIDE, Evidence, likely_cause
+from accelift.diagnosis.checks import first_difference, parts_of
 from torch import nn
 
 EVIDENCE = Evidence(

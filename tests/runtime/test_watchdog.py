@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accelift import frames
-from accelift.reports import elsewhere, report, somebody_is_missing, waiting
-from accelift.watchdog import Schedule, how_the_script_ended
+from accelift.diagnosis import frames
+from accelift.diagnosis.reports import elsewhere, report, somebody_is_missing, waiting
+from accelift.diagnosis.watchdog import Schedule, how_the_script_ended
 from runtime_jobs import HERE, run_ranks
 
 

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from accelift.checks import agree_on, parts_of, parts_of_all
 from accelift.collective import Collective
 from accelift.dataclasses import DistributedDataParallelKwargs
+from accelift.diagnosis.checks import agree_on, parts_of, parts_of_all
 from accelift.registry import Living
 from accelift.state import PartialState
 from accelift.strategy.gradients import UncoveredParameters, average_gradients, start_as_on_main_process

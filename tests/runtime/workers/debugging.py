@@ -110,7 +110,7 @@ def uneven_batches_agree() -> None:
 
 @check
 def one_that_does_not_come() -> None:
-    from accelift import agreement
+    from accelift.diagnosis import agreement
 
     known = agreement.of(PartialState())
     before, known._patience = known._patience, 1.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from accelift import Accelerator
-from accelift.divergence import DivergenceError, checksum
+from accelift.diagnosis.divergence import DivergenceError, checksum
 from runtime_checks import Checks, accelerator, raises
 from torch import Tensor, nn
 from torch.nn import functional as F

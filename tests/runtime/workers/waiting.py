@@ -11,8 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
-from accelift import Accelerator, InitProcessGroupKwargs, watchdog
+from accelift import Accelerator, InitProcessGroupKwargs
 from accelift.collective import Collective
+from accelift.diagnosis import watchdog
 
 JOB, FOLDER = sys.argv[1], Path(sys.argv[2])
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelift import PartialState, utils, watchdog
+from accelift import PartialState, utils
 from accelift.collective import Collective
+from accelift.diagnosis import watchdog
 from runtime_checks import Checks, accelerator, raises
 from torch import nn
 from torch.utils.data import DataLoader

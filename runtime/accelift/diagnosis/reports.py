@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from accelift.agreement import groups
+from accelift.diagnosis.agreement import groups
 
 _SILENT = "not heard of; it was killed, hangs outside of Python, or its machine is out of reach"
 

@@ -70,8 +70,8 @@ def _layer(filename: str) -> int:
     import torch
 
     path = Path(filename).resolve()
-    packages = (Path(__file__), Path(torch.__file__))
-    if any(path.is_relative_to(package.resolve().parent) for package in packages):
+    packages = (Path(__file__).resolve().parents[1], Path(torch.__file__).resolve().parent)
+    if any(path.is_relative_to(package) for package in packages):
         return _OURS
     if {"site-packages", "dist-packages"} & set(path.parts):
         return _LIBRARY

@@ -22,11 +22,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from accelift import reports
 from accelift.collective import Collective, process
-from accelift.frames import place, place_of_error
+from accelift.diagnosis import reports
+from accelift.diagnosis.frames import place, place_of_error
+from accelift.diagnosis.rollcall import Answer, RollCall
 from accelift.peers import timeout
-from accelift.rollcall import Answer, RollCall
 
 if TYPE_CHECKING:
     from accelift.state import PartialState

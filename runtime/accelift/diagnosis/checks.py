@@ -89,8 +89,8 @@ def agree_on(what: str, parts: list[Part], state: PartialState) -> None:
         ValueError: naming the first part that is not the same everywhere.
         DistributedOperationException: if a process prepares nothing now.
     """
-    from accelift import agreement
-    from accelift.frames import call_site
+    from accelift.diagnosis import agreement
+    from accelift.diagnosis.frames import call_site
 
     exchange = agreement.of(state).exchange
     where = f"the prepare of {what} at {call_site()}"
@@ -109,7 +109,7 @@ def first_difference(whats: Sequence[str], everyones: Sequence[list[Part]]) -> s
         whats: what each process prepares.
         everyones: the parts of what it prepares.
     """
-    from accelift.agreement import grouped
+    from accelift.diagnosis.agreement import grouped
 
     if len(set(whats)) > 1:
         return grouped([f"a {what}" for what in whats])
@@ -127,6 +127,6 @@ def _said(part: Part) -> str:
 
 def _warn(message: str, state: PartialState) -> None:
     if state.is_main_process:
-        from accelift.frames import stack_level
+        from accelift.diagnosis.frames import stack_level
 
         warnings.warn(message, stacklevel=stack_level())

@@ -15,9 +15,9 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from accelift import agreement
-from accelift.causes import AVERAGED, LOCAL, OUTSIDE, Evidence, likely_cause
 from accelift.collective import Collective, process
+from accelift.diagnosis import agreement
+from accelift.diagnosis.causes import AVERAGED, LOCAL, OUTSIDE, Evidence, likely_cause
 from accelift.unwrap import extract_model_from_parallel
 
 if TYPE_CHECKING:

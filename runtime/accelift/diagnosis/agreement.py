@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 from accelift.collective import DistributedOperationException
-from accelift.frames import call_site
+from accelift.diagnosis.frames import call_site
 from accelift.peers import Board, Lost, Pause, timeout
 
 if TYPE_CHECKING:

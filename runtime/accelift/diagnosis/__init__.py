@@ -1,0 +1,1 @@
+"""Saying what is wrong: at prepare, where processes wait for each other, disagree or drift apart."""
