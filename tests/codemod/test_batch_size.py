@@ -144,3 +144,24 @@ def test_random_numbers_that_are_no_data_need_none() -> None:
 def test_a_batch_size_written_out_is_reported(rows: str, expected: list[str]) -> None:
     """DataLoader(..., batch_size=16), and 16 rows in the loop."""
     assert findings(script(batch_end=f"labels = torch.ones({rows})")) == expected
+
+
+def test_rows_made_before_the_loop_are_those_of_the_share_where_they_meet_the_batch() -> None:
+    made, used = "real = torch.ones({}, 1)", "loss = loss + F.mse_loss(model(x), real)"
+    before = script(**SIZED, before=made.format("batch_size"), batch_end=used)
+    after = converted(before)
+    assert made.format(SHARE) in after
+
+
+@pytest.mark.parametrize(
+    ("made", "used"),
+    [
+        ("noise = torch.randn(batch_size, 8)", "shown = model(noise)"),  # always the same, to look at
+        ("noise = torch.randn(batch_size, 8)", "shown = model(x + noise)"),  # what is drawn next would change
+        ("grid = torch.zeros(batch_size, 8)", "shown = model(grid)"),
+    ],
+)
+def test_rows_made_before_the_loop_stay_where_they_do_not(made: str, used: str) -> None:
+    before = script(**SIZED, before=made, batch_end=used)
+    assert made in converted(before)
+    assert ("BATCH-DRAWN" in findings(before)) == ("x +" in used)

@@ -14,6 +14,7 @@ from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
 _MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
+_DRAWS = frozenset("rand randn randint normal".split())
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
 
 
@@ -39,6 +40,13 @@ class BatchSize(Rule):
             "The number that is the loader's batch size is also used in the training loop, as a number of rows by the "
             "look of it. A process has only its share of a batch.",
         ),
+        Explained(
+            "BATCH-DRAWN",
+            Severity.WARNING,
+            "random numbers for a whole batch",
+            "Random numbers for as many rows as a batch has are drawn before the training loop and used with the batch "
+            "in it. A process has only its share of a batch, and drawing less would change all that is drawn later.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
@@ -54,6 +62,7 @@ class BatchSize(Rule):
                     size := draft.facts.objects.loader(value).arguments.get("batch_size"), (ast.Name, ast.Attribute)
                 )
             ]
+            yield from self._drawn(draft, loop, list(sizes))
             for node in self._rows(draft, loop):
                 of_loader = isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop)
                 if node not in seen and (of_loader or any(self._same(draft, node, size) for size in sizes)):
@@ -109,18 +118,41 @@ class BatchSize(Rule):
                         yield from self._candidates(argument)
                 stack.extend(children(node))
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    yield from self._made_before(draft, loop, node)
+                    made = [size for size, drawn in self._made_before(draft, node) if not drawn]
+                    if made and self._meets(draft, node, loop):
+                        yield from made
 
-    def _made_before(self, draft: Draft, loop: BatchLoop, name: ast.Name) -> Iterator[ast.expr]:
-        """The rows of a tensor that is made before the loop and used in it."""
+    def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
+        """Random numbers for a whole batch that are drawn before the loop and meet a share of it.
+
+        They are left as they are: fewer of them would change all that are drawn after them.
+        """
+        for name in (n for statement in loop.body for n in walk(statement) if isinstance(n, ast.Name)):
+            for node, drawn in self._made_before(draft, name):
+                if drawn and any(self._same(draft, node, size) for size in sizes) and self._meets(draft, name, loop):
+                    yield draft.finding(
+                        "BATCH-DRAWN",
+                        Severity.WARNING,
+                        node,
+                        f"{name.id} has random numbers for a whole batch, and a process has only its share of one",
+                        "draw them in the loop, for as many rows as the batch has",
+                    )
+                    return
+
+    def _meets(self, draft: Draft, name: ast.Name, loop: BatchLoop) -> bool:
+        return isinstance(name.ctx, ast.Load) and draft.facts.batches.meets(name, loop)
+
+    def _made_before(self, draft: Draft, name: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
+        """The rows of a tensor that is made before the loop and used in it, and whether it is drawn."""
         for binding in draft.facts.resolver.bindings(name):
             for value in walk(binding.value) if binding.value is not None else ():
                 if not isinstance(value, ast.Call):
                     continue
                 qualified = draft.facts.resolver.qualified(value.func) or ""
                 if qualified.startswith("torch.") and self._takes_rows(draft, value):
+                    drawn = qualified.rpartition(".")[2] in _DRAWS
                     for argument in (*value.args, *(k.value for k in value.keywords)):
-                        yield from self._candidates(argument)
+                        yield from ((size, drawn) for size in self._candidates(argument))
 
     def _takes_rows(self, draft: Draft, call: ast.Call) -> bool:
         func = call.func

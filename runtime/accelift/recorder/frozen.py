@@ -17,7 +17,11 @@ from torch.utils.data._utils import fetch as torchs
 
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _IN_PLACE = ("normal_", "uniform_", "exponential_", "bernoulli_")
-_NUMPY_NOISE = {"randn": 0, "rand": 0, "normal": 2, "uniform": 2, "standard_normal": 0, "random": 0, "random_sample": 0}
+_NUMPY_NOISE = {  # where their size is among the arguments
+    **dict.fromkeys(("randn", "rand", "random", "random_sample", "standard_normal"), 0),
+    **dict.fromkeys(("choice", "exponential", "poisson"), 1),
+    **dict.fromkeys(("normal", "uniform", "randint", "binomial", "beta"), 2),
+}
 
 
 class Frozen:
@@ -162,7 +166,8 @@ class Frozen:
             parameters = args[:position] if by_size else ()
             own: Any = numpy.random.RandomState(self._next().initial_seed() % 2**32)
             row = _row(shape)
-            made = getattr(own, name)(*parameters, size=row, **kwargs) if by_size else getattr(own, name)(*row)
+            drawn = getattr(own, name)
+            made = drawn(*parameters, size=row or None, **kwargs) if by_size else drawn(*row)
             return numpy.broadcast_to(made, shape).copy() if shape else made
 
         return frozen
