@@ -35,7 +35,8 @@ def augmented(original: Recording, converted: Recording) -> str:
         if ours.trains and theirs.trains and _by_index(ours, theirs):
             left, right = _contents(ours), _contents(theirs)
             common = left.keys() & right.keys()
-            if common and all(left[index] != right[index] for index in common):
+            others = sum(left[index] != right[index] for index in common)
+            if others > len(common) / 2:  # now and then an augmentation comes out the same
                 return ours.place or "somewhere"
     return ""
 

@@ -10,6 +10,9 @@ from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
+_UNIT = re.compile(
+    r"\s?(?:[mµun]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|(?:it|samples|images)/s(?:ec)?)(?![a-zA-Z])"
+)
 _ALIGNED = 4000  # lines; more are compared in their order
 _ALLOWANCE = 30.0
 _QUESTION = "the same printed values"
@@ -67,10 +70,26 @@ def compare_lines(
 
 
 def volatile_numbers(original: Recording, again: Recording) -> Collection[Number]:
-    """The printed numbers and lines that are others in another run of the same script, such as times and folders."""
+    """The printed numbers and lines that are others in another run of the same script, such as times and folders.
+
+    Where a number is another one, so may be all at its place in lines that are alike: a time is now and then the same.
+    """
     ours, others = original.main.lines, again.main.lines
     found = {index for index, _ in _align(ours, others)}
-    return {*_drift(ours, others), *((index, None) for index in range(len(ours)) if index not in found)}
+    templates = [template(line.text) for line in ours]
+    places: dict[str, set[int | None]] = {}
+    for index, position in _drift(ours, others):
+        places.setdefault(templates[index], set()).add(position)
+    alike = {(index, position) for index, one in enumerate(templates) for position in places.get(one, ())}
+    return {*alike, *_durations(ours), *((index, None) for index in range(len(ours)) if index not in found)}
+
+
+def _durations(lines: Sequence[Line]) -> Iterator[Number]:
+    """The numbers that are times by their units, or rates."""
+    for index, line in enumerate(lines):
+        for position, match in enumerate(_NUMBER.finditer(line.text)):
+            if _UNIT.match(line.text, match.end()):
+                yield index, position
 
 
 def _why(left: Rank, converted: Recording, a: Line, b: Line, x: float, y: float) -> Iterator[Suspicion]:

@@ -1,0 +1,51 @@
+"""What a proof makes of printed lines: numbers count, times do not."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.verify.answers import Verdict
+from accelift_codemod.verify.lines import compare_lines, volatile_numbers
+from accelift_codemod.verify.recording import Line, Rank, Recording
+
+
+def run(*texts: str) -> Recording:
+    """A run that printed these lines after its training."""
+    return Recording([Rank(lines=[Line(at, text, "train.py:9", False, "eval", 3) for at, text in enumerate(texts)])])
+
+
+def verdict(original: Recording, again: Recording, converted: Recording) -> Verdict:
+    return compare_lines(original, converted, volatile_numbers(original, again), None, exact=True).verdict
+
+
+@pytest.mark.parametrize(
+    ("original", "again", "converted"),
+    [
+        ("accuracy 0.9712", "accuracy 0.9712", "accuracy 0.9712"),
+        ("epoch 1 took 3.1s", "epoch 1 took 3.1s", "epoch 1 took 3.4s"),  # the same by accident
+        ("Step: 1s28ms | Tot: 3m", "Step: 1s28ms | Tot: 3m", "Step: 1s40ms | Tot: 4m"),
+        ("speed 120.5 images/sec", "speed 120.5 images/sec", "speed 99 images/sec"),
+        ("run 17", "run 18", "run 19"),  # another number each time
+    ],
+)
+def test_the_same(original: str, again: str, converted: str) -> None:
+    assert verdict(run(original), run(again), run(converted)) is not Verdict.DIFFERS
+
+
+def test_a_number_that_changes_in_one_line_may_in_all_that_are_alike() -> None:
+    original, again = run("clock 10.5 loss 2", "clock 11.0 loss 1"), run("clock 10.6 loss 2", "clock 11.0 loss 1")
+    assert verdict(original, again, run("clock 10.9 loss 2", "clock 11.3 loss 1")) is not Verdict.DIFFERS
+    assert verdict(original, again, run("clock 10.9 loss 2", "clock 11.3 loss 3")) is Verdict.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("original", "converted"),
+    [
+        ("accuracy 0.9712", "accuracy 0.9713"),
+        ("loss 3", "loss 4"),
+        ("3 shapes", "4 shapes"),  # no unit
+        ("5 models", "6 models"),
+        ("size 4mm", "size 5mm"),
+    ],
+)
+def test_other_numbers(original: str, converted: str) -> None:
+    assert verdict(run(original), run(original), run(converted)) is Verdict.DIFFERS
