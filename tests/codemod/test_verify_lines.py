@@ -23,6 +23,7 @@ def verdict(original: Recording, again: Recording, converted: Recording) -> Verd
         ("accuracy 0.9712", "accuracy 0.9712", "accuracy 0.9712"),
         ("epoch 1 took 3.1s", "epoch 1 took 3.1s", "epoch 1 took 3.4s"),  # the same by accident
         ("Step: 1s28ms | Tot: 3m", "Step: 1s28ms | Tot: 3m", "Step: 1s40ms | Tot: 4m"),
+        ("Step: 1s28ms | loss 2", "Step: 1s28ms | loss 2", "Step: 128ms | loss 2"),
         ("speed 120.5 images/sec", "speed 120.5 images/sec", "speed 99 images/sec"),
         ("run 17", "run 18", "run 19"),  # another number each time
     ],

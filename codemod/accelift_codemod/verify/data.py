@@ -31,13 +31,14 @@ def compare_data(original: Recording, converted: Recording) -> Answer:
 
 def augmented(original: Recording, converted: Recording) -> str:
     """Where samples of the same index have other contents in the other run, so that they are made by chance."""
-    for ours, theirs in zip(original.main.passes, converted.main.passes, strict=False):
-        if ours.trains and theirs.trains and _by_index(ours, theirs):
-            left, right = _contents(ours), _contents(theirs)
-            common = left.keys() & right.keys()
-            others = sum(left[index] != right[index] for index in common)
-            if others > len(common) / 2:  # now and then an augmentation comes out the same
-                return ours.place or "somewhere"
+    for rank in converted.ranks:  # the first may draw what one process draws, as its samples come first in the batch
+        for ours, theirs in zip(original.main.passes, rank.passes, strict=False):
+            if ours.trains and theirs.trains and _by_index(ours, theirs):
+                left, right = _contents(ours), _contents(theirs)
+                common = left.keys() & right.keys()
+                others = sum(left[index] != right[index] for index in common)
+                if others > len(common) / 2:  # now and then an augmentation comes out the same
+                    return ours.place or "somewhere"
     return ""
 
 

@@ -10,9 +10,8 @@ from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
-_UNIT = re.compile(
-    r"\s?(?:[mµun]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|(?:it|samples|images)/s(?:ec)?)(?![a-zA-Z])"
-)
+_UNIT = r"\s?(?:[mµun]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|(?:it|samples|images)/s(?:ec)?)(?![a-zA-Z])"
+_TIMES = re.compile(rf"(?:(?:{_NUMBER.pattern}){_UNIT}\s?)+")  # 1m 3.5s: never the same, and never a result
 _ALIGNED = 4000  # lines; more are compared in their order
 _ALLOWANCE = 30.0
 _QUESTION = "the same printed values"
@@ -81,15 +80,7 @@ def volatile_numbers(original: Recording, again: Recording) -> Collection[Number
     for index, position in _drift(ours, others):
         places.setdefault(templates[index], set()).add(position)
     alike = {(index, position) for index, one in enumerate(templates) for position in places.get(one, ())}
-    return {*alike, *_durations(ours), *((index, None) for index in range(len(ours)) if index not in found)}
-
-
-def _durations(lines: Sequence[Line]) -> Iterator[Number]:
-    """The numbers that are times by their units, or rates."""
-    for index, line in enumerate(lines):
-        for position, match in enumerate(_NUMBER.finditer(line.text)):
-            if _UNIT.match(line.text, match.end()):
-                yield index, position
+    return {*alike, *((index, None) for index in range(len(ours)) if index not in found)}
 
 
 def _why(left: Rank, converted: Recording, a: Line, b: Line, x: float, y: float) -> Iterator[Suspicion]:
@@ -115,13 +106,13 @@ def _mode(rank: Rank, line: Line) -> str:
 
 
 def template(text: str) -> str:
-    """A text without its numbers."""
-    return " ".join(_NUMBER.sub("#", text).split())
+    """A text without its numbers and times."""
+    return " ".join(_NUMBER.sub("#", _TIMES.sub("~ ", text)).split())
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers in a text."""
-    return _NUMBER.findall(text)
+    """The numbers in a text that are no times."""
+    return _NUMBER.findall(_TIMES.sub("~ ", text))
 
 
 def _allowed(number: str, drift: float) -> float:
