@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -163,8 +164,10 @@ def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
 
 
 def convert_bytes(data: bytes, path: str, options: Options) -> FileResult:
-    """Convert a script given as bytes. Nothing is written."""
+    """Convert a script or notebook given as bytes. Nothing is written."""
     try:
+        if path.endswith(".ipynb"):
+            return _convert_notebook(data, path, options)
         return convert_source(Source.decode(data, path), options)
     except Python2Source as error:
         return _python2(path, error)
@@ -172,6 +175,37 @@ def convert_bytes(data: bytes, path: str, options: Options) -> FileResult:
         return FileResult(path, error=str(error))
     except RecursionError:
         return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
+
+
+def _convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
+    from accelift_codemod import notebook  # late: most files are none
+
+    book = notebook.Notebook(data, path)
+    try:
+        result = convert_source(book.source, options)
+    except BadSource as error:
+        raise book.error(error) from None
+    plan = result.plan
+    if plan is None or result.fault:
+        return result
+    edits, findings = tuple(map(book.edit, plan.edits)), tuple(map(book.finding, plan.findings))
+    digest = hashlib.sha256(data).hexdigest()
+    if result.output is None:
+        return replace(result, plan=replace(plan, digest=digest, edits=edits, findings=findings))
+    script = result.output.decode()
+    try:
+        output, changes = book.changed(script)
+    except CannotRewrite as error:
+        clash = _clash(book.source, str(error), fault=False)
+        return replace(clash, plan=replace(clash.plan, digest=digest) if clash.plan else None)
+    if "NOTEBOOK" not in options.ignore:
+        findings += (notebook.note(script),)
+    return replace(
+        result,
+        plan=replace(plan, digest=digest, edits=edits, findings=findings),
+        diff=diff.unified(path, book.lines, changes),
+        output=output,
+    )
 
 
 def _python2(path: str, error: Python2Source) -> FileResult:

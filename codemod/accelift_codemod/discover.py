@@ -107,7 +107,7 @@ class _Walk:
         if folder:
             if path.name not in _SKIPPED and not path.name.startswith(".") and not _ignored(path, ignores, True):
                 self._enter(path, real, ignores)
-        elif path.name.endswith(".py") and stat.S_ISREG(_mode(path)) and not _ignored(path, ignores, False):
+        elif path.name.endswith((".py", ".ipynb")) and stat.S_ISREG(_mode(path)) and not _ignored(path, ignores, False):
             self.found.setdefault(real, path)
 
 

@@ -36,6 +36,13 @@ class Notes(Rule):
             "accelift.utils.set_seed(seed, device_specific=True), called after the models are made, gives each process "
             "its own.",
         ),
+        Explained(
+            "NOTEBOOK",
+            Severity.NOTE,
+            "a notebook runs on one process",
+            "The code cells are converted in place; outputs and metadata are left alone. In a notebook there is one "
+            "process, which computes what it did. notebook_launcher runs a function of the notebook on several.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:

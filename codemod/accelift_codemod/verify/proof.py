@@ -127,9 +127,11 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
         execute: makes the runs.
 
     Raises:
-        CannotRun: the original fails by itself.
+        CannotRun: the original fails by itself, or is a notebook.
         OSError: the scratch folder cannot be made.
     """
+    if request.script.suffix == ".ipynb":
+        raise CannotRun("is a notebook, which is not run; save it as a script first (jupyter nbconvert --to script)")
     scratch = Path(tempfile.mkdtemp(prefix="accelift-verify-"))
     try:
         return _Prover(request, scratch, say, execute).prove()

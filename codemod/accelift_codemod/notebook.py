@@ -1,0 +1,295 @@
+"""Notebooks: their code cells as one script, and the converted script back in the cells.
+
+Only the sources of cells that change are written anew, in the style of the file; outputs, metadata and every other byte
+stay. Magics become statements that do nothing while the script is converted, and are put back afterwards.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import json
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from accelift_codemod.facts.values import Evidence
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rewrite.result import CannotRewrite, Change
+from accelift_codemod.source import BadSource, Source
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_MAGIC = re.compile(r"\s*(?:[%!]|\?)|.*\?\??\s*$")
+_ASSIGNED = re.compile(r"\s*[\w., ]+=\s*[%!]")
+_CELL_MAGIC = re.compile(r"\s*%%(\w+)")
+_AROUND_PYTHON = frozenset("time timeit capture prun".split())  # cell magics whose cell is Python
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell: its place among all cells (from 1), its text, where that is in the file, and its first line in the
+    script."""
+
+    number: int
+    text: str
+    begin: int
+    end: int
+    line: int
+
+
+class Notebook:
+    """A notebook of format 4.
+
+    Args:
+        data: the file.
+        path: its name.
+
+    Raises:
+        BadSource: it is none, or has no code.
+    """
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self.path = path
+        self.data = data
+        self.cells: list[Cell] = []
+        self._magics: list[str] = []
+        token = hashlib.sha256(data).hexdigest()[:12]
+        self._mark = f"# %% {token}\n"
+        self._magic = f"# magic {token} "
+        try:
+            self.text = data.decode("utf-8")
+            content = json.loads(self.text)
+        except ValueError as error:
+            raise BadSource(path, 0, f"is not a notebook ({error})", "check the file") from None
+        if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
+            raise BadSource(path, 0, "is not a notebook of format 4", "open it in Jupyter and save it")
+        self.source = Source.decode(self._script().encode(), path)
+
+    # ---- into a script
+
+    def _script(self) -> str:
+        parts: list[str] = []
+        line = 1
+        for number, members in enumerate(self._members_of_cells(), start=1):
+            kind, source = members.get("cell_type"), members.get("source")
+            if kind is None or source is None or json.loads(self.text[slice(*kind)]) != "code":
+                continue
+            value = json.loads(self.text[slice(*source)])
+            text = "".join(value) if isinstance(value, list) else str(value)
+            self.cells.append(Cell(number, text, *source, line + 1))
+            parts.append(self._mark + self._plain(text))
+            line += parts[-1].count("\n")
+        if not self.cells:
+            raise BadSource(self.path, 0, "has no code cells", "nothing to convert; check the path")
+        return "".join(parts)
+
+    def _members_of_cells(self) -> Iterator[dict[str, tuple[int, int]]]:
+        """Where the members of each cell are in the file."""
+        whole = dict(_members(self.text, _skip(self.text, 0)))
+        for begin, _ in _elements(self.text, whole["cells"][0]):
+            yield dict(_members(self.text, begin)) if self.text[begin] == "{" else {}
+
+    def _plain(self, text: str) -> str:
+        """A cell's text as Python: ending with its line, without magics."""
+        if text and not text.endswith("\n"):
+            text += "\n"
+        if _parses(text):
+            return text
+        lines = _LINE.findall(text)
+        first = next((line for line in lines if line.strip()), "")
+        around = _CELL_MAGIC.match(first)
+        if around and around[1] not in _AROUND_PYTHON:
+            return "".join(self._hidden(line, "") for line in lines)
+        hidden = []
+        for line in lines:
+            if _ASSIGNED.match(line):
+                hidden.append(self._hidden(line, line.partition("=")[0].rstrip() + " = object()  "))
+            elif _MAGIC.match(line):
+                hidden.append(self._hidden(line, line[: len(line) - len(line.lstrip())] + "pass  "))
+            else:
+                hidden.append(line)
+        return "".join(hidden)
+
+    def _hidden(self, line: str, statement: str) -> str:
+        self._magics.append(line)
+        return f"{statement}{self._magic}{len(self._magics) - 1}\n"
+
+    # ---- out of it
+
+    def changed(self, script: str) -> tuple[bytes, list[Change]]:
+        """The notebook with the cells of a converted script, and how its lines differ.
+
+        Raises:
+            CannotRewrite: the script does not fall into the cells any more.
+        """
+        texts = self._texts(script)
+        pieces: list[str] = []
+        at = 0
+        for cell, text in zip(self.cells, texts, strict=True):
+            if text != cell.text:
+                pieces += [self.text[at : cell.begin], self._encoded(text, self.text[cell.begin : cell.end])]
+                at = cell.end
+        new = "".join([*pieces, self.text[at:]])
+        self._check(new, texts)
+        return new.encode(), _changes(self.lines, _LINE.findall(new))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the file."""
+        return _LINE.findall(self.text)
+
+    def _texts(self, script: str) -> list[str]:
+        before, *parts = script.split(self._mark)
+        if before or len(parts) != len(self.cells):
+            raise CannotRewrite("an edit reaches over several cells")
+        restored = 0
+        texts = []
+        for cell, part in zip(self.cells, parts, strict=True):
+            lines = []
+            for line in _LINE.findall(part):
+                head, magic, number = line.partition(self._magic)
+                if magic:
+                    restored += 1
+                    indent = head[: len(head) - len(head.lstrip())]
+                    line = indent + self._magics[int(number)].lstrip(" \t")
+                lines.append(line)
+            text = "".join(lines)
+            ended = cell.text.endswith("\n") or not cell.text
+            texts.append(text if ended or not text.endswith("\n") else text[:-1])
+        if restored != len(self._magics):
+            raise CannotRewrite("an edit would remove a magic")
+        return texts
+
+    def _encoded(self, text: str, old: str) -> str:
+        ascii_only = self.text.isascii()
+        if not old.startswith("["):
+            return json.dumps(text, ensure_ascii=ascii_only)
+        between = _SPACE.match(old, 1)
+        closing = old[len(old[:-1].rstrip()) : -1]
+        space = between[0] if between else ""
+        lines = [json.dumps(line, ensure_ascii=ascii_only) for line in _LINE.findall(text)]
+        return f"[{space}{(',' + (space or ' ')).join(lines)}{closing}]"
+
+    def _check(self, new: str, texts: Sequence[str]) -> None:
+        """Nothing but the sources of code cells has changed."""
+        old_content, new_content = json.loads(self.text), json.loads(new)
+        for cell, text in zip(self.cells, texts, strict=True):
+            source = new_content["cells"][cell.number - 1].pop("source")
+            if ("".join(source) if isinstance(source, list) else source) != text:
+                raise CannotRewrite(f"cell {cell.number} cannot be written")
+            old_content["cells"][cell.number - 1].pop("source")
+        if old_content != new_content:
+            raise CannotRewrite("something else than code would change")
+
+    # ---- places
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        return [cell.line for cell in self.cells]
+
+    def cell_of(self, line: int) -> Cell | None:
+        """The cell of a line of the script."""
+        at = bisect_right(self._firsts, line) - 1
+        return self.cells[at] if at >= 0 else None
+
+    def line_of(self, line: int) -> int:
+        """The line of the file for a line of the script; 0 stays 0."""
+        cell = self.cell_of(line)
+        if cell is None:
+            return 0
+        begin = self.text.count("\n", 0, cell.begin) + 1
+        spread = re.match(r"\[\s*\n", self.text[cell.begin : cell.end])
+        return begin + 1 + line - cell.line if spread else begin
+
+    def finding(self, finding: Finding) -> Finding:
+        """A finding about the script as one about the notebook."""
+        cell = self.cell_of(finding.line)
+        where = f" (cell {cell.number}, line {finding.line - cell.line + 1})" if cell else ""
+        evidence = tuple(map(self._evidence, finding.evidence))
+        return replace(finding, line=self.line_of(finding.line), message=f"{finding.message}{where}", evidence=evidence)
+
+    def edit(self, edit: Edit) -> Edit:
+        """An edit of the script with its lines in the notebook."""
+        span = edit.span._replace(line=self.line_of(edit.span.line), end_line=self.line_of(edit.span.end_line))
+        return replace(edit, span=span, evidence=tuple(map(self._evidence, edit.evidence)))
+
+    def _evidence(self, step: Evidence) -> Evidence:
+        return replace(step, line=self.line_of(step.line))
+
+    def error(self, error: BadSource) -> BadSource:
+        """An error in the script as one in the notebook."""
+        cell = self.cell_of(error.line)
+        where = f" in cell {cell.number}, line {error.line - cell.line + 1}" if cell else ""
+        return type(error)(self.path, self.line_of(error.line), f"{error.problem}{where}", error.remedy)
+
+
+def note(script: str) -> Finding:
+    """What to say of every converted notebook."""
+    function = _launched(script)
+    remedy = "to train on several, save it as a script, or put the training into a function for notebook_launcher"
+    if function:
+        remedy = f"to train on several, call accelift.notebook_launcher({function}, num_processes=N)"
+    return Finding("NOTEBOOK", Severity.NOTE, 0, "a notebook runs on one process", remedy)
+
+
+def _launched(script: str) -> str:
+    """The function that makes the Accelerator; empty if that is at module level."""
+    for node in ast.walk(ast.parse(script)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "Accelerator":
+                    return node.name
+    return ""
+
+
+def _parses(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _changes(old: list[str], new: list[str]) -> list[Change]:
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [Change(a, b, tuple(new[c:d])) for kind, a, b, c, d in matcher.get_opcodes() if kind != "equal"]
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The names of a JSON object's members, and where their values are."""
+    at = _skip(text, at + 1)
+    while text[at] != "}":
+        name, at = _decoded(text, at)
+        at = _skip(text, _skip(text, at) + 1)
+        _, end = _decoded(text, at)
+        yield name, (at, end)
+        at = _skip(text, end)
+        at = _skip(text, at + 1) if text[at] == "," else at
+
+
+def _elements(text: str, at: int) -> Iterator[tuple[int, int]]:
+    """Where the elements of a JSON array are."""
+    at = _skip(text, at + 1)
+    while text[at] != "]":
+        _, end = _decoded(text, at)
+        yield at, end
+        at = _skip(text, end)
+        at = _skip(text, at + 1) if text[at] == "," else at
+
+
+def _decoded(text: str, at: int) -> tuple[Any, int]:
+    return _DECODER.raw_decode(text, at)

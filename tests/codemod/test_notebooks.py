@@ -1,0 +1,191 @@
+"""Notebooks: code cells are converted in place, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelift_codemod import diff
+from accelift_codemod.api import FileResult, convert_bytes, convert_file
+from accelift_codemod.blueprint import Options
+from accelift_codemod.notebook import Notebook
+from accelift_codemod.plan import Outcome
+from accelift_codemod.rewrite.result import CannotRewrite
+from scripts import converted, script
+
+CELLS = script(after='print("last %.9f" % loss.item())').split("\n\n\n")
+
+
+def cell(text: str, kind: str = "code", **more: Any) -> dict[str, Any]:
+    """A cell as Jupyter writes it."""
+    return {"cell_type": kind, "metadata": {"tags": ["é"]}, "source": text.splitlines(keepends=True), **more}
+
+
+def notebook(*cells: dict[str, Any], indent: int | None = 1, **more: Any) -> bytes:
+    """A notebook as Jupyter writes it."""
+    content = {"cells": list(cells), "metadata": {"kernelspec": {"name": "python3"}}, "nbformat": 4, **more}
+    return (json.dumps(content, indent=indent, ensure_ascii=False) + "\n").encode()
+
+
+def of_script(**more: Any) -> bytes:
+    outputs = [{"output_type": "stream", "name": "stdout", "text": ["loss.backward()\n"]}]
+    code = [cell(text, outputs=outputs, execution_count=3) for text in CELLS]
+    return notebook(cell("# Title\n`loss.backward()`", "markdown"), *code, **more)
+
+
+def convert(data: bytes) -> FileResult:
+    return convert_bytes(data, "/train.ipynb", Options())
+
+
+def sources(data: bytes) -> list[str]:
+    return ["".join(one["source"]) for one in json.loads(data)["cells"]]
+
+
+@pytest.mark.parametrize("indent", [1, 4, None])
+def test_cells_are_those_of_the_converted_script(indent: int | None) -> None:
+    result = convert(of_script(indent=indent))
+    assert result.output is not None, result
+    title, *code = sources(result.output)
+    assert title == "# Title\n`loss.backward()`"
+    assert "\n\n\n".join(code) == converted("\n\n\n".join(CELLS))
+
+
+@pytest.mark.parametrize("indent", [1, 4, None])
+def test_every_other_byte_stays(indent: int | None) -> None:
+    data = of_script(indent=indent)
+    output = convert(data).output
+    assert output is not None
+    old, new = json.loads(data), json.loads(output)
+    for one, other in zip(old["cells"], new["cells"], strict=True):
+        one["source"] = other["source"]
+    assert output == (json.dumps(old, indent=indent, ensure_ascii=False) + "\n").encode()
+
+
+def test_the_diff_is_that_of_the_file(tmp_path: Path) -> None:
+    data = of_script()
+    result = convert(data)
+    assert result.output is not None
+    lines = data.decode().splitlines(keepends=True)
+    assert "".join(diff.apply(result.diff, lines)).encode() == result.output
+
+
+def test_a_source_that_is_one_string() -> None:
+    content = json.loads(of_script())
+    for one in content["cells"]:
+        one["source"] = "".join(one["source"])
+    output = convert(json.dumps(content).encode()).output
+    assert output is not None
+    assert all(isinstance(one["source"], str) for one in json.loads(output)["cells"])
+    assert "\n\n\n".join(sources(output)[1:]) == converted("\n\n\n".join(CELLS))
+
+
+MAGICS = [
+    "%matplotlib inline",
+    "!pip install torch",
+    "%%time\nx = 1",
+    "%%bash\nls -l | wc",
+    "%%writefile a.py\nloss.backward()",
+    "torch.nn.Linear?",
+    "files = !ls\nlen(files)",
+    "if True:\n    !ls\n    %cd data",
+    "",
+]
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_magics_stay(magic: str) -> None:
+    data = notebook(cell(magic), *map(cell, CELLS), cell(magic))
+    output = convert(data).output
+    assert output is not None
+    first, *code, last = sources(output)
+    assert first == last == magic
+    assert "\n\n\n".join(code) == converted("\n\n\n".join(CELLS))
+
+
+def test_a_magic_beside_what_is_converted() -> None:
+    *head, loop = CELLS
+    output = convert(notebook(*map(cell, head), cell(f"%%time\n!date\n{loop}"))).output
+    assert output is not None
+    assert sources(output)[-1].startswith("%%time\n!date\n")
+    assert "accelerator.backward(loss)" in sources(output)[-1]
+
+
+def test_a_second_conversion_changes_nothing() -> None:
+    output = convert(of_script()).output
+    assert output is not None
+    again = convert(output)
+    assert (again.output, again.outcome) == (None, Outcome.NOTHING)
+
+
+def test_places_are_lines_of_the_file_and_cells() -> None:
+    data = notebook(
+        cell("import torch\nfrom torch import nn"), cell("m = nn.Linear(2, 1)\nm(torch.ones(2)).backward()")
+    )
+    result = convert(data)
+    assert result.plan is not None
+    assert result.outcome is Outcome.REFUSED
+    (finding,) = result.plan.findings
+    assert "backward" in data.decode().splitlines()[finding.line - 1]
+    assert "(cell 2, line 2)" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"{torch", "/n.ipynb: is not a notebook"),
+        (b'"torch"', "/n.ipynb: is not a notebook of format 4; open it in Jupyter and save it"),
+        (b'{"worksheets": [], "torch": 1}', "/n.ipynb: is not a notebook of format 4"),
+        (b"\xff\xfe torch", "/n.ipynb: is not a notebook"),
+        (notebook(cell("torch", "markdown")), "/n.ipynb: has no code cells; nothing to convert"),
+        (notebook(cell("import torch"), cell("x = 1\nloss.backward((")), "in cell 2, line 2; correct the syntax"),
+    ],
+)
+def test_bad_input_is_one_sentence(data: bytes, said: str) -> None:
+    error = convert_bytes(data, "/n.ipynb", Options()).error
+    assert said in error
+    assert "\n" not in error
+
+
+def test_an_edit_over_several_cells_is_refused() -> None:
+    book = Notebook(notebook(cell("a = 1"), cell("b = 2")), "n.ipynb")
+    with pytest.raises(CannotRewrite, match="several cells"):
+        book.changed("a = 1\nb = 2\n")
+    with pytest.raises(CannotRewrite, match="several cells"):
+        book.changed(book.source.text.replace("# %%", "    # %%"))
+
+
+def test_notebooks_of_a_folder_are_found(tmp_path: Path) -> None:
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    for place in (tmp_path / "train.ipynb", tmp_path / ".ipynb_checkpoints" / "old.ipynb"):
+        place.write_bytes(of_script())
+    command = [sys.executable, "-m", "accelift_codemod", "convert", str(tmp_path), "--write"]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    assert b"accelerator.backward" in (tmp_path / "train.ipynb").read_bytes()
+    assert (tmp_path / ".ipynb_checkpoints" / "old.ipynb").read_bytes() == of_script()
+
+
+@pytest.mark.slow
+def test_the_cells_compute_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_bytes(of_script())
+    result = convert_file(path, Options())
+    assert result.output is not None
+    said = []
+    for data in (path.read_bytes(), result.output):
+        code = "import torch\ntorch.manual_seed(0)\n" + "\n".join(sources(data)[1:])
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        said.append(done.stdout)
+    assert said[0] == said[1] != ""
+
+
+def test_a_notebook_is_not_verified(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    path.write_bytes(of_script())
+    command = [sys.executable, "-m", "accelift_codemod", "verify", str(path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is a notebook, which is not run; save it as a script first" in done.stderr
