@@ -3,7 +3,8 @@
     python -m benchmarks.verdicts [SCRIPT...] [--steps N] [--cost] [--json FILE]
 
 Prints a table in Markdown; progress goes to stderr. With --cost also the wall time of each proof, next to that of the
-original and the converted script on one and on two processes without any recording. Exit code 1 if something differs
+original and the converted script on one and on two processes without any recording, and that of a recorded step of
+benchmarks/recorded.py, next to a plain one. Exit code 1 if something differs
 or could not be run. This executes the scripts, in temporary folders.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "legacy"
+RECORDED = Path(__file__).with_name("recorded.py")
 _ALL = 10**9  # steps
 ACCELIFT = [sys.executable, "-m", "accelift_codemod"]
 
@@ -97,6 +99,18 @@ def _plain_runs(script: Path, scratch: Path) -> float:
     return total
 
 
+def per_step(size: str, rounds: int = 3) -> float:
+    """How much longer a training step takes when it is recorded: the least of several runs of each, in turns."""
+    best = [float("inf"), float("inf")]
+    with tempfile.TemporaryDirectory(prefix="accelift-verdicts-") as scratch:
+        for _ in range(rounds):
+            for number, around in enumerate(([], ["-m", "accelift.recorder", scratch])):
+                command = [sys.executable, *around, str(RECORDED), size]
+                done = subprocess.run(command, check=True, capture_output=True, text=True)
+                best[number] = min(best[number], float(done.stdout.split()[-1]))
+    return best[1] / best[0]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Verify each script and print the table."""
     style = argparse.RawDescriptionHelpFormatter
@@ -115,6 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"| script | 1 process | 2 processes | evidence |{cost}")
     print("|---|---|---|---|" + ("---|" if given.cost else ""))
     print(*rows, sep="\n")
+    if given.cost:
+        ratios = {size: per_step(size) for size in ("small", "large")}
+        print("\na recorded step / a plain one: " + ", ".join(f"{size} {ratio:.1f}" for size, ratio in ratios.items()))
     if given.json is not None:
         given.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     return int(not all(row.proved for row in rows))
