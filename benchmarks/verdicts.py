@@ -77,7 +77,7 @@ def _verdict(comparison: dict[str, Any]) -> str:
 def _evidence(comparison: dict[str, Any]) -> str:
     """How far apart the parameters were, and what may be behind it."""
     details = {answer["question"]: answer["detail"] for answer in comparison["answers"]}
-    causes = ", ".join(cause["code"] for cause in comparison["causes"][:3])
+    causes = ", ".join(cause["cause"] for cause in comparison["causes"][:3])
     return "; ".join(filter(None, (f"parameters: {details.get('the same parameters', 'not seen')}", causes)))
 
 

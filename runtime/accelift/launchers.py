@@ -226,7 +226,7 @@ def _child(
     except BaseException:
         (folder / f"{index}.failed").write_text(f"{time.time_ns()} {index}")
         sys.exit(1)
-    world.leave()  # a process of multiprocessing runs nothing at exit
+    world.leave(os.getpid())  # a process of multiprocessing runs nothing at exit
 
 
 def _gpus() -> int:

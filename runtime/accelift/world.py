@@ -103,12 +103,15 @@ def _join(device: torch.device, arguments: dict[str, Any]) -> None:
     if seconds and arguments.get("timeout") is None:
         arguments["timeout"] = timedelta(seconds=seconds)
     dist.init_process_group(**arguments)
-    atexit.register(leave)
+    atexit.register(leave, os.getpid())
 
 
-def leave() -> None:
-    """Leave the process group at exit: torch warns, or aborts, where that is not done."""
-    if not dist.is_initialized():
+def leave(process: int) -> None:
+    """Leave the process group at exit: torch warns, or aborts, where that is not done.
+
+    Not in a fork of the process that joined it, which has none of its threads and would wait for them.
+    """
+    if os.getpid() != process or not dist.is_initialized():
         return
     failed = getattr(sys, "last_value", None) is not None
     if failed and dist.get_backend() != "gloo":

@@ -234,3 +234,17 @@ def test_left_out() -> None:
 def test_other_ways_to_measure(slots: dict[str, str]) -> None:
     text = script(optimizer=PLATEAU, **slots)
     assert "accelerator.reduce(" in converted(text) or "COLL-RANKFLOW" in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("epoch_end", "expected"),
+    [
+        ('print("last loss", loss.item())', ["METRIC-TRAIN"]),
+        ('print(f"{epoch}: {loss:.3f} of {len(x)}")', ["METRIC-TRAIN"]),
+        ("shown = loss.item()", []),  # not said
+        ('print("epoch", epoch, len(loader))', []),  # the same on every process
+        ("loss = 0.0\nprint(loss)", []),  # not what the loop left
+    ],
+)
+def test_what_the_last_batch_leaves_is_of_one_process(epoch_end: str, expected: list[str]) -> None:
+    assert findings(script(epoch_end=epoch_end)) == expected

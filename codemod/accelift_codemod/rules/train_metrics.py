@@ -45,8 +45,9 @@ scheduler.step(running / len(loader))
             "METRIC-TRAIN",
             Severity.NOTE,
             "training statistics of one process's share",
-            "What the training loop adds up (a running loss, an accuracy) covers the share of the process that prints "
-            "it: means are estimates, sums and counts are smaller by the number of processes.",
+            "What the training loop adds up (a running loss, an accuracy), or leaves behind (the last loss), covers "
+            "the share of the process that prints it: means are estimates, sums and counts are smaller by the number "
+            "of processes.",
         ),
         Explained(
             "COLL-RANKFLOW",
@@ -99,13 +100,16 @@ scheduler.step(running / len(loader))
                 "result is too small by a factor of about N",
                 "sum it across processes with accelerator.reduce before the division",
             )
-        printed = [name for name in printed if name not in scaled]
-        if printed:
+        places: dict[str, ast.AST] = {name: kept[name] for name in printed if name not in scaled}
+        last = {name: self._said_after(draft, node, name) for name in sorted(local - set(kept) - set(others))}
+        places |= {name: read for name, read in last.items() if read is not None}
+        if places:
+            printed = list(places)
             names = ", ".join(f"`{n}`" for n in printed)
             yield draft.finding(
                 "METRIC-TRAIN",
                 Severity.NOTE,
-                kept[printed[0]],
+                places[printed[0]],
                 f"{names} {'covers' if len(printed) == 1 else 'cover'} only the share of the process that prints it",
                 "gather the values if the exact figure matters",
             )
@@ -200,6 +204,14 @@ scheduler.step(running / len(loader))
             if any(map(inside, reaching)) or (before and not bound_inside):
                 found.append(load)
         return found
+
+    def _said_after(self, draft: Draft, node: ast.For | ast.AsyncFor, name: str) -> ast.Name | None:
+        """Where what the last iteration left in a variable is an argument of a call for its effect: printed, logged."""
+        for load in self._reads_after(draft, node, name):
+            statement = draft.facts.index.statement(load)
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                return load
+        return None
 
     def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
         """Variables of the loop body whose value differs from process to process."""
