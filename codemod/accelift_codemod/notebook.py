@@ -25,8 +25,8 @@ from accelift_codemod.source import BadSource, Source
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _SPACE = re.compile(r"[ \t\r\n]*")
-_MAGIC = re.compile(r"\s*(?:[%!]|\?)|.*\?\??\s*$")
-_ASSIGNED = re.compile(r"\s*[\w., ]+=\s*[%!]")
+_MAGIC = re.compile(r"\s*(?:%{1,2}[a-zA-Z_]|[!?])|.*[\w)\]]\?\??\s*$")
+_ASSIGNED = re.compile(r"\s*[\w., ]+=\s*(?:%[a-zA-Z_]|!)")
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)")
 _AROUND_PYTHON = frozenset("time timeit capture prun".split())  # cell magics whose cell is Python
 _DECODER = json.JSONDecoder()

@@ -90,6 +90,7 @@ MAGICS = [
     "%%bash\nls -l | wc",
     "%%writefile a.py\nloss.backward()",
     "torch.nn.Linear?",
+    "%time x = 1\nlen('%d' % 1\n    % ())\ny = (7\n     %(x))",
     "files = !ls\nlen(files)",
     "if True:\n    !ls\n    %cd data",
     "",
