@@ -287,3 +287,18 @@ def test_workers_that_run_the_script_again() -> None:
     script = str(HERE / "workers" / "spawned_workers.py")
     code, out, err = launch("--cpu", "--num_processes", "2", script)
     assert (code, out, err) == (0, "fine\n", "")
+
+
+@pytest.mark.slow
+def test_rank_that_aborts_may_have_had_other_shapes(tmp_path: Path) -> None:
+    script = tmp_path / "shapes.py"
+    script.write_text(
+        "import torch\nfrom accelift import Accelerator\naccelerator = Accelerator(cpu=True)\n"
+        "accelerator.gather(torch.ones(2 + accelerator.process_index))\n"
+    )
+    code, _, err = launch("--cpu", "--num_processes", "2", str(script))
+    assert code == 128 + signal.SIGABRT
+    assert "was killed by SIGABRT; if the processes do not call the same operations on the same shapes, --debug" in err
+    code, _, err = launch("--cpu", "--debug", "--num_processes", "2", str(script))
+    assert code == 1
+    assert "gather of float32 (2,) at" in err and "gather of float32 (3,) at" in err

@@ -95,6 +95,8 @@ def _report(failures: dict[int, ProcessFailure], job: Job) -> int:
     if code < 0:
         signals = {int(one): one.name for one in signal.Signals}
         how = f"was killed by {signals.get(-code, f'signal {-code}')}"
+        if -code == signal.SIGABRT:  # gloo's way to end, where what it was sent is not what it waits for
+            how += "; if the processes do not call the same operations on the same shapes, --debug says where"
         code = 128 - code
     else:
         how = f"failed with exit code {code}; what it said is above"
