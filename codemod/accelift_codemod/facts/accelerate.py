@@ -1,0 +1,133 @@
+"""Facts of scripts that use Accelerate: which objects are accelerators, and what became of what `prepare` was given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from accelift_codemod.facts import Facts, parts
+from accelift_codemod.facts.calls import Calls
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Role, Value, Values
+from accelift_codemod.source import Source
+
+LIBRARIES = ("accelerate", "accelift")
+_ACCELERATORS = frozenset(f"{root}{home}.Accelerator" for root in LIBRARIES for home in ("", ".accelerator"))
+_STATES = frozenset(
+    f"{root}{home}.{name}"
+    for root in LIBRARIES
+    for home in ("", ".state")
+    for name in ("PartialState", "AcceleratorState")
+)
+_PREPARES = frozenset({"prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"})
+# What these return is the same on every process, or made of the values of all of them.
+GATHERS = frozenset({"gather", "gather_for_metrics", "reduce", "gather_object", "broadcast", "broadcast_object_list"})
+_JOINED = GATHERS | {"pad_across_processes", "check_trigger"}
+
+
+class _Calls(Calls):
+    """What calls return, those of Accelerate included."""
+
+    resolver: AccelerateResolver
+
+    def _library_call(self, call: ast.Call, qualified: str) -> Iterable[Value] | None:
+        root, _, rest = qualified.partition(".")
+        if root in LIBRARIES:
+            name = rest.rpartition(".")[2]
+            if name in _JOINED:
+                return (Value(Role.OBJECT, call, "joined"),)
+            if name == "skip_first_batches" and call.args:
+                return self.resolver.values(call.args[0])
+        return super()._library_call(call, qualified)
+
+    def _method_call(self, call: ast.Call, func: ast.Attribute) -> Iterable[Value]:
+        if func.attr in _PREPARES or func.attr in _JOINED or func.attr in ("unwrap_model", "skip_first_batches"):
+            receivers = self.resolver.values(func.value)
+            if receivers and all(is_accelerator(v) for v in receivers):
+                return self._verb(call, func.attr)
+        return super()._method_call(call, func)
+
+    def _verb(self, call: ast.Call, verb: str) -> Iterable[Value]:
+        if verb in _JOINED:
+            return (Value(Role.OBJECT, call, "joined"),)
+        first = call.args[0] if call.args else None
+        if verb == "unwrap_model":
+            values = self.resolver.values(first or self.resolver.argument(call, None, "model"))
+            return tuple(self.resolver.original(v) for v in values)
+        if verb == "skip_first_batches":
+            return self.resolver.values(first or self.resolver.argument(call, None, "dataloader"))
+        if any(isinstance(a, ast.Starred) for a in call.args):
+            return ()
+        found = [self._prepared(call, argument) for argument in call.args]
+        if len(found) == 1:
+            return found[0]
+        return (Value(Role.TUPLE, call, inner=tuple(found)),)
+
+    def _prepared(self, call: ast.Call, argument: ast.expr) -> Values:
+        """What `prepare` makes of an argument: the same kind of object, whose origin is the argument itself."""
+        self.resolver.prepared[argument] = call
+        values = self.resolver.values(argument) or (Value(Role.OBJECT, argument),)
+        return parts.unique(
+            v
+            if v.origin in self.resolver.prepared
+            else Value(v.role, argument, v.name, ((v,),), declaration=v.declaration)
+            for v in values
+        )
+
+
+class AccelerateResolver(Resolver):
+    """Follows objects through `prepare` and `unwrap_model`."""
+
+    def __init__(self, index: object) -> None:
+        super().__init__(index)  # type: ignore[arg-type]
+        self.calls = _Calls(self)
+        self.prepared: dict[ast.AST, ast.Call] = {}  # arguments of `prepare`, and the calls
+
+    def is_prepared(self, value: Value) -> bool:
+        """Whether a value is what `prepare` returned."""
+        return value.origin in self.prepared
+
+    def original(self, value: Value) -> Value:
+        """What `prepare` was given, of what it returned."""
+        return value.inner[0][0] if self.is_prepared(value) and value.inner else value
+
+    def _parameter(self, node: ast.AST) -> Values:
+        found = super()._parameter(node)
+        if not found and isinstance(node, ast.arg) and node.annotation is not None:
+            name = self.qualified(node.annotation)  # a module of functions may say what it is to be given
+            if name in _ACCELERATORS:
+                return (Value(Role.OBJECT, node, name),)
+        return found
+
+    def _attribute(self, node: ast.Attribute) -> Iterable[Value]:
+        found = tuple(super()._attribute(node))
+        if node.attr == "module":
+            return tuple(self.original(v) if v.role is Role.MODEL else v for v in found)
+        return found
+
+
+class AccelerateFacts(Facts):
+    """Facts of a script that uses Accelerate."""
+
+    resolver: AccelerateResolver
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.resolver = AccelerateResolver(self.index)
+
+
+def is_accelerator(value: Value) -> bool:
+    """Whether a value is what `Accelerator(...)` returned."""
+    return value.role is Role.OBJECT and value.name in _ACCELERATORS
+
+
+def is_state(value: Value) -> bool:
+    """Whether a value is an accelerator, or a state that knows of the processes, too."""
+    return is_accelerator(value) or (value.role is Role.OBJECT and value.name in _STATES)
+
+
+def holder(resolver: Resolver, node: ast.AST) -> ast.AST:
+    """The function whose code runs a node; the module if none does."""
+    function = resolver.index.function(node)
+    return function if isinstance(function, FUNCTIONS) else resolver.index.tree

@@ -1,0 +1,170 @@
+"""What lints ask of a script that uses Accelerate."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator
+from accelift_codemod.facts.flow import Flow
+from accelift_codemod.facts.index import position
+from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.objects import Optimizer
+from accelift_codemod.facts.ranks import Ranks
+from accelift_codemod.facts.together import Collectives
+from accelift_codemod.facts.values import Role, Value, Values
+
+
+class World:
+    """Facts of one script, seen from its processes."""
+
+    def __init__(self, facts: AccelerateFacts) -> None:
+        self.facts = facts
+        self.resolver = facts.resolver
+        self.index = facts.index
+        self.together = Collectives(self.resolver)
+        self.flow = Flow(self.resolver, self.together.of)
+        self.ranks = Ranks(self.resolver)
+
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """Every call, in source order."""
+        return sorted(self.index.calls, key=position)
+
+    def verbs(self, *names: str) -> Iterator[ast.Call]:
+        """The calls of methods of accelerators."""
+        for call in self.calls:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in names and self.together.verb(call):
+                yield call
+
+    def qualified(self, call: ast.Call) -> str:
+        """The library name that a call spells; empty if it is none."""
+        return self.resolver.qualified(call.func) or ""
+
+    def text(self, node: ast.AST) -> str:
+        """The author's text of a node, on one line, for messages."""
+        text = " ".join(self.facts.segment(node).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+    # ---- accelerators
+
+    @cached_property
+    def accelerators(self) -> list[ast.Call]:
+        """The calls that make accelerators."""
+        return [
+            call
+            for call in self.calls
+            if any(is_accelerator(v) and v.origin is call for v in self.resolver.values(call))
+        ]
+
+    @cached_property
+    def library(self) -> str:
+        """The library whose accelerators the script uses; empty if it uses none, or several."""
+        found = {
+            v.name.partition(".")[0]
+            for scope in self.index.scopes.values()
+            for loads in scope.loads.values()
+            for v in self.resolver.values(loads[0])
+            if is_accelerator(v)
+        } | {
+            v.name.partition(".")[0] for call in self.accelerators for v in self.resolver.values(call)
+        }
+        return found.pop() if len(found) == 1 else ""
+
+    def setting(self, name: str) -> ast.expr | None:
+        """An argument of the script's one accelerator; None if it is not given, or there are several accelerators."""
+        if len(self.accelerators) != 1:
+            return None
+        return self.resolver.argument(self.accelerators[0], None, name)
+
+    @cached_property
+    def settings_known(self) -> bool:
+        """Whether there is one accelerator, made with arguments that can all be seen."""
+        return len(self.accelerators) == 1 and all(k.arg is not None for k in self.accelerators[0].keywords)
+
+    @cached_property
+    def splits_batches(self) -> bool:
+        """Whether the batch sizes of loaders may be those of all processes together."""
+        return not self.settings_known or any(
+            isinstance(n, (ast.keyword, ast.Attribute)) and getattr(n, "arg", getattr(n, "attr", "")) == "split_batches"
+            for n in ast.walk(self.index.tree)
+        )
+
+    # ---- what is prepared
+
+    def prepared(self, node: ast.AST | None, role: Role) -> Values:
+        """The prepared objects of a role that an expression certainly is; empty if it may be anything else."""
+        values = self.resolver.values(node)
+        if values and all(v.role is role and self.resolver.is_prepared(v) for v in values):
+            return values
+        return ()
+
+    def original(self, value: Value) -> Value:
+        """What `prepare` was given."""
+        return self.resolver.original(value)
+
+    @cached_property
+    def prepared_arguments(self) -> list[tuple[ast.expr, ast.Call]]:
+        """What `prepare` is given, with the calls."""
+        for call in self.calls:
+            self.resolver.values(call)
+        return [(node, call) for node, call in self.resolver.prepared.items() if isinstance(node, ast.expr)]
+
+    @cached_property
+    def originals(self) -> set[tuple[ast.AST, Role]]:
+        """The objects that are given to `prepare`: where they were made, and their role."""
+        return {(v.origin, v.role) for node, _ in self.prepared_arguments for v in self.resolver.values(node)}
+
+    def is_given(self, value: Value) -> bool:
+        """Whether an object is given to `prepare` somewhere."""
+        return (value.origin, value.role) in self.originals or self.resolver.is_prepared(value)
+
+    @cached_property
+    def unknown_given(self) -> bool:
+        """Whether `prepare` is given something of which nothing is known: it may be anything."""
+        starred = any(
+            isinstance(a, ast.Starred) for call in self.verbs("prepare") for a in (*call.args, *call.keywords)
+        )
+        return starred or any(not self.resolver.values(node) for node, _ in self.prepared_arguments)
+
+    # ---- loops
+
+    @cached_property
+    def loops(self) -> list[BatchLoop]:
+        """Loops over batches."""
+        return self.facts.loops.batch_loops
+
+    def all_prepared(self, loop: BatchLoop) -> bool:
+        """Whether a loop certainly draws from prepared loaders only."""
+        return all(self.resolver.is_prepared(v) for v in loop.loaders)
+
+    def around(self, node: ast.AST) -> BatchLoop | None:
+        """The innermost loop over batches around a node, in its function."""
+        known = {loop.node: loop for loop in self.loops}
+        return next((known[n] for n in self.index.enclosing_loops(node) if n in known), None)
+
+    @cached_property
+    def optimizers(self) -> list[Optimizer]:
+        """The optimizers that the script makes."""
+        return self.facts.objects.optimizers
+
+    # ---- accumulation
+
+    def accumulating(self, node: ast.AST) -> ast.With | None:
+        """The `with accelerator.accumulate(...)` around a node, in its function."""
+        for parent in self.index.chain(node):
+            if isinstance(parent, ast.With) and parent is not node and any(self.accumulates(i) for i in parent.items):
+                return parent
+        return None
+
+    def accumulates(self, item: ast.withitem) -> bool:
+        """Whether a `with` enters `accelerator.accumulate(...)`."""
+        call = item.context_expr
+        return isinstance(call, ast.Call) and self.together.verb(call) == "accumulate"
+
+    @cached_property
+    def steps(self) -> ast.expr | None:
+        """The number of micro-batches that the accelerator was given, unless that is certainly one."""
+        steps = self.setting("gradient_accumulation_steps")
+        return None if isinstance(steps, ast.Constant) and steps.value == 1 else steps
