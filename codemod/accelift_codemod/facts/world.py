@@ -8,7 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator
 from accelift_codemod.facts.flow import Flow
-from accelift_codemod.facts.index import position
+from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.ranks import Ranks
@@ -148,6 +148,20 @@ class World:
     def optimizers(self) -> list[Optimizer]:
         """The optimizers that the script makes."""
         return self.facts.objects.optimizers
+
+    def gradients_off(self, node: ast.AST) -> bool:
+        """Whether a node runs with gradients switched off."""
+        for parent in self.index.ancestors(node):
+            headers: list[ast.expr] = []
+            if isinstance(parent, (ast.With, ast.AsyncWith)):
+                headers = [item.context_expr for item in parent.items]
+            elif isinstance(parent, FUNCTIONS):
+                headers = parent.decorator_list
+            for header in headers:
+                func = header.func if isinstance(header, ast.Call) else header
+                if (self.resolver.qualified(func) or "").rpartition(".")[2] in ("no_grad", "inference_mode"):
+                    return True
+        return False
 
     # ---- accumulation
 

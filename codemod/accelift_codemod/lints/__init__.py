@@ -45,6 +45,7 @@ def all_lints() -> tuple[Lint, ...]:
     for module in pkgutil.iter_modules(__path__):
         loaded = importlib.import_module(f"{__name__}.{module.name}")
         for member in vars(loaded).values():
-            if isinstance(member, type) and issubclass(member, Lint) and member.__module__ == loaded.__name__:
-                found.append(member())
+            if isinstance(member, type) and issubclass(member, Lint) and not inspect.isabstract(member):
+                if member.__module__ == loaded.__name__:
+                    found.append(member())
     return tuple(sorted(found, key=lambda lint: lint.code))

@@ -1,0 +1,324 @@
+"""Training that goes past the accelerator: what is not prepared, and backward by hand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_INDEX = frozenset("process_index local_process_index data_parallel_rank".split())
+_SAMPLERS = frozenset({"torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler"})
+_KNOWN_SAMPLERS = frozenset(
+    f"torch.utils.data{home}.{name}"
+    for home in ("", ".sampler")
+    for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+)
+
+
+class RawBackward(Lint):
+    """`loss.backward()` skips what `accelerator.backward(loss)` does besides: scaling the loss for float16, dividing it by
+    the accumulation steps, handing it to DeepSpeed; in the bundled runtime also weighting the processes where the last
+    batch cannot be shared out evenly.
+    """
+
+    code = "BWD-RAW"
+    severity = Severity.WARNING
+    title = "backward without the accelerator"
+    wrong = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for inputs, targets in loader:
+    loss = criterion(model(inputs), targets)
+    loss.backward()
+"""
+    right = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for inputs, targets in loader:
+    loss = criterion(model(inputs), targets)
+    accelerator.backward(loss)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.facts.loops.backwards:
+            if world.together.verb(call) or not isinstance(call.func, ast.Attribute):
+                continue
+            receiver = call.args[0] if world.qualified(call) == "torch.autograd.backward" and call.args else None
+            if receiver is None:
+                receiver = call.func.value
+            model = self._model(world, receiver)
+            if model is None:
+                continue
+            more = "weights for an uneven last batch" if world.library == "accelift" else "DeepSpeed"
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` goes past the accelerator: no loss scaling for float16, no division by the "
+                f"accumulation steps, no {more}",
+                "write accelerator.backward(loss)",
+                (Evidence(model.lineno, f"`{world.text(model)}` runs the prepared model"),),
+            )
+
+    def _model(self, world: World, loss: ast.expr) -> ast.Call | None:
+        """The forward pass of a prepared model that a loss comes from."""
+        for part in world.flow.sources(loss):
+            if isinstance(part, ast.Call) and world.prepared(part.func, Role.MODEL):
+                return part
+        return None
+
+
+class UnpreparedOptimizer(Lint):
+    """An optimizer that is not prepared knows nothing of the accelerator: inside `accumulate` it steps with every
+    micro-batch, and with float16 it applies gradients that are still scaled.
+    """
+
+    code = "OPT-UNPREPARED"
+    severity = Severity.WARNING
+    title = "the optimizer of a prepared model is not prepared"
+    wrong = """\
+model, loader = accelerator.prepare(model, loader)
+...
+accelerator.backward(loss)
+optimizer.step()
+"""
+    right = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+...
+accelerator.backward(loss)
+optimizer.step()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.unknown_given:
+            return
+        for optimizer in world.optimizers:
+            if world.is_given(optimizer.value) or not optimizer.models:
+                continue
+            if not all(world.is_given(m) for m in optimizer.models):
+                continue
+            for call in world.index.methods.get("step", []):
+                assert isinstance(call.func, ast.Attribute)
+                values = world.resolver.values(call.func.value)
+                if values and all(v.role is Role.OPTIMIZER and v.origin is optimizer.call for v in values):
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        call.lineno,
+                        f"`{world.text(call)}` steps an optimizer that was not prepared: it takes no notice of "
+                        "accumulation, nor of the loss scaling of float16",
+                        "give it to accelerator.prepare together with its model",
+                        (Evidence(optimizer.call.lineno, f"made by `{world.text(optimizer.call)}`"),),
+                    )
+                    break
+
+
+class UnpreparedModel(Lint):
+    """Gradients are averaged among the processes by the wrapper that `prepare` puts around a model. A trained model that
+    is not prepared follows each process's own data: without any error the processes drift apart, and what is saved is
+    the model of one of them. (The bundled runtime averages the gradients of a prepared optimizer all the same.)
+    """
+
+    code = "MODEL-UNPREPARED"
+    severity = Severity.ERROR
+    title = "a trained model is not prepared"
+    wrong = """\
+optimizer, loader = accelerator.prepare(optimizer, loader)
+for inputs, targets in loader:
+    accelerator.backward(criterion(model(inputs), targets))
+    optimizer.step()
+"""
+    right = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for inputs, targets in loader:
+    accelerator.backward(criterion(model(inputs), targets))
+    optimizer.step()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.unknown_given:
+            return
+        for optimizer in world.optimizers:
+            if world.library == "accelift" and world.is_given(optimizer.value):
+                continue
+            alone = {m.origin: m for m in optimizer.models if m.role is Role.MODEL and not world.is_given(m)}
+            for call in world.verbs("backward"):
+                loss = world.resolver.argument(call, 0, "loss")
+                forward = self._forward(world, loss, alone) if loss is not None and alone else None
+                if forward is None:
+                    continue
+                made = optimizer.call
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    forward.lineno,
+                    f"`{world.text(forward.func)}` is trained, but was not prepared: its gradients are not averaged, and "
+                    "the processes drift apart",
+                    "give it to accelerator.prepare together with its optimizer",
+                    (
+                        Evidence(made.lineno, f"trained by `{world.text(made)}`"),
+                        Evidence(call.lineno, f"`{world.text(call)}` computes its gradients"),
+                    ),
+                )
+                break
+
+    def _forward(self, world: World, loss: ast.expr, models: dict[ast.AST, Value]) -> ast.Call | None:
+        """The forward pass of one of the models, on data of a prepared loader, that a loss comes from."""
+        if world.flow.from_batch(loss) is None:
+            return None
+        for part in world.flow.sources(loss):
+            if isinstance(part, ast.Call):
+                values = world.resolver.values(part.func)
+                if values and all(v.origin in models for v in values) and not world.gradients_off(part):
+                    return part
+        return None
+
+
+class Unsharded(Lint):
+    """A DataLoader that is not prepared gives every process the same batches. Training on it with a prepared model, all
+    processes compute the same gradients: nothing is gained over one process.
+    """
+
+    code = "DATA-UNSHARDED"
+    severity = Severity.WARNING
+    title = "all processes train on the same data"
+    wrong = """\
+model, optimizer = accelerator.prepare(model, optimizer)
+for inputs, targets in DataLoader(dataset, batch_size=32, shuffle=True):
+    ...
+    accelerator.backward(loss)
+"""
+    right = """\
+loader = DataLoader(dataset, batch_size=32, shuffle=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for inputs, targets in loader:
+    ...
+    accelerator.backward(loss)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.unknown_given or mentions_process(world, world.index.tree):
+            return
+        for loop in world.loops:
+            if not loop.trains or any(world.is_given(v) for v in loop.loaders):
+                continue
+            if not all(self._plain(world, v) for v in loop.loaders):
+                continue
+            if not any(world.together.of(c) == "backward" for c in self._calls(world, loop.body)):
+                continue
+            node = loop.node
+            place = node.test if isinstance(node, ast.While) else node.iter
+            made = loop.loaders[0].origin
+            yield Finding(
+                self.code,
+                self.severity,
+                place.lineno,
+                f"`{world.text(place)}` was not prepared: every process trains on the same batches",
+                "give the DataLoader to accelerator.prepare",
+                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
+            )
+
+    def _calls(self, world: World, statements: list[ast.stmt]) -> Iterator[ast.Call]:
+        """The calls of statements, and of functions of the script that they call."""
+        seen: set[ast.AST] = set()
+        queue: list[ast.AST] = [*statements]
+        while queue:
+            for node in ast.walk(queue.pop()):
+                if isinstance(node, ast.Call):
+                    yield node
+                    target = world.resolver.callee(node)
+                    if isinstance(target, FUNCTIONS) and target not in seen:
+                        seen.add(target)
+                        queue.append(target)
+
+    def _plain(self, world: World, value: Value) -> bool:
+        """Whether a loader certainly deals all of its data to every process."""
+        loader = world.facts.objects.loader(value)
+        if loader.call is None or not loader.complete or "batch_sampler" in loader.arguments:
+            return False
+        sampler = loader.arguments.get("sampler")
+        return "sampler" not in loader.arguments or (
+            sampler is not None and all(v.name in _KNOWN_SAMPLERS for v in world.resolver.values(sampler))
+            and bool(world.resolver.values(sampler))
+        )
+
+
+class ShardedTwice(Lint):
+    """`prepare` deals the batches of a DataLoader out among the processes. If its sampler, or its data set, has dealt them
+    out before, each process gets a part of its part, and most samples are never seen.
+    """
+
+    code = "DATA-DOUBLESHARD"
+    severity = Severity.ERROR
+    title = "data is shared out twice"
+    wrong = """\
+sampler = DistributedSampler(dataset)
+loader = accelerator.prepare(DataLoader(dataset, batch_size=32, sampler=sampler))
+"""
+    right = """\
+loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for node, call in world.prepared_arguments:
+            for value in world.resolver.values(node):
+                if value.role is not Role.LOADER or world.resolver.is_prepared(value):
+                    continue
+                cut = self._cut(world, value)
+                if cut is not None:
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        call.lineno,
+                        f"`{world.text(node)}` is shared out among the processes by `{world.text(call.func)}`, and was "
+                        f"by `{world.text(cut)}` (line {cut.lineno}) before: most samples are never seen",  # type: ignore[attr-defined]
+                        "leave that out: prepare does it",
+                        (Evidence(value.origin.lineno, f"made by `{world.text(value.origin)}`"),),  # type: ignore[attr-defined]
+                    )
+                    break
+
+    def _cut(self, world: World, value: Value) -> ast.AST | None:
+        """What deals a loader's data out among processes already."""
+        loader = world.facts.objects.loader(value)
+        sampler = loader.arguments.get("sampler")
+        if sampler is not None and world.library == "accelerate":
+            values = world.resolver.values(sampler)
+            if values and all(v.name in _SAMPLERS for v in values):
+                return values[0].origin
+        dataset = loader.arguments.get("dataset")
+        if dataset is None:
+            return None
+        for part in world.flow.sources(dataset):
+            if self._cuts(world, part):
+                return part
+        return None
+
+    def _cuts(self, world: World, node: ast.AST) -> bool:
+        """`range(rank, n, world)`, `data[rank::world]`, `.shard(world, rank)`, `split_dataset_by_node(...)`."""
+        if isinstance(node, ast.Slice):
+            return node.lower is not None and node.step is not None and world.ranks.is_rank(node.lower)
+        if isinstance(node, ast.Call):
+            if world.resolver.builtin(node.func) == "range":
+                return len(node.args) == 3 and world.ranks.is_rank(node.args[0])
+            if world.qualified(node) == "datasets.distributed.split_dataset_by_node":
+                return True
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "shard":
+                index = world.resolver.argument(node, 1, "index")
+                return index is not None and world.ranks.is_rank(index)
+        return False
+
+
+def mentions_process(world: World, tree: ast.AST) -> bool:
+    """Whether code asks for the number of its process: it may share out data by itself."""
+    for name in _INDEX:
+        if world.index.attributes.get(name):
+            return True
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr in ("get_rank", "split_between_processes"))
+        or (isinstance(n, ast.Constant) and n.value in ("RANK", "LOCAL_RANK", "rank", "local_rank"))
+        or (isinstance(n, ast.Name) and n.id in ("split_dataset_by_node", "DistributedSampler", "get_rank"))
+        for n in ast.walk(tree)
+    )
