@@ -105,7 +105,7 @@ class Flow:
     def _find_local(self, node: ast.AST) -> Local | None:
         found: Local | None = None
         for part in self.sources(node, self._opaque):
-            if isinstance(part, ast.Call) and not self._opaque(part) and (self.collective(part) or self._unknown(part)):
+            if isinstance(part, ast.Call) and not self._opaque(part) and (self.collective(part) or self.unknown(part)):
                 return None
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and self._joined_in_place(part):
                 return None
@@ -129,7 +129,7 @@ class Flow:
             return self.resolver.builtin(node.func) in ("len", "isinstance", "range", "type", "hasattr")
         return False
 
-    def _unknown(self, call: ast.Call) -> bool:
+    def unknown(self, call: ast.Call) -> bool:
         """Whether a call may do anything: talk to other processes, for instance."""
         func = call.func
         qualified = self.resolver.qualified(func)

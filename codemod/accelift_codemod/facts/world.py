@@ -8,7 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator
 from accelift_codemod.facts.flow import Flow
-from accelift_codemod.facts.index import FUNCTIONS, position
+from accelift_codemod.facts.index import FUNCTIONS, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.ranks import Ranks
@@ -86,10 +86,7 @@ class World:
     @cached_property
     def splits_batches(self) -> bool:
         """Whether the batch sizes of loaders may be those of all processes together."""
-        return not self.settings_known or any(
-            isinstance(n, (ast.keyword, ast.Attribute)) and getattr(n, "arg", getattr(n, "attr", "")) == "split_batches"
-            for n in ast.walk(self.index.tree)
-        )
+        return not self.settings_known or self.mentions("split_batches")
 
     # ---- what is prepared
 
@@ -143,6 +140,39 @@ class World:
         """The innermost loop over batches around a node, in its function."""
         known = {loop.node: loop for loop in self.loops}
         return next((known[n] for n in self.index.enclosing_loops(node) if n in known), None)
+
+    @cached_property
+    def joined(self) -> dict[tuple[Scope, str], ast.Call]:
+        """Variables whose value gets into a collective operation, with the operation."""
+        found: dict[tuple[Scope, str], ast.Call] = {}
+        for call in self.calls:
+            if not self.together.of(call) or self.together.verb(call) in ("prepare", "backward"):
+                continue
+            for argument in (*call.args, *(k.value for k in call.keywords)):
+                for part in self.flow.sources(argument, self._is_prepared):
+                    if isinstance(part, ast.Name):
+                        owner = self.index.scope(part).owner(part.id)
+                        if owner is not None:
+                            found.setdefault((owner, part.id), call)
+        return found
+
+    def _is_prepared(self, node: ast.AST) -> bool:
+        values = self.resolver.values(node) if isinstance(node, ast.Name) else ()
+        return bool(values) and all(self.resolver.is_prepared(v) for v in values)
+
+    def mentions(self, word: str) -> bool:
+        """Whether the script mentions a name anywhere, as a variable, attribute or argument."""
+        return word in self._words
+
+    @cached_property
+    def _words(self) -> set[str]:
+        found = set(self.index.attributes)
+        for node in ast.walk(self.index.tree):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, (ast.keyword, ast.arg)) and node.arg:
+                found.add(node.arg)
+        return found
 
     @cached_property
     def optimizers(self) -> list[Optimizer]:
