@@ -13,7 +13,7 @@ from accelift_codemod.api import FileResult
 from accelift_codemod.facts.accelerate import AccelerateFacts
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
-from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.plan import Finding, Outcome, Plan
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.source import BadSource, Source
 
@@ -90,9 +90,3 @@ def check_files(files: Sequence[tuple[Path, bool]], choice: Choice, jobs: int = 
     warnings.simplefilter("ignore", DeprecationWarning)
     with ProcessPoolExecutor(max_workers=jobs) as pool:
         yield from pool.map(work, files, chunksize=max(1, len(files) // (jobs * 4)))
-
-
-def worst(results: Sequence[FileResult]) -> Severity | None:
-    """The worst severity among findings; None if there are none."""
-    found = {f.severity for r in results if r.plan is not None for f in r.plan.findings}
-    return next((s for s in (Severity.ERROR, Severity.WARNING, Severity.NOTE) if s in found), None)

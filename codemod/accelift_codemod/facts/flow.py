@@ -17,7 +17,9 @@ _MAX_NODES = 4000
 _SHAPES = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "dataset", "keys"})
 # Libraries whose functions compute from their arguments alone, on one process.
 _PLAIN = frozenset({"torch", "numpy", "math", "sklearn", "statistics", "copy", "tqdm", "itertools", "scipy", "random"})
-RANKS = frozenset({"is_main_process", "is_local_main_process", "is_last_process", "process_index", "local_process_index"})
+RANKS = frozenset(
+    {"is_main_process", "is_local_main_process", "is_last_process", "process_index", "local_process_index"}
+)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ import ast
 from dataclasses import dataclass
 
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
+from accelift_codemod.facts.signatures import default
 
 _ALONE = frozenset({"is_main_process", "is_local_main_process", "is_last_process"})
 _INDEX = frozenset({"process_index", "local_process_index"})
-_DECORATORS = frozenset({"on_main_process", "on_local_main_process", "on_last_process", "on_process", "on_local_process"})
+_DECORATORS = frozenset(
+    {"on_main_process", "on_local_main_process", "on_last_process", "on_process", "on_local_process"}
+)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -146,9 +149,35 @@ class Ranks:
             if isinstance(parent, FUNCTIONS):
                 if any(_mentions_process(d) for d in parent.decorator_list):
                     return True
-                sites = self.resolver.sites(parent)
+                sites = self._sites(parent, node)
                 return bool(sites) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in sites)
         return False
+
+    def _sites(self, function: Function, node: ast.AST) -> list[ast.Call]:
+        """The calls of a function that may come to a node in it: not those that pass False for a flag it stands under."""
+        sites = list(self.resolver.sites(function))
+        owner = self.index.parents.get(function)
+        method = isinstance(owner, ast.ClassDef)
+        if method and function.name == "__init__":
+            sites += self.resolver.sites(owner)  # type: ignore[arg-type]
+        flags = {p.arg: p for p in parameters(function.args)}
+        needed: set[str] = set()
+        child = node
+        for parent in self.index.ancestors(node):
+            if parent is function:
+                break
+            if isinstance(parent, ast.If) and child in parent.body:
+                test = parent.test
+                every = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+                needed |= {t.id for t in every if isinstance(t, ast.Name) and t.id in flags}
+            child = parent
+        found = []
+        for call in sites:
+            given = self.resolver.bind(call, function, bound=method)
+            values = [] if given is None else [given.get(n, default(function, flags[n])) for n in needed]
+            if not any(isinstance(v, ast.Constant) and not v.value for v in values):
+                found.append(call)
+        return found
 
     def _asks(self, test: ast.AST) -> bool:
         if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):

@@ -67,9 +67,7 @@ class World:
             for loads in scope.loads.values()
             for v in self.resolver.values(loads[0])
             if is_accelerator(v)
-        } | {
-            v.name.partition(".")[0] for call in self.accelerators for v in self.resolver.values(call)
-        }
+        } | {v.name.partition(".")[0] for call in self.accelerators for v in self.resolver.values(call)}
         return found.pop() if len(found) == 1 else ""
 
     def setting(self, name: str) -> ast.expr | None:

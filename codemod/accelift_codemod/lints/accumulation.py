@@ -254,8 +254,12 @@ with accelerator.accumulate(model):
     def check(self, world: World) -> Iterator[Finding]:
         if not world.settings_known or any(
             world.setting(name) is not None
-            for name in ("gradient_accumulation_steps", "gradient_accumulation_plugin", "deepspeed_plugin",
-                         "deepspeed_plugins")
+            for name in (
+                "gradient_accumulation_steps",
+                "gradient_accumulation_plugin",
+                "deepspeed_plugin",
+                "deepspeed_plugins",
+            )
         ):
             return
         if world.index.attribute_bindings.get("gradient_accumulation_steps"):
@@ -309,8 +313,11 @@ with accelerator.accumulate(model):
             stepped = [n for n in later if self._is(world, n, "step", call.func.value)]
             cleared = [n for n in later if self._is(world, n, "zero_grad", call.func.value)]
             earlier = [n for n in _own(context) if position(n) < position(call)]
-            if any(world.together.verb(n) == "backward" or n.func.attr == "backward"  # type: ignore[attr-defined]
-                   for n in earlier if isinstance(n.func, ast.Attribute)):
+            if any(
+                world.together.verb(n) == "backward" or n.func.attr == "backward"  # type: ignore[attr-defined]
+                for n in earlier
+                if isinstance(n.func, ast.Attribute)
+            ):
                 continue
             backward = next((n for n in later if world.together.verb(n) == "backward"), None)
             if backward is not None and stepped and not cleared and position(backward) < position(stepped[0]):

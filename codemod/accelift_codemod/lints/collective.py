@@ -118,7 +118,9 @@ if accelerator.is_main_process:
         """`loader if accelerator.is_main_process else ()`, as what is iterated over."""
         if isinstance(node, ast.IfExp):
             yes, no = world.ranks.splits(node.test)
-            sides = [s for s, part in ((yes, node.body), (no, node.orelse)) if Role.LOADER in world.resolver.roles(part)]
+            sides = [
+                s for s, part in ((yes, node.body), (no, node.orelse)) if Role.LOADER in world.resolver.roles(part)
+            ]
             if len(sides) == 1 and sides[0] is not None:
                 return Guard(node.test, sides[0])
         return None
@@ -160,9 +162,7 @@ for inputs, targets in loader:
             seen.add(test[0])
             yield self._finding(world, node, test, missed)
 
-    def _finding(
-        self, world: World, node: ast.AST, test: tuple[ast.If, Local], missed: Together
-    ) -> Finding:
+    def _finding(self, world: World, node: ast.AST, test: tuple[ast.If, Local], missed: Together) -> Finding:
         statement, local = test
         word = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}[type(node)]  # type: ignore[index]
         last = missed.node.lineno  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
+from accelift_codemod.lints.training import asks_for_process
 from accelift_codemod.plan import Finding, Severity
 
 _COLLECTS = frozenset({"append", "extend"})
@@ -41,7 +42,8 @@ class _Evaluation(Lint):
     def _steps_inside(self, world: World, loop: BatchLoop) -> bool:
         """Whether a loop trains in a way of its own: an optimizer steps."""
         return any(
-            isinstance(n, ast.Attribute) and n.attr in ("step", "backward", "train_step") for s in loop.body
+            isinstance(n, ast.Attribute) and n.attr in ("step", "backward", "train_step")
+            for s in loop.body
             for n in ast.walk(s)
         )
 
@@ -81,7 +83,8 @@ class _Evaluation(Lint):
         """Where the variable is read after the loop."""
         inside = set(ast.walk(loop.node))
         return [
-            n for n in world.facts.loads(found.owner, found.name)
+            n
+            for n in world.facts.loads(found.owner, found.name)
             if n not in inside and position(n) > position(loop.node) and isinstance(n.ctx, ast.Load)
         ]
 
@@ -245,6 +248,87 @@ for inputs, targets in eval_loader:
                     (Evidence(found.local.node.lineno, found.local.text),),  # type: ignore[attr-defined]
                 )
                 break
+
+
+class CountedTwice(Lint):
+    """Gathered values are the same on every process. Reduced to a sum afterwards, each is counted once for each process. So
+    are the batches of a loader that is not prepared, when they are gathered: every process has all of them.
+    """
+
+    code = "METRIC-TWICE"
+    severity = Severity.ERROR
+    title = "what every process has is joined again"
+    wrong = """\
+guesses, targets = accelerator.gather_for_metrics((guesses, targets))
+correct = accelerator.reduce((guesses == targets).sum())
+"""
+    right = """\
+guesses, targets = accelerator.gather_for_metrics((guesses, targets))
+correct = (guesses == targets).sum()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.mentions("num_processes"):
+            return
+        for call in world.calls:
+            verb = world.together.of(call)
+            if verb not in _GATHERING or not call.args or world.ranks.perhaps_alone(call):
+                continue
+            if verb == "reduce":
+                word = world.resolver.argument(call, 1, "reduction")
+                if not (isinstance(word, ast.Constant) and word.value == "sum") and (
+                    word is not None or not world.together.verb(call)
+                ):
+                    continue
+            first = self._gathered(world, call.args[0])
+            if first is not None:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` joins what `{world.text(first)}` (line {first.lineno}) has joined already: "
+                    "each value counts N times",
+                    "leave it out: gathered values are the same on every process",
+                )
+            elif verb != "reduce" and self._replicated(world, call.args[0]):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` joins batches of a loader that was not prepared: every process has all of "
+                    "them, and each counts N times",
+                    "prepare the loader, or leave it out",
+                )
+
+    def _gathered(self, world: World, node: ast.expr) -> ast.Call | None:
+        """The operation that a value comes from, if nothing of it differs from process to process."""
+        found: ast.Call | None = None
+        for part in world.flow.sources(node, lambda n: isinstance(n, ast.Call) and bool(world.together.of(n))):
+            if isinstance(part, ast.Call):
+                verb = world.together.of(part)
+                if verb in ("gather", "gather_for_metrics"):
+                    found = found or part
+                elif verb or world.flow.unknown(part):
+                    return None
+            if isinstance(part, ast.Name) and world.flow.from_batch(part) is not None:
+                return None
+        return found
+
+    def _replicated(self, world: World, node: ast.expr) -> bool:
+        """Whether a value certainly is of a batch that every process has."""
+        if world.unknown_given or asks_for_process(world):
+            return False
+        parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+        for part in parts:
+            values = world.resolver.values(part)
+            loaders = [v for value in values for inner in value.inner for v in inner]
+            if not values or any(v.role not in (Role.BATCH, Role.DATA) for v in values):
+                return False
+            if not loaders or any(v.role is not Role.LOADER or world.is_given(v) for v in loaders):
+                return False
+            if any("sampler" in world.facts.objects.loader(v).arguments for v in loaders):
+                return False
+        return True
 
 
 class Reduction(Lint):

@@ -96,8 +96,10 @@ loss = model(batch)
                     isinstance(n, ast.Name) and n.id in ("hasattr", "isinstance", "getattr") for n in ast.walk(test)
                 ):
                     return True
-                if any(isinstance(n, ast.Attribute) and n.attr in ("num_processes", "distributed_type",
-                                                                  "use_distributed") for n in ast.walk(test)):
+                if any(
+                    isinstance(n, ast.Attribute) and n.attr in ("num_processes", "distributed_type", "use_distributed")
+                    for n in ast.walk(test)
+                ):
                     return True
         return False
 
@@ -258,11 +260,15 @@ for inputs, targets in loader:
         values = world.resolver.values(node)
         if world.prepared(node, Role.MODEL):
             return True
-        return bool(values) and all(v.role is Role.BATCH for v in values) and all(
-            loader.role is Role.LOADER and world.resolver.is_prepared(loader)
-            for v in values
-            for inner in v.inner
-            for loader in inner
+        return (
+            bool(values)
+            and all(v.role is Role.BATCH for v in values)
+            and all(
+                loader.role is Role.LOADER and world.resolver.is_prepared(loader)
+                for v in values
+                for inner in v.inner
+                for loader in inner
+            )
         )
 
     def _elsewhere(self, world: World, call: ast.Call) -> bool:

@@ -15,7 +15,9 @@ _SAVES = frozenset({"torch.save", "torch.serialization.save", "safetensors.torch
 # These write into a file that was opened: opening it is what races.
 _DUMPS = frozenset({"json.dump", "pickle.dump", "yaml.dump"})
 _FOLDERS = frozenset({"os.makedirs", "os.mkdir"})
-_OWN = frozenset({"getpid", "uuid1", "uuid4", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "devnull"})
+_OWN = frozenset(
+    {"getpid", "uuid1", "uuid4", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "devnull"}
+)
 _OWN_NAMES = ("rank", "process", "main", "temp", "tmp")
 # Downloads that take turns by themselves (file locks of the Hugging Face libraries).
 _LOCKED = ("datasets.", "huggingface_hub.", "kaggle")
@@ -62,8 +64,12 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
 
     def _asked(self, world: World):  # type: ignore[no-untyped-def]
         """Where following what is saved ends: at what is called a state dict, and at what is prepared."""
-        return lambda node: isinstance(node, ast.Call) and (
-            isinstance(node.func, ast.Attribute) and node.func.attr in ("state_dict", "unwrap_model", "get_state_dict")
+        return lambda node: (
+            isinstance(node, ast.Call)
+            and (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("state_dict", "unwrap_model", "get_state_dict")
+            )
         )
 
     def _state(self, world: World, node: ast.AST) -> bool:

@@ -87,9 +87,7 @@ for epoch in range(epochs):
 
     def _trains_in(self, world: World, call: ast.Call) -> bool:
         target = world.resolver.callee(call)
-        return isinstance(target, FUNCTIONS) and any(
-            loop.trains and loop.function is target for loop in world.loops
-        )
+        return isinstance(target, FUNCTIONS) and any(loop.trains and loop.function is target for loop in world.loops)
 
 
 class Plateau(PerEpoch):

@@ -73,7 +73,8 @@ for inputs, targets in loader:
 
 class UnpreparedOptimizer(Lint):
     """An optimizer that is not prepared knows nothing of the accelerator: inside `accumulate` it steps with every
-    micro-batch, and with float16 it applies gradients that are still scaled.
+    micro-batch, and with float16 it applies gradients that are still scaled. A script that uses neither computes the
+    same with it, as long as no launch config switches float16 on: there it is a note.
     """
 
     code = "OPT-UNPREPARED"
@@ -104,9 +105,10 @@ optimizer.step()
                 assert isinstance(call.func, ast.Attribute)
                 values = world.resolver.values(call.func.value)
                 if values and all(v.role is Role.OPTIMIZER and v.origin is optimizer.call for v in values):
+                    matters = world.mentions("accumulate") or world.setting("mixed_precision") is not None
                     yield Finding(
                         self.code,
-                        self.severity,
+                        self.severity if matters else Severity.NOTE,
                         call.lineno,
                         f"`{world.text(call)}` steps an optimizer that was not prepared: it takes no notice of "
                         "accumulation, nor of the loss scaling of float16",
@@ -177,6 +179,78 @@ for inputs, targets in loader:
         return None
 
 
+class NeverSynced(Lint):
+    """Under `accelerator.no_sync(model)` backward leaves gradients as they are on each process. Where every backward pass of
+    a training loop is under it, and the optimizer steps all the same, nothing ever averages them: without any error the
+    processes drift apart.
+    """
+
+    code = "DDP-NOSYNC"
+    severity = Severity.ERROR
+    title = "gradients are never averaged"
+    wrong = """\
+for batch in loader:
+    with accelerator.no_sync(model):
+        accelerator.backward(loss_of(model, batch))
+    optimizer.step()
+"""
+    right = """\
+for batch in loader:
+    accelerator.backward(loss_of(model, batch))
+    optimizer.step()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for loop in world.loops:
+            if not loop.trains:
+                continue
+            calls = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+            backwards = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "backward"]
+            steps = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "step"]
+            contexts = [self._context(world, c, loop.node) for c in backwards]
+            first = next((c for c in contexts if c is not None), None)
+            if first is None or None in contexts:
+                continue
+            if not any(
+                world.resolver.only(c.func.value, Role.OPTIMIZER) and self._plain(world, c, loop.node)  # type: ignore[attr-defined]
+                for c in steps
+            ):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                first.lineno,
+                f"every backward pass of this loop is under `{world.text(first.items[0].context_expr)}`: gradients are "
+                "never averaged, and the processes drift apart",
+                "leave the last micro-batch before a step outside, or use accelerator.accumulate",
+                (Evidence(backwards[0].lineno, f"`{world.text(backwards[0])}`"),),
+            )
+
+    def _context(self, world: World, call: ast.Call, loop: ast.AST) -> ast.With | None:
+        """The `with accelerator.no_sync(...)` around a call in a loop, if nothing but `with` stands between them."""
+        found: ast.With | None = None
+        for parent in world.index.ancestors(call):
+            if parent is loop:
+                return found
+            if isinstance(parent, ast.With):
+                for item in parent.items:
+                    enters = item.context_expr
+                    if isinstance(enters, ast.Call) and world.together.verb(enters) == "no_sync":
+                        found = parent
+            elif isinstance(parent, (ast.If, ast.For, ast.While, ast.Try)):
+                return None
+        return None
+
+    def _plain(self, world: World, call: ast.Call, loop: ast.AST) -> bool:
+        """Whether a call is made in every iteration of a loop."""
+        for parent in world.index.ancestors(call):
+            if parent is loop:
+                return True
+            if isinstance(parent, (ast.If, ast.For, ast.While, ast.Try)):
+                return False
+        return False
+
+
 class Unsharded(Lint):
     """A DataLoader that is not prepared gives every process the same batches. Training on it with a prepared model, all
     processes compute the same gradients: nothing is gained over one process.
@@ -200,7 +274,7 @@ for inputs, targets in loader:
 """
 
     def check(self, world: World) -> Iterator[Finding]:
-        if world.unknown_given or mentions_process(world, world.index.tree):
+        if world.unknown_given or asks_for_process(world):
             return
         for loop in world.loops:
             if not loop.trains or any(world.is_given(v) for v in loop.loaders):
@@ -241,7 +315,8 @@ for inputs, targets in loader:
             return False
         sampler = loader.arguments.get("sampler")
         return "sampler" not in loader.arguments or (
-            sampler is not None and all(v.name in _KNOWN_SAMPLERS for v in world.resolver.values(sampler))
+            sampler is not None
+            and all(v.name in _KNOWN_SAMPLERS for v in world.resolver.values(sampler))
             and bool(world.resolver.values(sampler))
         )
 
@@ -291,10 +366,24 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
         dataset = loader.arguments.get("dataset")
         if dataset is None:
             return None
+        for value in world.resolver.values(dataset):
+            for cls in world.resolver.ancestry(value.declaration):
+                for node in ast.walk(cls):
+                    if self._takes_turns(world, node):
+                        return node
         for part in world.flow.sources(dataset):
             if self._cuts(world, part):
                 return part
         return None
+
+    def _takes_turns(self, world: World, node: ast.AST) -> bool:
+        """`index % world == rank`."""
+        if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)):
+            return False
+        sides = (node.left, node.comparators[0])
+        return any(world.ranks.is_rank(s) for s in sides) and any(
+            isinstance(s, ast.BinOp) and isinstance(s.op, ast.Mod) for s in sides
+        )
 
     def _cuts(self, world: World, node: ast.AST) -> bool:
         """`range(rank, n, world)`, `data[rank::world]`, `.shard(world, rank)`, `split_dataset_by_node(...)`."""
@@ -311,8 +400,8 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
         return False
 
 
-def mentions_process(world: World, tree: ast.AST) -> bool:
-    """Whether code asks for the number of its process: it may share out data by itself."""
+def asks_for_process(world: World) -> bool:
+    """Whether the script asks for the number of its process: it may share out data by itself."""
     for name in _INDEX:
         if world.index.attributes.get(name):
             return True
@@ -320,5 +409,5 @@ def mentions_process(world: World, tree: ast.AST) -> bool:
         (isinstance(n, ast.Attribute) and n.attr in ("get_rank", "split_between_processes"))
         or (isinstance(n, ast.Constant) and n.value in ("RANK", "LOCAL_RANK", "rank", "local_rank"))
         or (isinstance(n, ast.Name) and n.id in ("split_dataset_by_node", "DistributedSampler", "get_rank"))
-        for n in ast.walk(tree)
+        for n in ast.walk(world.index.tree)
     )
