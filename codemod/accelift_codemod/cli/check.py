@@ -44,9 +44,9 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Check scripts that use Accelerate (accelift's, or Hugging Face's), or every one of a folder, for what goes wrong on
-    several processes: deadlocks, gradients that are not averaged, wrong metrics, damaged files. Scripts are read, not
-    run, and not changed.
+    """Check scripts that use Accelerate (accelift's, or Hugging Face's), or every one of a folder, for what goes wrong
+    on several processes: deadlocks, gradients that are not averaged, wrong metrics, damaged files. Scripts are read,
+    not run, and not changed.
 
     `-` reads a script from stdin.
 

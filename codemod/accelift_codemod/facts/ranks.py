@@ -154,7 +154,7 @@ class Ranks:
         return False
 
     def _sites(self, function: Function, node: ast.AST) -> list[ast.Call]:
-        """The calls of a function that may come to a node in it: not those that pass False for a flag it stands under."""
+        """The calls of a function that may come to a node in it: except with False for a flag it needs."""
         sites = list(self.resolver.sites(function))
         owner = self.index.parents.get(function)
         method = isinstance(owner, ast.ClassDef)

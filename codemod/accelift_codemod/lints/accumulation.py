@@ -19,8 +19,8 @@ _CLIPS = frozenset(
 
 
 class DividedTwice(Lint):
-    """`accelerator.backward` divides the loss by the accelerator's `gradient_accumulation_steps` itself. Where the script
-    divides it by the same number before, gradients are too small by that factor.
+    """`accelerator.backward` divides the loss by the accelerator's `gradient_accumulation_steps` itself. Where the
+    script divides it by the same number before, gradients are too small by that factor.
     """
 
     code = "ACC-DIV"
@@ -60,7 +60,7 @@ with accelerator.accumulate(model):
                     (Evidence(world.steps.lineno, f"gradient_accumulation_steps is `{world.text(world.steps)}`"),),
                 )
 
-    def _division(self, world: World, node: ast.expr, seen: set[ast.AST]) -> ast.AST | None:
+    def _division(self, world: World, node: ast.expr, seen: set[ast.AST]) -> ast.BinOp | ast.AugAssign | None:
         """Where the whole of a value is divided by the number of steps."""
         if node in seen:
             return None
@@ -78,7 +78,7 @@ with accelerator.accumulate(model):
                 return block
         return None
 
-    def _statement_before(self, world: World, name: ast.Name) -> ast.AST | None:
+    def _statement_before(self, world: World, name: ast.Name) -> ast.AugAssign | None:
         """`loss /= k` before a use of `loss`, in the same block or around it."""
         for statement in world.index.chain(name):
             block, place = world.index.block(statement)
@@ -314,7 +314,7 @@ with accelerator.accumulate(model):
             cleared = [n for n in later if self._is(world, n, "zero_grad", call.func.value)]
             earlier = [n for n in _own(context) if position(n) < position(call)]
             if any(
-                world.together.verb(n) == "backward" or n.func.attr == "backward"  # type: ignore[attr-defined]
+                world.together.verb(n) == "backward" or n.func.attr == "backward"
                 for n in earlier
                 if isinstance(n.func, ast.Attribute)
             ):

@@ -18,8 +18,8 @@ _LEAVING = (ast.Break, ast.Continue, ast.Return)
 
 
 class MainOnly(Lint):
-    """A collective operation (gather, reduce, wait_for_everyone, backward, ...) is done together by all processes. Under
-    a test for the main process, in a function decorated with on_main_process, or after the other processes have
+    """A collective operation (gather, reduce, wait_for_everyone, backward, ...) is done together by all processes.
+    Under a test for the main process, in a function decorated with on_main_process, or after the other processes have
     returned, some never come to it, and those that do wait for them until a timeout ends the job. `save_state` has to
     be called by all processes, too: each writes its own random state. And a prepared DataLoader gives each process its
     own share: the main process alone sees a part of the data.
@@ -49,9 +49,9 @@ if accelerator.is_main_process:
             guard = world.ranks.guard(call)
             if guard is not None:
                 found.append((call, together, guard))
-        for call, together, guard in found:
-            if not any(self._balances(world, (call, together, guard), other) for other in found):
-                yield self._finding(world, call, together, guard)
+        for one in found:
+            if not any(self._balances(world, one, other) for other in found):
+                yield self._finding(world, *one)
         yield from self._loops(world)
 
     def _balances(
@@ -98,8 +98,8 @@ if accelerator.is_main_process:
                 self.code,
                 self.severity,
                 place.lineno,
-                f"the loop over the prepared `{world.text(place)}` runs {_where(world, guard, place)}: it sees that process's "
-                "share of the data alone, and if the loader shuffles, it may wait for the others for ever",
+                f"the loop over the prepared `{world.text(place)}` runs {_where(world, guard, place)}: it sees that "
+                "process's share of the data alone, and if the loader shuffles, it may wait for the others for ever",
                 "run it on every process and gather the results, or iterate over a loader that was not prepared",
                 (Evidence(guard.node.lineno, f"`{world.text(guard.node)}`"),),  # type: ignore[attr-defined]
             )
@@ -170,8 +170,8 @@ for inputs, targets in loader:
             self.code,
             self.severity,
             node.lineno,  # type: ignore[attr-defined]
-            f"`{word}` under `if {world.text(statement.test)}`: a process decides by a value of its own, and the others "
-            f"wait for it in `{_named(missed.verb)}` (line {last}) until the job times out",
+            f"`{word}` under `if {world.text(statement.test)}`: a process decides by a value of its own, and the "
+            f"others wait for it in `{_named(missed.verb)}` (line {last}) until the job times out",
             "decide by a gathered value, or by accelerator.set_trigger() and check_trigger()",
             (
                 Evidence(local.node.lineno, local.text),  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from accelift_codemod.plan import Finding, Severity
 
 
 class SummedLoss(Lint):
-    """The gradients of the processes are averaged. That of a mean over the samples so becomes the gradient of the mean over
-    all of them, but that of a sum becomes N times too small: it depends on the number of processes.
+    """The gradients of the processes are averaged. That of a mean over the samples so becomes the gradient of the mean
+    over all of them, but that of a sum becomes N times too small: it depends on the number of processes.
     """
 
     code = "LOSS-SUM"
@@ -44,8 +44,8 @@ accelerator.backward(loss * accelerator.num_processes)  # accelift: backward(los
                 self.code,
                 self.severity,
                 call.lineno,
-                f"`{world.text(loss)}` is a sum over the samples (line {summed.lineno}): averaged over N processes, its "
-                "gradients are N times too small",
+                f"`{world.text(loss)}` is a sum over the samples (line {summed.lineno}): averaged over N processes, "
+                "its gradients are N times too small",
                 remedy,
                 (Evidence(summed.lineno, f"`{world.text(summed)}`"),),
             )

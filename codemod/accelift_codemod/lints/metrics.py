@@ -111,9 +111,9 @@ _HARMLESS = frozenset("item append format info warning debug error write print l
 
 
 class LocalMetric(_Evaluation):
-    """A prepared loader gives each process its own share of the data. What is summed over its batches, and neither gathered
-    nor reduced, is a number about that share: each process has another one, and the one that is printed is not that of
-    the data set.
+    """A prepared loader gives each process its own share of the data. What is summed over its batches, and neither
+    gathered nor reduced, is a number about that share: each process has another one, and the one that is printed is not
+    that of the data set.
     """
 
     code = "METRIC-LOCAL"
@@ -156,8 +156,8 @@ accelerator.print(correct / len(dataset))
 
 
 class PaddedMetric(_Evaluation):
-    """Accelerate repeats samples so that every process gets equally full batches. `gather` returns the repeated ones, too,
-    so that a metric counts them twice wherever the data set is not a multiple of the batches of all processes.
+    """Accelerate repeats samples so that every process gets equally full batches. `gather` returns the repeated ones,
+    too, so that a metric counts them twice wherever the data set is not a multiple of the batches of all processes.
     `gather_for_metrics` leaves them out.
     """
 
@@ -191,8 +191,8 @@ for inputs, targets in eval_loader:
                     self.code,
                     self.severity,
                     call.lineno,
-                    f"`{world.text(call)}` also returns the samples that are repeated to fill up the last batches: they "
-                    "are counted twice",
+                    f"`{world.text(call)}` also returns the samples that are repeated to fill up the last batches: "
+                    "they are counted twice",
                     "use accelerator.gather_for_metrics, which leaves them out",
                     (
                         Evidence(loop.node.lineno, f"`{world.text(loop.node.iter)}` is prepared"),
@@ -210,8 +210,8 @@ for inputs, targets in eval_loader:
 
 
 class AfterLoop(_Evaluation):
-    """Accelerate repeats samples so that every process gets equally full batches. Which ones is known inside the loop only,
-    to `gather_for_metrics`. Sums of the processes' shares that are joined after the loop contain them.
+    """Accelerate repeats samples so that every process gets equally full batches. Which ones is known inside the loop
+    only, to `gather_for_metrics`. Sums of the processes' shares that are joined after the loop contain them.
     """
 
     code = "METRIC-AFTERLOOP"
@@ -251,8 +251,8 @@ for inputs, targets in eval_loader:
 
 
 class CountedTwice(Lint):
-    """Gathered values are the same on every process. Reduced to a sum afterwards, each is counted once for each process. So
-    are the batches of a loader that is not prepared, when they are gathered: every process has all of them.
+    """Gathered values are the same on every process. Reduced to a sum afterwards, each is counted once for each
+    process. So are the batches of a loader that is not prepared, when they are gathered: every process has all of them.
     """
 
     code = "METRIC-TWICE"
@@ -367,8 +367,8 @@ best = accelerator.gather(best).min()
 
 
 class GatherObject(Lint):
-    """`gather_object` joins lists. Of a string it returns the characters, of a dict the keys, and a number raises an error;
-    on one process it returns what it was given.
+    """`gather_object` joins lists. Of a string it returns the characters, of a dict the keys, and a number raises an
+    error; on one process it returns what it was given.
     """
 
     code = "GATHEROBJ"

@@ -20,10 +20,10 @@ _MAP_STYLE = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.Subs
 
 
 class Method(Lint):
-    """On several processes Accelerate wraps the prepared model in DistributedDataParallel, which has neither its methods nor
-    its attributes: asking for one raises an AttributeError. Unwrapped, the model can be asked; but a forward pass of
-    the unwrapped model that gradients are computed from goes past the wrapper, nothing averages them, and the processes
-    drift apart without an error. (The bundled runtime sends methods through the wrapper by itself.)
+    """On several processes Accelerate wraps the prepared model in DistributedDataParallel, which has neither its
+    methods nor its attributes: asking for one raises an AttributeError. Unwrapped, the model can be asked; but a
+    forward pass of the unwrapped model that gradients are computed from goes past the wrapper, nothing averages them,
+    and the processes drift apart without an error. (The bundled runtime sends methods through the wrapper by itself.)
     """
 
     code = "DDP-METHOD"
@@ -178,8 +178,8 @@ samples = len(loader) * loader.total_batch_size
 
 
 class UnwrapForGood(Lint):
-    """`unwrap_model(model, keep_fp32_wrapper=False)` changes the model itself: from then on its forward pass runs without
-    mixed precision. In the middle of training, the rest is trained in another precision.
+    """`unwrap_model(model, keep_fp32_wrapper=False)` changes the model itself: from then on its forward pass runs
+    without mixed precision. In the middle of training, the rest is trained in another precision.
     """
 
     code = "UNWRAP-FP32"
@@ -224,8 +224,8 @@ for epoch in range(epochs):
 
 
 class OwnDevice(Lint):
-    """A prepared loader puts its batches on the accelerator's device, and `prepare` the model. Moving them to a device that
-    the script has chosen itself does nothing where that is the same, and breaks the job where it is not: with
+    """A prepared loader puts its batches on the accelerator's device, and `prepare` the model. Moving them to a device
+    that the script has chosen itself does nothing where that is the same, and breaks the job where it is not: with
     `Accelerator(cpu=True)`, on other accelerators, or with a launch config for CPUs.
     """
 
@@ -332,8 +332,8 @@ mask = mask.to(accelerator.device)
 
 
 class BatchNorm(Lint):
-    """BatchNorm computes its statistics from the process's own share of the batch. With small shares they are noisier than
-    on one process, and results differ. torch.nn.SyncBatchNorm computes them from the whole batch.
+    """BatchNorm computes its statistics from the process's own share of the batch. With small shares they are noisier
+    than on one process, and results differ. torch.nn.SyncBatchNorm computes them from the whole batch.
     """
 
     code = "NOTE-BN"

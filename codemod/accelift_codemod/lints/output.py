@@ -82,8 +82,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
 
 
 class SaveRace(Lint):
-    """Every process runs the whole script. What is written outside of a guard is written by all of them, to the same place
-    at the same time: what is left may be damaged, and folders that are made or removed may raise errors.
+    """Every process runs the whole script. What is written outside of a guard is written by all of them, to the same
+    place at the same time: what is left may be damaged, and folders that are made or removed may raise errors.
     """
 
     code = "SAVE-RACE"
@@ -145,8 +145,8 @@ accelerator.save(state, "checkpoint.pt")
 
 
 class PrintAll(Lint):
-    """Every process runs the whole script, and what it prints is printed as many times as there are processes, in whatever
-    order.
+    """Every process runs the whole script, and what it prints is printed as many times as there are processes, in
+    whatever order.
     """
 
     code = "PRINT-ALL"
@@ -175,8 +175,8 @@ accelerator.print(f"epoch {epoch}")
 
 
 class DownloadRace(Lint):
-    """Every process downloads and unpacks the same files into the same place at once, and reads what another one is still
-    writing. Under `with accelerator.main_process_first():` the main process does it, and the others find it done.
+    """Every process downloads and unpacks the same files into the same place at once, and reads what another one is
+    still writing. Under `with accelerator.main_process_first():` the main process does it, and the others find it done.
     """
 
     code = "DL-RACE"

@@ -181,8 +181,8 @@ model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, load
 
 
 class PerMicroBatch(_Stepped):
-    """A prepared scheduler waits, as a prepared optimizer does, until the accumulated gradients are applied. One that is
-    not prepared steps with every micro-batch: the learning rate moves as many times too fast as batches are
+    """A prepared scheduler waits, as a prepared optimizer does, until the accumulated gradients are applied. One that
+    is not prepared steps with every micro-batch: the learning rate moves as many times too fast as batches are
     accumulated.
     """
 

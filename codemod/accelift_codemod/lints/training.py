@@ -21,9 +21,9 @@ _KNOWN_SAMPLERS = frozenset(
 
 
 class RawBackward(Lint):
-    """`loss.backward()` skips what `accelerator.backward(loss)` does besides: scaling the loss for float16, dividing it by
-    the accumulation steps, handing it to DeepSpeed; in the bundled runtime also weighting the processes where the last
-    batch cannot be shared out evenly.
+    """`loss.backward()` skips what `accelerator.backward(loss)` does besides: scaling the loss for float16, dividing it
+    by the accumulation steps, handing it to DeepSpeed; in the bundled runtime also weighting the processes where the
+    last batch cannot be shared out evenly.
     """
 
     code = "BWD-RAW"
@@ -119,9 +119,9 @@ optimizer.step()
 
 
 class UnpreparedModel(Lint):
-    """Gradients are averaged among the processes by the wrapper that `prepare` puts around a model. A trained model that
-    is not prepared follows each process's own data: without any error the processes drift apart, and what is saved is
-    the model of one of them. (The bundled runtime averages the gradients of a prepared optimizer all the same.)
+    """Gradients are averaged among the processes by the wrapper that `prepare` puts around a model. A trained model
+    that is not prepared follows each process's own data: without any error the processes drift apart, and what is saved
+    is the model of one of them. (The bundled runtime averages the gradients of a prepared optimizer all the same.)
     """
 
     code = "MODEL-UNPREPARED"
@@ -157,8 +157,8 @@ for inputs, targets in loader:
                     self.code,
                     self.severity,
                     forward.lineno,
-                    f"`{world.text(forward.func)}` is trained, but was not prepared: its gradients are not averaged, and "
-                    "the processes drift apart",
+                    f"`{world.text(forward.func)}` is trained, but was not prepared: its gradients are not averaged, "
+                    "and the processes drift apart",
                     "give it to accelerator.prepare together with its optimizer",
                     (
                         Evidence(made.lineno, f"trained by `{world.text(made)}`"),
@@ -180,9 +180,9 @@ for inputs, targets in loader:
 
 
 class NeverSynced(Lint):
-    """Under `accelerator.no_sync(model)` backward leaves gradients as they are on each process. Where every backward pass of
-    a training loop is under it, and the optimizer steps all the same, nothing ever averages them: without any error the
-    processes drift apart.
+    """Under `accelerator.no_sync(model)` backward leaves gradients as they are on each process. Where every backward
+    pass of a training loop is under it, and the optimizer steps all the same, nothing ever averages them: without any
+    error the processes drift apart.
     """
 
     code = "DDP-NOSYNC"
@@ -322,8 +322,8 @@ for inputs, targets in loader:
 
 
 class ShardedTwice(Lint):
-    """`prepare` deals the batches of a DataLoader out among the processes. If its sampler, or its data set, has dealt them
-    out before, each process gets a part of its part, and most samples are never seen.
+    """`prepare` deals the batches of a DataLoader out among the processes. If its sampler, or its data set, has dealt
+    them out before, each process gets a part of its part, and most samples are never seen.
     """
 
     code = "DATA-DOUBLESHARD"
