@@ -311,7 +311,6 @@ with accelerator.accumulate(model):
                 continue
             later = [n for n in _own(context) if position(n) > position(call)]
             stepped = [n for n in later if self._is(world, n, "step", call.func.value)]
-            cleared = [n for n in later if self._is(world, n, "zero_grad", call.func.value)]
             earlier = [n for n in _own(context) if position(n) < position(call)]
             if any(
                 world.together.verb(n) == "backward" or n.func.attr == "backward"
@@ -320,7 +319,7 @@ with accelerator.accumulate(model):
             ):
                 continue
             backward = next((n for n in later if world.together.verb(n) == "backward"), None)
-            if backward is not None and stepped and not cleared and position(backward) < position(stepped[0]):
+            if backward is not None and stepped and position(backward) < position(stepped[0]):
                 yield Finding(
                     self.code,
                     self.severity,
