@@ -172,5 +172,12 @@ def test_the_path_to_what_is_done_together_is_the_evidence() -> None:
         "`accelerator.is_main_process`",
         "calls finish()",
         "calls save()",
-        "`accelerator.save_state(path)`",
+        "`accelerator.wait_for_everyone()`",
     ]
+
+
+def test_accelerates_save_state_waits_for_nobody() -> None:
+    text = "if accelerator.is_main_process:\n    accelerator.save_state('out')  # HERE"
+    (found,) = findings(script(after=text), "COLL-MAIN")
+    assert (found.line, found.severity) == (marked(script(after=text))[0], Severity.WARNING)
+    assert "random states" in found.message

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from accelift_codemod.facts import Facts, parts
 from accelift_codemod.facts.calls import Calls
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Role, Value, Values
 from accelift_codemod.source import Source
 
@@ -79,10 +80,46 @@ class _Calls(Calls):
 class AccelerateResolver(Resolver):
     """Follows objects through `prepare` and `unwrap_model`."""
 
-    def __init__(self, index: object) -> None:
-        super().__init__(index)  # type: ignore[arg-type]
+    def __init__(self, index: Index) -> None:
+        super().__init__(index)
         self.calls = _Calls(self)
         self.prepared: dict[ast.AST, ast.Call] = {}  # arguments of `prepare`, and the calls
+        self._timeline: Timeline | None = None
+        self._reached: dict[tuple[ast.Name, Scope], list[Binding]] = {}
+        self.sites(index.tree)  # when every call of a function is known, its reads of outer variables can be placed
+        self._values.clear()
+        self._timeline = Timeline(self)
+
+    def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
+        """Of the bindings of a variable, those that can reach a read; of one in a function, at the calls that run it.
+
+        `model = accelerator.prepare(model)` at module level is seen by functions that are called afterwards.
+        """
+        found = super().reaching(name, owner)
+        home = owner.node if isinstance(owner.node, FUNCTIONS) else None
+        index = self.index
+        if len(found) < 2 or self._timeline is None or index.function(name) is home:
+            return found
+        if any(index.function(b.node) is not home for b in found if b.how is not How.PARAMETER):
+            return found
+        read = (name, owner)
+        if read not in self._reached:
+            self._reached[read] = found  # a recursive question is answered without
+            places = self._timeline.places(name, home)
+            if places:
+                at_calls = [
+                    b
+                    for place in places
+                    for b in super(AccelerateResolver, self).reaching(self._at(name, place), owner)
+                ]
+                self._reached[read] = [b for b in found if b in at_calls] or found
+        return self._reached[read]
+
+    def _at(self, name: ast.Name, place: ast.AST) -> ast.Name:
+        """The read of a variable as if it stood where a call is."""
+        read = ast.copy_location(ast.Name(name.id, ast.Load()), place)
+        self.index.parents[read] = self.index.parents[place]
+        return read
 
     def is_prepared(self, value: Value) -> bool:
         """Whether a value is what `prepare` returned."""
@@ -125,9 +162,3 @@ def is_accelerator(value: Value) -> bool:
 def is_state(value: Value) -> bool:
     """Whether a value is an accelerator, or a state that knows of the processes, too."""
     return is_accelerator(value) or (value.role is Role.OBJECT and value.name in _STATES)
-
-
-def holder(resolver: Resolver, node: ast.AST) -> ast.AST:
-    """The function whose code runs a node; the module if none does."""
-    function = resolver.index.function(node)
-    return function if isinstance(function, FUNCTIONS) else resolver.index.tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.facts.accelerate import LIBRARIES, AccelerateResolver, is_accelerator, is_state
@@ -135,9 +135,15 @@ class Collectives:
             return None
         self._open.add(function)
         try:
-            return self._in_block(function.body)
+            found = self._in_block(function.body, lambda t: not self.harmless(t))
+            return found or self._in_block(function.body, lambda _: True)
         finally:
             self._open.discard(function)
+
+    def harmless(self, found: Together) -> bool:
+        """Whether some processes may go on without the others: what Accelerate does not communicate in (under DDP)."""
+        assert isinstance(found.node, ast.Call)
+        return found.verb in EVERYWHERE and self.library(found.node) == "accelerate"
 
     @property
     def _open(self) -> set[ast.AST]:
@@ -145,34 +151,34 @@ class Collectives:
         found: set[ast.AST] = self.__dict__.setdefault("_functions", set())
         return found
 
-    def _in_block(self, statements: list[ast.stmt]) -> Together | None:
+    def _in_block(self, statements: list[ast.stmt], wanted: Callable[[Together], bool]) -> Together | None:
         for statement in statements:
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
             if isinstance(statement, ast.If):
-                found = self._first(statement.test)
+                found = self._first(statement.test, wanted)
                 if found is None and _leaves(statement):
                     return None  # what follows is not certain
             elif isinstance(statement, LOOPS):
                 header = statement.test if isinstance(statement, ast.While) else statement.iter
-                found = self._first(header) or self._in_block(statement.body)
+                found = self._first(header, wanted) or self._in_block(statement.body, wanted)
             elif isinstance(statement, (ast.With, ast.AsyncWith)):
-                headers = (self._first(item.context_expr) for item in statement.items)
-                found = next((h for h in headers if h is not None), None) or self._in_block(statement.body)
+                headers = [self._first(item.context_expr, wanted) for item in statement.items]
+                found = next((h for h in headers if h is not None), None) or self._in_block(statement.body, wanted)
             elif isinstance(statement, ast.Try):
-                found = self._in_block(statement.body) or self._in_block(statement.finalbody)
+                found = self._in_block(statement.body, wanted) or self._in_block(statement.finalbody, wanted)
             else:
-                found = self._first(statement)
+                found = self._first(statement, wanted)
             if found is not None:
                 return found
             if isinstance(statement, (ast.Return, ast.Raise)):
                 return None
         return None
 
-    def _first(self, node: ast.AST) -> Together | None:
+    def _first(self, node: ast.AST, wanted: Callable[[Together], bool]) -> Together | None:
         if any(isinstance(n, (ast.IfExp, ast.BoolOp)) for n in _own(node)):
             return None
-        return next(self.within(node), None)
+        return next(filter(wanted, self.within(node)), None)
 
 
 def _leaves(statement: ast.If) -> bool:

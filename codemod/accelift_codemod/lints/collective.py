@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, position
 from accelift_codemod.facts.ranks import Guard
-from accelift_codemod.facts.together import EVERYWHERE, Together
+from accelift_codemod.facts.together import Together
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -76,12 +76,12 @@ if accelerator.is_main_process:
             evidence = (*evidence, Evidence(last, f"`{world.text(together.node)}`"))
         name = _named(together.verb)
         through = f" (in {', '.join(s.text.removeprefix('calls ') for s in together.path)})" if together.path else ""
-        if together.verb in EVERYWHERE and world.together.library(together.node) == "accelerate":  # type: ignore[arg-type]
+        if world.together.harmless(together):
             what = "the random states of the others are not saved, and sharded models hang"
             if together.verb == "load_state":
                 what = "the others keep the state they have"
             message = f"`{name}`{through} runs {where}: {what}"
-            return Finding(self.code, self.severity, line, message, "call it on every process", evidence)
+            return Finding(self.code, Severity.WARNING, line, message, "call it on every process", evidence)
         message = f"`{name}`{through} runs {where}: it waits for the other processes until the job times out"
         return Finding(self.code, self.severity, line, message, "do it on every process, outside the guard", evidence)
 
@@ -207,7 +207,7 @@ for inputs, targets in loader:
             places = loops[:1]
         for loop in places:
             for found in world.together.within_statements(loop.body):  # type: ignore[attr-defined]
-                if found.node in inside or found.verb in EVERYWHERE:
+                if found.node in inside or world.together.harmless(found):
                     continue
                 if isinstance(node, ast.Continue) and position(found.node) < position(test) and not found.path:
                     continue

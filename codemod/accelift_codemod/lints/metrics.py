@@ -56,23 +56,46 @@ class _Evaluation(Lint):
 
     def _sums(self, world: World, loop: BatchLoop) -> Iterator[Sum]:
         for statement in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)):
-            name: ast.Name | None = None
-            value: ast.expr | None = None
-            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-                if isinstance(statement.target, ast.Name):
-                    name, value = statement.target, statement.value
-            elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                func = statement.value.func
-                if isinstance(func, ast.Attribute) and func.attr in _COLLECTS and isinstance(func.value, ast.Name):
-                    if len(statement.value.args) == 1:
-                        name, value = func.value, statement.value.args[0]
-            if name is None or value is None:
+            collected = self._collected(world, statement)
+            if collected is None:
                 continue
+            name, values = collected
             owner = world.index.scope(name).owner(name.id)
-            local = world.flow.local(value)
+            local = next(filter(None, map(world.flow.local, values)), None)
             if owner is not None and local is not None and not world.ranks.guard(statement):
                 if not self._begins_inside(world, owner, name.id, loop):
                     yield Sum(name.id, owner, statement, local)
+
+    def _collected(self, world: World, statement: ast.stmt) -> tuple[ast.Name, list[ast.expr]] | None:
+        """The variable that a statement adds something to, and what."""
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+            target = statement.target
+            while isinstance(target, ast.Subscript):
+                target = target.value  # type: ignore[assignment]
+            return (target, [statement.value]) if isinstance(target, ast.Name) else None
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            return None
+        name = call.func.value
+        if not isinstance(name, ast.Name):
+            return None
+        if call.func.attr in _COLLECTS and len(call.args) == 1:
+            return name, call.args
+        return (name, call.args) if self._is_meter(world, call) else None
+
+    def _is_meter(self, world: World, call: ast.Call) -> bool:
+        """Whether a call is of a method that adds to its object, of a class that knows nothing of processes."""
+        method = world.resolver.callee(call)
+        owner = world.index.parents.get(method) if method is not None else None
+        if not isinstance(owner, ast.ClassDef) or len(world.resolver.ancestry(owner)) != 1 or owner.bases[1:]:
+            return False
+        adds = any(
+            isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute) and isinstance(n.op, ast.Add)
+            for n in ast.walk(method)  # type: ignore[arg-type]
+        )
+        return adds and not any(
+            isinstance(n, ast.Call) and (world.together.of(n) or world.flow.unknown(n)) for n in ast.walk(owner)
+        )
 
     def _begins_inside(self, world: World, owner: Scope, name: str, loop: BatchLoop) -> bool:
         """Whether a variable is set anew in each iteration."""
