@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.facts.accelerate import AccelerateResolver
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value
@@ -17,9 +17,6 @@ _MAX_NODES = 4000
 _SHAPES = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "dataset", "keys"})
 # Libraries whose functions compute from their arguments alone, on one process.
 _PLAIN = frozenset({"torch", "numpy", "math", "sklearn", "statistics", "copy", "tqdm", "itertools", "scipy", "random"})
-RANKS = frozenset(
-    {"is_main_process", "is_local_main_process", "is_last_process", "process_index", "local_process_index"}
-)
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,9 @@ class Flow:
             return False
         if isinstance(func, ast.Attribute):
             return False  # a method of something: of a tensor, mostly
-        return not any(v.role in (Role.MODEL, Role.LOSS) for v in self.resolver.values(func))
+        return not any(
+            v.role in (Role.MODEL, Role.LOSS) or self.resolver.is_prepared(v) for v in self.resolver.values(func)
+        )
 
     def _joined_in_place(self, name: ast.Name) -> bool:
         """Whether a variable is handed to something that may make it equal on all processes in place."""
@@ -162,8 +161,3 @@ class Flow:
                     if qualified.startswith("torch.distributed.") and self.index.scope(load).owner(load.id) is owner:
                         return True
         return False
-
-
-def before(left: ast.AST, right: ast.AST) -> bool:
-    """Whether a node stands before another one in the text."""
-    return position(left) < position(right)

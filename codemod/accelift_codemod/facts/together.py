@@ -75,7 +75,7 @@ class Collectives:
         verb = self.verb(call)
         if verb in _VERBS or (verb == "backward" and self._prepared_model):
             return verb
-        if verb == "prepare" and any(Role.MODEL in self.resolver.roles(a) for a in call.args):
+        if verb == "prepare" and any(map(self._is_model, call.args)):
             return verb
         function = self.function(call)
         if function in _FUNCTIONS:
@@ -95,9 +95,21 @@ class Collectives:
         for call in self.index.methods.get("prepare", []) + self.index.methods.get("prepare_model", []):
             values = self.resolver.values(call.func.value)  # type: ignore[attr-defined]
             if values and all(is_accelerator(v) for v in values):
-                if any(Role.MODEL in self.resolver.roles(a) for a in call.args):
+                if any(self._is_model(a) for a in call.args):
                     return True
         return False
+
+    def _is_model(self, node: ast.expr) -> bool:
+        """Whether an expression is a module, or something unknown whose parameters the script asks for."""
+        values = self.resolver.values(node)
+        if any(v.role is Role.MODEL for v in values):
+            return True
+        origins = {(v.origin, v.name) for v in map(self.resolver.original, values) if v.role is Role.OBJECT}
+        return bool(origins) and any(
+            (v.origin, v.name) in origins
+            for asked in self.index.attributes.get("parameters", [])
+            for v in map(self.resolver.original, self.resolver.values(asked.value))
+        )
 
     def within(self, node: ast.AST) -> Iterator[Together]:
         """What running a node may do together, in functions that it certainly calls too, in source order."""

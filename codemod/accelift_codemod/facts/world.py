@@ -10,7 +10,7 @@ from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator
 from accelift_codemod.facts.flow import Flow
 from accelift_codemod.facts.index import FUNCTIONS, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.objects import Optimizer
+from accelift_codemod.facts.objects import Key, Optimizer, key
 from accelift_codemod.facts.ranks import Ranks
 from accelift_codemod.facts.together import Collectives
 from accelift_codemod.facts.values import Role, Value, Values
@@ -107,13 +107,13 @@ class World:
         return [(node, call) for node, call in self.resolver.prepared.items() if isinstance(node, ast.expr)]
 
     @cached_property
-    def originals(self) -> set[tuple[ast.AST, Role]]:
-        """The objects that are given to `prepare`: where they were made, and their role."""
-        return {(v.origin, v.role) for node, _ in self.prepared_arguments for v in self.resolver.values(node)}
+    def originals(self) -> set[Key]:
+        """The objects that are given to `prepare`."""
+        return {key(v) for node, _ in self.prepared_arguments for v in self.resolver.values(node)}
 
     def is_given(self, value: Value) -> bool:
         """Whether an object is given to `prepare` somewhere."""
-        return (value.origin, value.role) in self.originals or self.resolver.is_prepared(value)
+        return key(value) in self.originals or self.resolver.is_prepared(value)
 
     @cached_property
     def unknown_given(self) -> bool:

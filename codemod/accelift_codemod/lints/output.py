@@ -137,6 +137,8 @@ accelerator.save(state, "checkpoint.pt")
         for argument in (*call.args, *(k.value for k in call.keywords)):
             if world.resolver.only(argument, Role.MODEL):
                 continue
+            if isinstance(argument, ast.JoinedStr) and world.flow.local(argument) is not None:
+                return True  # its name holds a value of the process's own
             for part in world.flow.sources(argument):
                 name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
                 if name in _OWN or any(word in name.lower() for word in _OWN_NAMES):
