@@ -16,11 +16,12 @@ from tests.codemod.checks import script
 from tests.verify.cases import cases
 
 WRONG = script(
+    "accelift",
     batch_end="if accelerator.is_main_process:\n    accelerator.wait_for_everyone()",
     epoch_end="print(epoch)",
     after="torch.save(1, 'x.pt')",
 )
-RIGHT = script()
+RIGHT = script("accelift")
 LINE = WRONG.splitlines().index("            accelerator.wait_for_everyone()") + 1
 # Conversions that are wrong on purpose, and whose mistakes can be seen without running them.
 SEEN = 19
@@ -66,7 +67,7 @@ def test_nothing_found_and_notes_only(tmp_path: Path) -> None:
     path = tmp_path / "right.py"
     path.write_text(RIGHT)
     assert check(path) == (0, "", ["nothing found in 1 script that uses Accelerate"])
-    path.write_text(script(after="print(1)"))
+    path.write_text(script("accelift", after="print(1)"))
     assert check(path) == (0, "", ["1 note (-v shows them) in 1 script that uses Accelerate"])
 
 

@@ -36,6 +36,25 @@ WRONG = {
         evaluating(f"{COUNT}  # HERE"),
         evaluating(f"{COUNT}  # HERE", "accelift"),
         evaluating(
+            "meter.add(model(x).sum().item())  # HERE",
+            "accelift",
+            definitions="class Meter:\n    def __init__(self):\n        self.sum = 0\n\n"
+            "    def add(self, value):\n        self.sum += value\n",
+            after="meter = Meter()\nfor x, y in test_loader:\n    meter.add(model(x).sum().item())  # HERE\n"
+            "accelerator.print(meter.sum)",
+        ),
+        evaluating(
+            "",
+            definitions="def test():\n    total = 0\n    for x, y in test_loader:\n"
+            "        total += model(x).sum().item()  # HERE\n    return total\n",
+            after="accelerator.print(test())",
+        ),
+        evaluating(
+            "correct += model(x).sum().item()  # HERE",
+            from_imports="from project import Network",
+            model="model = Network()",
+        ),
+        evaluating(
             "losses.append(F.cross_entropy(model(x), y).item())  # HERE",
             before="losses = []",
             epoch_end="losses = []",
@@ -115,6 +134,7 @@ WRONG = {
         script(
             forward="optimizer.zero_grad()\nloss = F.cross_entropy(accelerator.unwrap_model(model)(x), y)  # HERE",
         ),
+        script(model="model = nn.Sequential(nn.Linear(8, 3))", after="model[0].weight  # HERE"),
         script(
             from_imports="from transformers import AutoModelForCausalLM",
             model="model = AutoModelForCausalLM.from_pretrained('gpt2')",
@@ -137,6 +157,10 @@ WRONG = {
     "DEV-INDEX": [
         script(after="mask = torch.ones(3).to('cuda:0')  # HERE"),
         script("accelift", before="torch.cuda.set_device(0)  # HERE"),
+    ],
+    "DEV-DEFAULT": [
+        script(setup="torch.set_default_device('cuda')  # HERE"),
+        script("accelift", setup="torch.set_default_tensor_type(torch.cuda.FloatTensor)  # HERE"),
     ],
     "NOTE-BN": [
         script(before="bn = nn.BatchNorm2d(3)  # HERE"),
@@ -196,6 +220,11 @@ RIGHT = {
         script(after="if accelerator.is_main_process:\n    torch.save(3, 'm.pt')"),
         script(after="torch.save(3, f'part{accelerator.process_index}.pt')"),
         script(after="with open('log.txt') as log:\n    log.read()"),
+        script(after="torch.save(3, f'best_{loss.item()}.pt')"),
+        script(
+            definitions="def load(fetch=False):\n    if fetch:\n        torch.save(3, 'm.pt')\n",
+            before="with accelerator.main_process_first():\n    load(True)\nload()",
+        ),
         script(imports="import os", setup="os.makedirs('out', exist_ok=True)"),
         script(imports="import os", after="if os.environ.get('RANK', '0') == '0':\n    torch.save(3, 'm.pt')"),
         script(
@@ -252,6 +281,10 @@ RIGHT = {
         script(after="mask = torch.ones(3).to('cuda')"),
         script(after="torch.cuda.set_device(accelerator.local_process_index)"),
         script(after="if accelerator.is_main_process:\n    torch.ones(3).to('cuda:0')"),
+    ],
+    "DEV-DEFAULT": [
+        script(before="torch.set_default_device(accelerator.device)"),
+        script(setup="torch.set_default_device('cpu')\ntorch.set_default_tensor_type(torch.DoubleTensor)"),
     ],
     "NOTE-BN": [
         script(),

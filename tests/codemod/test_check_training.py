@@ -46,7 +46,48 @@ def accumulating(
     )
 
 
+SUBCLASS = "class Loader(DataLoader):\n    def __iter__(self):\n        return iter([])\n"
+FREE = "scale = nn.Parameter(torch.ones(1))\noptimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)"
+FREE_HERE = FREE.replace("lr=0.1)", "lr=0.1)  # HERE")
+
 WRONG = {
+    "DATA-SPLIT-UNSEEDED": [
+        script(
+            from_imports="from torch.utils.data import random_split",
+            before="train_set, test_set = random_split(data, [50, 14])  # HERE",
+        ),
+        script(
+            "accelift",
+            imports="import torch.utils.data as tud",
+            before="parts = tud.random_split(data, (32, 32))  # HERE",
+        ),
+    ],
+    "DATA-SUBCLASS": [
+        script(
+            definitions=SUBCLASS,
+            loader="loader = Loader(data)",
+            prepare="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)  # HERE",
+        ),
+        script(
+            definitions=SUBCLASS.replace("__iter__", "__len__"),
+            before="other = accelerator.prepare(Loader(data))  # HERE",
+        ),
+    ],
+    "DDP-FREEPARAM": [
+        script(optimizer=FREE_HERE),
+        script(
+            optimizer="bias = torch.nn.parameter.Parameter(torch.zeros(3))\n"
+            "groups = list(model.parameters()) + [bias]\noptimizer = torch.optim.Adam(groups)"
+        ).replace("[bias]", "[bias]  # HERE"),
+    ],
+    "EVAL-REPLICATED": [
+        script(after="for x, y in DataLoader(data):  # HERE\n    model(x)"),
+        script("accelift", after="held = DataLoader(data)\nfor i, (x, y) in enumerate(held):  # HERE\n    model(x)"),
+    ],
+    "BATCH-SCALE": [
+        script(loader="loader = DataLoader(data, batch_size=16, shuffle=True)  # HERE"),
+        script("accelift", device="accelerator = Accelerator()", loader="loader = DataLoader(data)  # HERE"),
+    ],
     "ACC-DIV": [
         accumulating(loss="F.cross_entropy(model(x), y) / 4  # HERE"),
         accumulating(loss="F.cross_entropy(model(x), y) / accelerator.gradient_accumulation_steps  # HERE"),
@@ -141,6 +182,10 @@ WRONG = {
             prepare="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)  # HERE",
         ),
         script(
+            from_imports="from torch.utils.data import DistributedSampler",
+            before="train = accelerator.prepare(DataLoader(data, sampler=DistributedSampler(data)))  # HERE",
+        ),
+        script(
             "accelift",
             data="data = torch.arange(512.0)[accelerator.process_index :: accelerator.num_processes]",
             prepare="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)  # HERE",
@@ -204,6 +249,41 @@ WRONG = {
     ],
 }
 RIGHT = {
+    "DATA-SPLIT-UNSEEDED": [
+        script(
+            from_imports="from torch.utils.data import random_split",
+            setup="torch.manual_seed(1)",
+            before="train_set, test_set = random_split(data, [50, 14])",
+        ),
+        script(
+            from_imports="from torch.utils.data import random_split",
+            before="parts = random_split(data, [50, 14], torch.Generator())",
+        ),
+        script(
+            from_imports="from torch.utils.data import random_split",
+            imports="from project import set_all_seeds",
+            before="set_all_seeds()\nparts = random_split(data, [50, 14])",
+        ),
+    ],
+    "DATA-SUBCLASS": [
+        script(),
+        script("accelift", definitions=SUBCLASS, loader="loader = Loader(data)"),
+        script(definitions="class Loader(DataLoader):\n    pass\n", loader="loader = Loader(data)"),
+    ],
+    "DDP-FREEPARAM": [
+        script(),
+        script("accelift", optimizer=FREE),
+        script(before="scale = nn.Parameter(torch.ones(1))\nother = torch.optim.SGD([scale], lr=0.1)"),
+    ],
+    "EVAL-REPLICATED": [
+        script(after="for x, y in loader:\n    model(x)"),
+        script(after="if accelerator.is_main_process:\n    for x, y in DataLoader(data):\n        model(x)"),
+        script(after="for x, y in DataLoader(data):\n    print(len(x))"),
+    ],
+    "BATCH-SCALE": [
+        script("accelift"),
+        script(before="rate = 0.1 * accelerator.num_processes"),
+    ],
     "ACC-DIV": [
         accumulating(),
         accumulating(loss="F.cross_entropy(model(x), y) / 2"),

@@ -106,6 +106,10 @@ class World:
             self.resolver.values(call)
         return [(node, call) for node, call in self.resolver.prepared.items() if isinstance(node, ast.expr)]
 
+    def was_prepared(self, value: Value, argument: ast.AST) -> bool:
+        """Whether what `prepare` is given was prepared before."""
+        return self.resolver.is_prepared(value) and value.origin is not argument
+
     @cached_property
     def originals(self) -> set[Key]:
         """The objects that are given to `prepare`."""
@@ -161,6 +165,12 @@ class World:
     def mentions(self, word: str) -> bool:
         """Whether the script mentions a name anywhere, as a variable, attribute or argument."""
         return word in self._words
+
+    @cached_property
+    def seeds(self) -> bool:
+        """Whether the script may seed its random numbers. Names are read here only to be silent."""
+        imported = {b.name for bs in self.index.module.bindings.values() for b in bs}
+        return any("seed" in word.lower() or "determin" in word.lower() for word in self._words | imported)
 
     @cached_property
     def _words(self) -> set[str]:

@@ -12,7 +12,7 @@ from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
-from accelift_codemod.lints.training import asks_for_process
+from accelift_codemod.lints.data import asks_for_process
 from accelift_codemod.plan import Finding, Severity
 
 _COLLECTS = frozenset({"append", "extend"})

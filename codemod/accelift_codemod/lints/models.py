@@ -58,6 +58,17 @@ loss = model(batch)
                         f"which has no `{node.attr}`",
                         "call it from forward if it trains, else on accelerator.unwrap_model(...)",
                     )
+        for subscript in (n for n in ast.walk(world.index.tree) if isinstance(n, ast.Subscript)):
+            models = world.prepared(subscript.value, Role.MODEL)
+            if models and all(m.name == "torch.nn.Sequential" for m in models) and not self._asks(world, subscript):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    subscript.lineno,
+                    f"`{world.text(subscript)}`: on several processes the model is wrapped in DistributedDataParallel, "
+                    "which cannot be indexed",
+                    "index accelerator.unwrap_model(...), or prepare the parts",
+                )
         for call in world.verbs("backward"):
             loss = world.resolver.argument(call, 0, "loss")
             forward = self._past(world, loss) if loss is not None else None
@@ -87,7 +98,7 @@ loss = model(batch)
             return False
         return model.name.startswith("transformers.") and name in _TRANSFORMERS
 
-    def _asks(self, world: World, node: ast.Attribute) -> bool:
+    def _asks(self, world: World, node: ast.expr) -> bool:
         """Whether the script asks before whether the model is wrapped."""
         for parent in world.index.ancestors(node):
             if isinstance(parent, (ast.If, ast.IfExp, ast.Try)):
@@ -329,6 +340,38 @@ mask = mask.to(accelerator.device)
         if qualified == "torch.device" or method == "to":
             return isinstance(first.value, str) and first.value.startswith("cuda:")
         return False
+
+
+class DefaultDevice(Lint):
+    """Tensors made after `torch.set_default_device("cuda")` are on a device that the accelerator has not chosen: it may
+    be another GPU than the process's own, or a GPU where the accelerator runs on the CPU.
+    """
+
+    code = "DEV-DEFAULT"
+    severity = Severity.WARNING
+    title = "the default device is not the accelerator's"
+    wrong = """\
+torch.set_default_device("cuda")
+"""
+    right = """\
+torch.set_default_device(accelerator.device)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            first = call.args[0] if call.args else None
+            qualified = world.qualified(call)
+            named = isinstance(first, ast.Constant) and str(first.value).startswith(("cuda", "torch.cuda"))
+            if first is not None and not named:
+                named = (world.resolver.qualified(first) or "").startswith("torch.cuda.")
+            if qualified in ("torch.set_default_device", "torch.set_default_tensor_type") and named:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` makes tensors on a device that the accelerator has not chosen",
+                    "set accelerator.device, or leave it out",
+                )
 
 
 class BatchNorm(Lint):
