@@ -57,6 +57,8 @@ MAIN_ONLY = {
         "            print(self.accelerator.gather(value))  # HERE\n",
         after="Trainer().log(loss)",
     ),
+    "without an accelerator": "from accelerate import PartialState\nstate = PartialState()\n"
+    "if state.is_main_process:\n    state.wait_for_everyone()  # HERE\n",
     "on the bundled runtime": script(
         "accelift", after="if accelerator.is_main_process:\n    accelerator.save_state('out')  # HERE"
     ),
@@ -88,6 +90,9 @@ TOGETHER = {
         definitions="def report(accelerator, value, join):\n    if join:\n        value = accelerator.gather(value)\n"
         "    print(value)\n",
         after="if accelerator.is_main_process:\n    report(accelerator, loss, False)",
+    ),
+    "one process": script(
+        after="if accelerator.is_main_process and accelerator.num_processes == 1:\n    accelerator.gather(loss)"
     ),
     "a group of processes": script(
         imports="import torch.distributed as dist",
@@ -128,6 +133,15 @@ STAYS = {
     ),
     "a count": script(
         loop="for step, (x, y) in enumerate(loader):", batch_end="if step >= 3 or len(x) < 16:\n    break"
+    ),
+    "the end of the data": script(
+        epoch="batches = iter(loader)",
+        loop="while True:",
+        move="batch = next(batches, None)\nif batch is None:\n    break\nx, y = batch",
+    ),
+    "what is in a batch": script(
+        loop="for batch in loader:",
+        move="if 'labels' not in batch:\n    continue\nx, y = batch",
     ),
     "nothing follows": script(
         after="for x, y in loader:\n    if x.sum() > 3:\n        break\n    accelerator.print(len(x))"

@@ -174,6 +174,7 @@ RIGHT = {
         evaluating("", after=AFTER.format("correct = accelerator.reduce(correct)")),
         evaluating(COUNT, prepare="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"),
         evaluating("count = 0\ncount += len(x)"),
+        evaluating(COUNT, epoch_end="name = f'part{accelerator.process_index}'"),
         evaluating("", imports="from metrics import join", after=AFTER.format("correct = join(correct)")),
         evaluating("for part in (1, 2):\n    loss = model(x).mean()\n    accelerator.print(loss)"),
     ],

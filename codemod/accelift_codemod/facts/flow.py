@@ -117,6 +117,11 @@ class Flow:
 
     def _opaque(self, node: ast.AST) -> bool:
         """Whether what an expression is computed from says nothing of its value."""
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:  # `batch is None`, `"labels" in batch`
+            left, right = node.left, node.comparators[0]
+            if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+                return isinstance(right, ast.Constant)
+            return isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(left, ast.Constant)
         if isinstance(node, ast.Attribute):
             return node.attr in _SHAPES
         if isinstance(node, ast.Name):

@@ -14,6 +14,7 @@ _INDEX = frozenset({"process_index", "local_process_index"})
 _DECORATORS = frozenset(
     {"on_main_process", "on_local_main_process", "on_last_process", "on_process", "on_local_process"}
 )
+_COUNTS = frozenset({"num_processes", "use_distributed", "distributed_type"})
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -80,6 +81,8 @@ class Ranks:
                     return False, True
             return None, None
         if isinstance(test, ast.BoolOp):
+            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in ast.walk(test)):
+                return None, None  # it may be about one process
             parts = [self.splits(value, depth + 1) for value in test.values]
             if isinstance(test.op, ast.And):
                 return next((yes for yes, _ in parts if yes is not None), None), None

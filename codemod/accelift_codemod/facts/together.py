@@ -22,7 +22,7 @@ _FUNCTIONS = frozenset(
 _TORCH = frozenset(
     f"torch.distributed.{name}"
     for name in "barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast "
-    "broadcast_object_list reduce reduce_scatter gather scatter".split()
+    "broadcast_object_list reduce reduce_scatter gather gather_object scatter".split()
 )
 # Accelerate's own make no collective operation under DDP, but every process has to call them.
 EVERYWHERE = frozenset({"save_state", "load_state"})

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator
+from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.flow import Flow
 from accelift_codemod.facts.index import FUNCTIONS, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
@@ -60,14 +60,11 @@ class World:
 
     @cached_property
     def library(self) -> str:
-        """The library whose accelerators the script uses; empty if it uses none, or several."""
+        """The library whose accelerators or states the script uses; empty if it uses none, or several."""
+        read = [loads[0] for scope in self.index.scopes.values() for loads in scope.loads.values()]
         found = {
-            v.name.partition(".")[0]
-            for scope in self.index.scopes.values()
-            for loads in scope.loads.values()
-            for v in self.resolver.values(loads[0])
-            if is_accelerator(v)
-        } | {v.name.partition(".")[0] for call in self.accelerators for v in self.resolver.values(call)}
+            v.name.partition(".")[0] for node in (*read, *self.calls) for v in self.resolver.values(node) if is_state(v)
+        }
         return found.pop() if len(found) == 1 else ""
 
     def setting(self, name: str) -> ast.expr | None:

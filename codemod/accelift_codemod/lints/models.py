@@ -16,6 +16,11 @@ _TRANSFORMERS = frozenset(
     "generate config save_pretrained push_to_hub resize_token_embeddings get_input_embeddings "
     "gradient_checkpointing_enable generation_config".split()
 )
+# What DistributedDataParallel has by these names.
+_WRAPPER = frozenset(
+    "forward module training device device_ids output_device dim process_group mesh broadcast_buffers reducer logger "
+    "find_unused_parameters static_graph gradient_as_bucket_view mixed_precision join no_sync".split()
+)
 _MAP_STYLE = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.Subset"})
 
 
@@ -85,7 +90,7 @@ loss = model(batch)
 
     def _has(self, world: World, model: Value, name: str) -> bool:
         """Whether a model certainly has an attribute of its own that a wrapper does not have."""
-        if name in torch_ops.MODULE_METHODS or name in ("forward", "module", "training") or name.startswith("_"):
+        if name in torch_ops.MODULE_METHODS or name in _WRAPPER or name.startswith("_"):
             return False
         if model.declaration is not None:
             if world.resolver.method(model.declaration, name) is not None:
