@@ -195,3 +195,7 @@ def test_accelerates_save_state_waits_for_nobody() -> None:
     (found,) = findings(script(after=text), "COLL-MAIN")
     assert (found.line, found.severity) == (marked(script(after=text))[0], Severity.WARNING)
     assert "random states" in found.message
+    for library in ("accelerate", "accelift"):
+        (found,) = findings(script(library, after=text.replace("save_state", "load_state")), "COLL-MAIN")
+        assert found.severity is Severity.WARNING
+        assert "keep the state they have" in found.message

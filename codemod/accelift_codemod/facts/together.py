@@ -24,8 +24,6 @@ _TORCH = frozenset(
     for name in "barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast "
     "broadcast_object_list reduce reduce_scatter gather gather_object scatter".split()
 )
-# Accelerate's own make no collective operation under DDP, but every process has to call them.
-EVERYWHERE = frozenset({"save_state", "load_state"})
 
 
 @dataclass(frozen=True)
@@ -153,9 +151,9 @@ class Collectives:
             self._open.discard(function)
 
     def harmless(self, found: Together) -> bool:
-        """Whether some processes may go on without the others: what Accelerate does not communicate in (under DDP)."""
+        """Whether nobody waits for the processes that do not take part, though all should (under DDP)."""
         assert isinstance(found.node, ast.Call)
-        return found.verb in EVERYWHERE and self.library(found.node) == "accelerate"
+        return found.verb == "load_state" or (found.verb == "save_state" and self.library(found.node) == "accelerate")
 
     @property
     def _open(self) -> set[ast.AST]:
