@@ -12,7 +12,7 @@ help:
 	@echo "make test     everything CI runs: lint, types, tests"
 	@echo "make test-all also the exhaustive tests, of which CI runs a part"
 	@echo "make check    lint and types only"
-	@echo "make docs     write docs/rules from the rules"
+	@echo "make docs     write docs/rules and docs/check.md from the rules and lints"
 	@echo "make goldens  convert the fixtures anew (read the diff before you commit it)"
 	@echo "make bench    the figures that the documents quote"
 	@echo "make clean    remove what the above have made"
@@ -37,6 +37,7 @@ check: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python -m accelift_codemod.handbook docs/rules
+	@$(BIN)/python -m accelift_codemod.handbook_lints docs/check.md
 
 goldens: $(READY)
 	@$(BIN)/python -m fixtures.goldens

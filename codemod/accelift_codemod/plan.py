@@ -165,6 +165,7 @@ class Outcome(str, Enum):
     CONVERTED_WITH_FINDINGS = "converted with findings"
     REFUSED = "refused"
     NOTHING = "nothing to do"
+    CHECKED = "checked"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from accelift_codemod.api import FileResult
-from accelift_codemod.plan import Outcome
+from accelift_codemod.plan import Outcome, Severity
 
 _ORDER = (Outcome.CONVERTED, Outcome.CONVERTED_WITH_FINDINGS, Outcome.REFUSED, Outcome.NOTHING)
 
@@ -62,3 +62,52 @@ class Report:
         """The tallies as plain data."""
         counts: dict[str, Any] = {o.value: self.outcomes[o] for o in _ORDER}
         return {**counts, "without torch": self.skipped, "not processed": self.errors}
+
+
+@dataclass
+class Findings:
+    """Tallies what `accelift check` has found."""
+
+    severities: Counter[Severity] = field(default_factory=Counter)
+    checked: int = 0
+    skipped: int = 0
+    errors: int = 0
+
+    def add(self, result: FileResult) -> None:
+        """Count one file."""
+        if result.error:
+            self.errors += 1
+        elif result.plan is None:
+            self.skipped += 1
+        else:
+            self.checked += 1
+            self.severities.update(f.severity for f in result.plan.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing found, or notes only; 1: errors or warnings; 2: a file could not be processed."""
+        if self.errors:
+            return 2
+        return 1 if self.severities[Severity.ERROR] or self.severities[Severity.WARNING] else 0
+
+    def summary(self, verbosity: int = 0) -> str:
+        """One line: how much was found in how many files."""
+        parts = []
+        for severity in Severity:
+            count = self.severities[severity]
+            if count:
+                hidden = " (-v shows them)" if severity is Severity.NOTE and verbosity < 1 else ""
+                parts.append(f"{count} {severity.value}{'s' if count > 1 else ''}{hidden}")
+        found = ", ".join(parts) or "nothing found"
+        scripts = "1 script that uses" if self.checked == 1 else f"{self.checked} scripts that use"
+        text = f"{found} in {scripts} Accelerate"
+        if self.skipped:
+            text += f", {self.skipped} without it"
+        if self.errors:
+            text += f", {self.errors} not processed"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """The tallies as plain data."""
+        counts: dict[str, Any] = {f"{s.value}s": self.severities[s] for s in Severity}
+        return {**counts, "checked": self.checked, "without Accelerate": self.skipped, "not processed": self.errors}

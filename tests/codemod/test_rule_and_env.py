@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from accelift import __version__
+from accelift_codemod import handbook_lints
 from accelift_codemod.handbook import entries, pages
+from accelift_codemod.lints import all_lints
 from accelift_codemod.refusals import REASONS
 from accelift_codemod.rules import all_rules
 from cli_runs import ROOT, SCRIPT, accelift, convert, process
@@ -20,9 +22,15 @@ def test_the_list() -> None:
     ran = accelift("rule")
     assert (ran.code, ran.stderr) == (0, "")
     sections = ran.text.split(":\n")
-    assert [s.rpartition("\n")[2] for s in sections[:-1]] == ["Rules", "Findings", "Reasons for leaving a script alone"]
+    assert [s.rpartition("\n")[2] for s in sections[:-1]] == [
+        "Rules",
+        "Findings",
+        "Reasons for leaving a script alone",
+        "What `accelift check` finds",
+    ]
     listed = [line.split(maxsplit=1) for line in ran.text.splitlines() if line.startswith("  ")]
-    assert listed == [[code, entry.title] for code, entry in ENTRIES.items()]
+    lints = [[lint.code, lint.title] for lint in all_lints()]
+    assert listed == [*([code, entry.title] for code, entry in ENTRIES.items()), *lints]
     assert "  BACKWARD             backward passes\n" in ran.text
     assert all(len(line) <= 80 for line in ran.text.splitlines())
 
@@ -63,6 +71,9 @@ def test_a_finding_and_a_refusal() -> None:
         "communication.\n"
         "\n"
         "Severity: note. Reported by NOTE.\n"
+        "\n"
+        "In scripts that use Accelerate:\n"
+        "\n" + handbook_lints.text(next(lint for lint in all_lints() if lint.code == "NOTE-BN"))
     )
     assert accelift("rule", "PYTHON2").text == (
         "PYTHON2: is Python 2\n\nThe file is written in Python 2 syntax. Port it first (2to3, python-modernize).\n"
@@ -85,8 +96,9 @@ def test_rule_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 def test_json_list() -> None:
     found = json.loads(accelift("rule", "--format", "json").text)
-    assert found == [entry.to_json() for entry in ENTRIES.values()]
-    assert {entry["kind"] for entry in found} == {"rule", "finding", "refusal"}
+    lints = [handbook_lints.to_json(lint) for lint in all_lints()]
+    assert found == [*(entry.to_json() for entry in ENTRIES.values()), *lints]
+    assert {entry["kind"] for entry in found} == {"rule", "finding", "refusal", "lint"}
 
 
 def test_codes_are_told_apart() -> None:

@@ -17,6 +17,7 @@ _NO_READER = 141  # the reader, `head` for instance, has seen enough: what a she
 
 _COMMANDS = {
     "convert": "Convert single-GPU PyTorch scripts: preview the diff, or write the result.",
+    "check": "Find what goes wrong on several processes in scripts that use Accelerate.",
     "launch": "Run a converted script on one or several processes.",
     "verify": "Prove that a conversion computes what the script did, by running both.",
     "rule": "Explain the rules and findings.",

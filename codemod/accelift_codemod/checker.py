@@ -1,0 +1,92 @@
+"""Checks files: what `accelift check` is a shell over."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from accelift_codemod.api import FileResult
+from accelift_codemod.facts.accelerate import AccelerateFacts
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import all_lints
+from accelift_codemod.plan import Finding, Outcome, Plan
+from accelift_codemod.refusals import already_uses
+from accelift_codemod.source import BadSource, Source
+
+_MARKS = (b"accelerate", b"accelift")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The lints that were asked for: all, only some, all but some."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def chooses(self, code: str) -> bool:
+        return (not self.select or code in self.select) and code not in self.ignore
+
+
+def check_source(source: Source, choice: Choice) -> FileResult:
+    """Check one decoded script.
+
+    Raises:
+        BadSource: it does not parse.
+    """
+    facts = AccelerateFacts(source)
+    if already_uses(facts.index) is None and not _star(facts):
+        return FileResult(source.path, skipped=True)
+    world = World(facts)
+    found: list[Finding] = []
+    if world.library:
+        for lint in all_lints():
+            if choice.chooses(lint.code) and lint.library in ("", world.library):
+                found += lint.check(world)
+    findings = tuple(sorted(dict.fromkeys(found), key=lambda f: (f.line, f.code)))
+    return FileResult(source.path, Plan(source.path, source.digest, (), findings, Outcome.CHECKED))
+
+
+def _star(facts: AccelerateFacts) -> bool:
+    return any(module.partition(".")[0] in ("accelerate", "accelift") for module in facts.index.star_imports)
+
+
+def check_bytes(data: bytes, path: str, choice: Choice) -> FileResult:
+    """Check a script given as bytes."""
+    try:
+        source = Source.decode(data, path)
+        if not any(mark in data for mark in _MARKS):
+            source.tree  # noqa: B018  (raises if it does not parse)
+            return FileResult(path, skipped=True)
+        return check_source(source, choice)
+    except BadSource as error:
+        return FileResult(path, error=str(error))
+    except RecursionError:
+        return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
+
+
+def check_file(file: tuple[Path, bool], choice: Choice) -> FileResult:
+    """Check one file, given with whether the user named it: others are only looked at if they mention Accelerate."""
+    path, named = file
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        problem = f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+        return FileResult(str(path), error=problem)
+    if not named and not any(mark in data for mark in _MARKS):
+        return FileResult(str(path), skipped=True)
+    return check_bytes(data, str(path), choice)
+
+
+def check_files(files: Sequence[tuple[Path, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:
+    """Check files, in their order, on several processes if asked to."""
+    work = partial(check_file, choice=choice)
+    if jobs <= 1 or len(files) < 2:
+        yield from map(work, files)
+        return
+    warnings.simplefilter("ignore", DeprecationWarning)
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        yield from pool.map(work, files, chunksize=max(1, len(files) // (jobs * 4)))

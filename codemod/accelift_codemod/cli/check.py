@@ -1,0 +1,104 @@
+"""`accelift check`."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from accelift_codemod.api import FileResult, cpu_count
+from accelift_codemod.checker import Choice, check_bytes, check_files
+from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.render import lints as render
+from accelift_codemod.report import Findings
+
+
+@click.command("check", short_help="Find what goes wrong on several processes in scripts that use Accelerate.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--select", metavar="CODES", help="Look for these only (see `accelift rule`).")
+@click.option("--ignore", metavar="CODES", help="Do not look for these.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--stdin-filename", metavar="NAME", default="<stdin>", help="What to call the script read from `-`.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Processes to work on; 0: all processors.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Only show errors, and say what could not be processed.")
+@click.option(
+    "-v", "--verbose", count=True, help="Also show notes, and the evidence of every finding; twice: every file."
+)
+def command(
+    paths: tuple[str, ...],
+    select: str | None,
+    ignore: str | None,
+    format_: str,
+    stdin_filename: str,
+    jobs: int,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Check scripts that use Accelerate (accelift's, or Hugging Face's), or every one of a folder, for what goes wrong
+    on several processes: deadlocks, gradients that are not averaged, wrong metrics, damaged files. Scripts are read,
+    not run, and not changed.
+
+    `-` reads a script from stdin.
+
+    Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2 something could not be processed.
+    """
+    choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"))
+    gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
+    verbosity = -1 if quiet else verbose
+    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    counts = Findings()
+    results: list[FileResult] = []
+
+    def settle(result: FileResult) -> None:
+        results.append(result)
+        counts.add(result)
+        if format_ == "text":
+            for line in render.lines(result, verbosity, color):
+                click.echo(line, err=bool(result.error))
+
+    files = Files()
+    for given in paths:
+        if given != "-":
+            try:
+                files.add(Path(given))
+            except Nowhere as error:
+                settle(FileResult(given, error=str(error)))
+    if "-" in paths:
+        settle(check_bytes(sys.stdin.buffer.read(), stdin_filename, choice))
+    for result in check_files(list(files.named.items()), choice, jobs or cpu_count()):
+        settle(result)
+    if format_ == "json":
+        click.echo(render.as_json(results, counts), nl=False)
+    elif verbosity >= 0:
+        click.echo(counts.summary(verbosity), err=True)
+    sys.exit(counts.exit_code)
+
+
+def _codes(given: str | None, option: str) -> tuple[str, ...]:
+    """Codes between commas.
+
+    Raises:
+        click.UsageError: one is unknown.
+    """
+    if given is None:
+        return ()
+    from accelift_codemod.lints import all_lints
+
+    known = {lint.code for lint in all_lints()}
+    codes = tuple(c.strip().upper() for c in given.split(",") if c.strip())
+    for code in codes:
+        if code not in known:
+            raise click.UsageError(f"{option}: check knows no {code}; `accelift rule` lists what it looks for")
+    if option == "--select" and not codes:
+        raise click.UsageError("--select: names no code")
+    return codes

@@ -1,0 +1,181 @@
+"""Facts of scripts that use Accelerate: which objects are accelerators, and what became of what `prepare` was given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from accelift_codemod.facts import Facts, parts
+from accelift_codemod.facts.calls import Calls
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.timeline import Timeline
+from accelift_codemod.facts.values import Role, Value, Values
+from accelift_codemod.source import Source
+
+LIBRARIES = ("accelerate", "accelift")
+_ACCELERATORS = frozenset(f"{root}{home}.Accelerator" for root in LIBRARIES for home in ("", ".accelerator"))
+_STATES = frozenset(
+    f"{root}{home}.{name}"
+    for root in LIBRARIES
+    for home in ("", ".state")
+    for name in ("PartialState", "AcceleratorState")
+)
+_MAX_SIZE = 300
+_PREPARES = frozenset({"prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"})
+# What these return is the same on every process, or made of the values of all of them.
+GATHERS = frozenset({"gather", "gather_for_metrics", "reduce", "gather_object", "broadcast", "broadcast_object_list"})
+_JOINED = GATHERS | {"pad_across_processes", "check_trigger"}
+
+
+class _Calls(Calls):
+    """What calls return, those of Accelerate included."""
+
+    resolver: AccelerateResolver
+
+    def _library_call(self, call: ast.Call, qualified: str) -> Iterable[Value] | None:
+        root, _, rest = qualified.partition(".")
+        if root in LIBRARIES:
+            name = rest.rpartition(".")[2]
+            if name in _JOINED:
+                return (Value(Role.OBJECT, call, "joined"),)
+            if name == "skip_first_batches" and call.args:
+                return self.resolver.values(call.args[0])
+        return super()._library_call(call, qualified)
+
+    def _method_call(self, call: ast.Call, func: ast.Attribute) -> Iterable[Value]:
+        if func.attr in _PREPARES or func.attr in _JOINED or func.attr in ("unwrap_model", "skip_first_batches"):
+            receivers = self.resolver.values(func.value)
+            if receivers and all(is_accelerator(v) for v in receivers):
+                return self._verb(call, func.attr)
+        return super()._method_call(call, func)
+
+    def _verb(self, call: ast.Call, verb: str) -> Iterable[Value]:
+        if verb in _JOINED:
+            return (Value(Role.OBJECT, call, "joined"),)
+        first = call.args[0] if call.args else None
+        if verb == "unwrap_model":
+            values = self.resolver.values(first or self.resolver.argument(call, None, "model"))
+            return tuple(self.resolver.original(v) for v in values)
+        if verb == "skip_first_batches":
+            return self.resolver.values(first or self.resolver.argument(call, None, "dataloader"))
+        if any(isinstance(a, ast.Starred) for a in call.args):
+            return ()
+        found = [self._prepared(call, argument) for argument in call.args]
+        if len(found) == 1:
+            return found[0]
+        return (Value(Role.TUPLE, call, inner=tuple(found)),)
+
+    def _prepared(self, call: ast.Call, argument: ast.expr) -> Values:
+        """What `prepare` makes of an argument: the same kind of object, whose origin is the argument itself."""
+        self.resolver.prepared[argument] = call
+        values = self.resolver.values(argument) or (Value(Role.OBJECT, argument),)
+        return parts.unique(
+            v
+            if v.origin in self.resolver.prepared
+            else Value(v.role, argument, v.name, ((v,),), declaration=v.declaration)
+            for v in values
+        )
+
+
+class AccelerateResolver(Resolver):
+    """Follows objects through `prepare` and `unwrap_model`."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index)
+        self.calls = _Calls(self)
+        self.prepared: dict[ast.AST, ast.Call] = {}  # arguments of `prepare`, and the calls
+        self._sizes: dict[int, tuple[Value, int]] = {}
+        self._timeline: Timeline | None = None
+        self._reached: dict[tuple[ast.Name, Scope], list[Binding]] = {}
+        self.sites(index.tree)  # when every call of a function is known, its reads of outer variables can be placed
+        self._values.clear()
+        self._timeline = Timeline(self)
+
+    def _compute(self, node: ast.AST) -> Iterable[Value]:
+        """What an expression may be; of containers of containers without end (a recursive function's) only that."""
+        found = tuple(super()._compute(node))
+        return tuple(v if self._size(v) <= _MAX_SIZE else Value(Role.OBJECT, node) for v in found)
+
+    def _size(self, value: Value) -> int:
+        """How many values a value is made of, those that it has in several places counted there."""
+        if not value.inner:
+            return 1
+        known = self._sizes.get(id(value))
+        if known is None:
+            size = 1 + sum(self._size(part) for inner in value.inner for part in inner)
+            known = self._sizes[id(value)] = (value, size)  # the value is kept, so that its id stays its own
+        return known[1]
+
+    def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
+        """Of the bindings of a variable, those that can reach a read; of one in a function, at the calls that run it.
+
+        `model = accelerator.prepare(model)` at module level is seen by functions that are called afterwards.
+        """
+        found = super().reaching(name, owner)
+        home = owner.node if isinstance(owner.node, FUNCTIONS) else None
+        index = self.index
+        if len(found) < 2 or self._timeline is None or index.function(name) is home:
+            return found
+        if any(index.function(b.node) is not home for b in found if b.how is not How.PARAMETER):
+            return found
+        read = (name, owner)
+        if read not in self._reached:
+            self._reached[read] = found  # a recursive question is answered without
+            places = self._timeline.places(name, home)
+            if places:
+                at_calls = [
+                    b
+                    for place in places
+                    for b in super(AccelerateResolver, self).reaching(self._at(name, place), owner)
+                ]
+                self._reached[read] = [b for b in found if b in at_calls] or found
+        return self._reached[read]
+
+    def _at(self, name: ast.Name, place: ast.AST) -> ast.Name:
+        """The read of a variable as if it stood where a call is."""
+        read = ast.copy_location(ast.Name(name.id, ast.Load()), place)
+        self.index.parents[read] = self.index.parents[place]
+        return read
+
+    def is_prepared(self, value: Value) -> bool:
+        """Whether a value is what `prepare` returned."""
+        return value.origin in self.prepared
+
+    def original(self, value: Value) -> Value:
+        """What `prepare` was given, of what it returned."""
+        return value.inner[0][0] if self.is_prepared(value) and value.inner else value
+
+    def _parameter(self, node: ast.AST) -> Values:
+        found = super()._parameter(node)
+        if not found and isinstance(node, ast.arg) and node.annotation is not None:
+            name = self.qualified(node.annotation)  # a module of functions may say what it is to be given
+            if name in _ACCELERATORS:
+                return (Value(Role.OBJECT, node, name),)
+        return found
+
+    def _attribute(self, node: ast.Attribute) -> Iterable[Value]:
+        found = tuple(super()._attribute(node))
+        if node.attr == "module":
+            return tuple(self.original(v) if v.role is Role.MODEL else v for v in found)
+        return found
+
+
+class AccelerateFacts(Facts):
+    """Facts of a script that uses Accelerate."""
+
+    resolver: AccelerateResolver
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.resolver = AccelerateResolver(self.index)
+
+
+def is_accelerator(value: Value) -> bool:
+    """Whether a value is what `Accelerator(...)` returned."""
+    return value.role is Role.OBJECT and value.name in _ACCELERATORS
+
+
+def is_state(value: Value) -> bool:
+    """Whether a value is an accelerator, or a state that knows of the processes, too."""
+    return is_accelerator(value) or (value.role is Role.OBJECT and value.name in _STATES)

@@ -1,0 +1,168 @@
+"""What an expression is computed from, through variables, parameters and functions of the script."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from accelift_codemod.facts.accelerate import AccelerateResolver
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.values import Role, Value
+
+_MAX_NODES = 4000
+# What is the same of every process's part of a batch, or says nothing of its samples.
+_SHAPES = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "dataset", "keys"})
+# Libraries whose functions compute from their arguments alone, on one process.
+_PLAIN = frozenset({"torch", "numpy", "math", "sklearn", "statistics", "copy", "tqdm", "itertools", "scipy", "random"})
+
+
+@dataclass(frozen=True)
+class Local:
+    """Why a value differs from process to process: the node where it comes from, and what that is."""
+
+    node: ast.AST
+    text: str
+
+
+class Flow:
+    """Follows expressions backwards."""
+
+    def __init__(self, resolver: AccelerateResolver, collective: Callable[[ast.Call], str]) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+        self.collective = collective
+        self._local: dict[ast.AST, Local | None] = {}
+
+    def sources(self, node: ast.AST, stop: Callable[[ast.AST], bool] | None = None) -> Iterator[ast.AST]:
+        """The nodes that the value of an expression comes from, itself first; parts of what `stop` accepts left out."""
+        queue, seen = [node], {node}
+        while queue and len(seen) < _MAX_NODES:
+            current = queue.pop(0)
+            yield current
+            if stop is not None and stop(current):
+                continue
+            for following in self._behind(current):
+                if following not in seen:
+                    seen.add(following)
+                    queue.append(following)
+
+    def _behind(self, node: ast.AST) -> Iterator[ast.AST]:
+        if isinstance(node, ast.Name):
+            for binding in self.resolver.bindings(node):
+                yield from self._bound(binding)
+            owner = self.index.scope(node).owner(node.id)
+            for binding in owner.bindings[node.id] if owner else ():
+                if binding.how is How.AUGMENT and binding.value is not None:
+                    yield binding.value
+            return
+        if isinstance(node, ast.Call):
+            target = self.resolver.callee(node)
+            if isinstance(target, FUNCTIONS):
+                yield from (r.value for r in self.resolver.returns(target) if r.value is not None)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Store):
+            for binding in self.index.attribute_bindings.get(node.attr, []):
+                target = binding.node
+                if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                    if target.value.id == node.value.id and binding.value is not None:
+                        yield binding.value
+        if not isinstance(node, (ast.Lambda, *FUNCTIONS, ast.ClassDef)):
+            yield from children(node)
+
+    def _bound(self, binding: Binding) -> Iterator[ast.AST]:
+        if binding.value is not None:
+            yield binding.value
+        elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+            function = self.index.parents[self.index.parents[binding.node]]
+            if isinstance(function, FUNCTIONS):
+                method = isinstance(self.index.parents.get(function), ast.ClassDef)
+                for call in self.resolver.sites(function):
+                    given = self.resolver.bind(call, function, bound=method) or {}
+                    expression = given.get(binding.name, default(function, binding.node))
+                    if expression is not None:
+                        yield expression
+
+    # ---- what differs from process to process
+
+    def from_batch(self, node: ast.AST) -> Value | None:
+        """The prepared loader from whose batches an expression certainly takes its value itself."""
+        for value in self.resolver.values(node):
+            if value.role in (Role.BATCH, Role.DATA):
+                for loader in (v for inner in value.inner for v in inner):
+                    if loader.role is Role.LOADER and self.resolver.is_prepared(loader):
+                        return loader
+        return None
+
+    def local(self, node: ast.AST) -> Local | None:
+        """Why an expression differs from process to process; None if it does not, or that is not certain."""
+        if node not in self._local:
+            self._local[node] = self._find_local(node)
+        return self._local[node]
+
+    def _find_local(self, node: ast.AST) -> Local | None:
+        found: Local | None = None
+        for part in self.sources(node, self._opaque):
+            if isinstance(part, ast.Call) and not self._opaque(part) and (self.collective(part) or self.unknown(part)):
+                return None
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and self._joined_in_place(part):
+                return None
+            if found is None and isinstance(part, (ast.Name, ast.Call)) and not self._opaque(part):
+                loader = self.from_batch(part)
+                if loader is not None:
+                    text = f"`{ast.unparse(part)}` comes from this process's part of the data"
+                    found = Local(part, text.split("\n")[0])
+        return found
+
+    def _opaque(self, node: ast.AST) -> bool:
+        """Whether what an expression is computed from says nothing of its value."""
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:  # `batch is None`, `"labels" in batch`
+            left, right = node.left, node.comparators[0]
+            if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+                return isinstance(right, ast.Constant)
+            return isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(left, ast.Constant)
+        if isinstance(node, ast.Attribute):
+            return node.attr in _SHAPES
+        if isinstance(node, ast.Name):
+            values = self.resolver.values(node)
+            return bool(values) and all(self.resolver.is_prepared(v) for v in values)
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
+                return True
+            return self.resolver.builtin(node.func) in ("len", "isinstance", "range", "type", "hasattr")
+        return False
+
+    def unknown(self, call: ast.Call) -> bool:
+        """Whether a call may do anything: talk to other processes, for instance."""
+        func = call.func
+        qualified = self.resolver.qualified(func)
+        if qualified is not None:
+            root = qualified.partition(".")[0]
+            return root not in _PLAIN or qualified.startswith("torch.distributed")
+        if self.resolver.builtin(func) is not None:
+            return False
+        target = self.resolver.callee(call)
+        if target is not None:
+            return False
+        if isinstance(func, ast.Attribute):
+            return False  # a method of something: of a tensor, mostly
+        return not any(
+            v.role in (Role.MODEL, Role.LOSS) or self.resolver.is_prepared(v) for v in self.resolver.values(func)
+        )
+
+    def _joined_in_place(self, name: ast.Name) -> bool:
+        """Whether a variable is handed to something that may make it equal on all processes in place."""
+        owner = self.index.scope(name).owner(name.id)
+        if owner is None:
+            return False
+        for scope_loads in (s.loads.get(name.id, []) for s in self.index.scopes.values() if name.id in s.loads):
+            for load in scope_loads:
+                parent = self.index.parents.get(load)
+                if isinstance(parent, (ast.List, ast.Tuple)):
+                    parent = self.index.parents.get(parent)
+                if isinstance(parent, ast.Call) and load is not parent.func:
+                    qualified = self.resolver.qualified(parent.func) or ""
+                    if qualified.startswith("torch.distributed.") and self.index.scope(load).owner(load.id) is owner:
+                        return True
+        return False

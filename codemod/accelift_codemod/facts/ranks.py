@@ -1,0 +1,208 @@
+"""Which code runs on some of the processes only, and why."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How, parameters
+from accelift_codemod.facts.signatures import default
+
+_ALONE = frozenset({"is_main_process", "is_local_main_process", "is_last_process"})
+_INDEX = frozenset({"process_index", "local_process_index"})
+_DECORATORS = frozenset(
+    {"on_main_process", "on_local_main_process", "on_last_process", "on_process", "on_local_process"}
+)
+_COUNTS = frozenset({"num_processes", "use_distributed", "distributed_type"})
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A test (or decorator) that lets some of the processes through.
+
+    `chosen` says that it is those the test names (the main process); otherwise it is the others. `left` says that
+    the rest has left the function or iteration before.
+    """
+
+    node: ast.AST
+    chosen: bool
+    left: bool = False
+
+
+class Ranks:
+    """Reads tests that ask which process this is."""
+
+    def __init__(self, resolver: AccelerateResolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+
+    def is_rank(self, node: ast.AST) -> bool:
+        """Whether an expression is the number of this process."""
+        if isinstance(node, ast.Attribute) and node.attr in _INDEX:
+            return self._of_state(node.value)
+        if isinstance(node, ast.Call):
+            return self.resolver.qualified(node.func) == "torch.distributed.get_rank" and not node.args
+        if isinstance(node, ast.Name):
+            bound = self._held(node)
+            return bound is not None and self.is_rank(bound)
+        return False
+
+    def _of_state(self, node: ast.AST) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(is_state(v) for v in values)
+
+    def _held(self, node: ast.Name) -> ast.expr | None:
+        bindings = self.resolver.bindings(node)
+        if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
+            value = bindings[0].value
+            return None if value is node else value
+        return None
+
+    def splits(self, test: ast.AST, depth: int = 0) -> tuple[bool | None, bool | None]:
+        """For a test that is true, and for one that is false: whether it lets only the named processes through (True),
+        only others (False), or not certainly only some (None)."""
+        if depth > 8:
+            return None, None
+        if isinstance(test, ast.Attribute) and test.attr in _ALONE and self._of_state(test.value):
+            return True, False
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            if self.is_rank(test.operand):
+                return True, False
+            yes, no = self.splits(test.operand, depth + 1)
+            return no, yes
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            sides = (test.left, test.comparators[0])
+            if any(map(self.is_rank, sides)) and any(isinstance(s, ast.Constant) for s in sides):
+                if isinstance(test.ops[0], ast.Eq):
+                    return True, False
+                if isinstance(test.ops[0], (ast.NotEq, ast.Gt)):
+                    return False, True
+            return None, None
+        if isinstance(test, ast.BoolOp):
+            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in ast.walk(test)):
+                return None, None  # it may be about one process
+            parts = [self.splits(value, depth + 1) for value in test.values]
+            if isinstance(test.op, ast.And):
+                return next((yes for yes, _ in parts if yes is not None), None), None
+            return None, next((no for _, no in parts if no is not None), None)
+        if isinstance(test, ast.Name):
+            held = self._held(test)
+            return self.splits(held, depth + 1) if held is not None else (None, None)
+        return None, None
+
+    def guard(self, node: ast.AST) -> Guard | None:
+        """What lets only some processes come to a node, in the node's own function."""
+        child = node
+        for parent in self.index.ancestors(node):
+            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+                yes, no = self.splits(parent.test)
+                body = parent.body if isinstance(parent.body, list) else [parent.body]
+                side = yes if child in body else no
+                if side is not None:
+                    return Guard(parent.test, side)
+            if isinstance(child, ast.stmt) and not isinstance(child, ast.ExceptHandler):
+                left = self._left_before(child)
+                if left is not None:
+                    return left
+            if isinstance(parent, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+                return self._decorator(parent) if isinstance(parent, FUNCTIONS) and child in parent.body else None
+            child = parent
+        return None
+
+    def _left_before(self, statement: ast.stmt) -> Guard | None:
+        """An `if` before a statement in its block with which some processes have left."""
+        try:
+            block, place = self.index.block(statement)
+        except KeyError:
+            return None
+        for earlier in block[:place]:
+            if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], _LEAVES):
+                if isinstance(earlier.body[-1], ast.Raise):
+                    continue
+                side = self.splits(earlier.test)[1]
+                if side is not None:
+                    return Guard(earlier.test, side, left=True)
+        return None
+
+    def _decorator(self, function: Function) -> Guard | None:
+        for decorator in function.decorator_list:
+            node = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if isinstance(node, ast.Attribute) and node.attr in _DECORATORS and self._of_state(node.value):
+                return Guard(decorator, True)
+        return None
+
+    def perhaps_alone(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether a node may be meant for some processes only: by a guard, or by a test that cannot be read.
+
+        For lints that report what every process does: they are silent if any test on the way may ask for the process.
+        """
+        if self.guard(node) is not None:
+            return True
+        for parent in self.index.ancestors(node):
+            if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and self._asks(parent.test):
+                return True
+            if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
+                isinstance(n, ast.Attribute) and n.attr.endswith("process_first")
+                for item in parent.items
+                for n in ast.walk(item.context_expr)
+            ):
+                return True
+            if isinstance(parent, FUNCTIONS):
+                if any(_mentions_process(d) for d in parent.decorator_list):
+                    return True
+                sites = self._sites(parent, node)
+                return bool(sites) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in sites)
+        return False
+
+    def _sites(self, function: Function, node: ast.AST) -> list[ast.Call]:
+        """The calls of a function that may come to a node in it: except with False for a flag it needs."""
+        sites = list(self.resolver.sites(function))
+        owner = self.index.parents.get(function)
+        method = isinstance(owner, ast.ClassDef)
+        if method and function.name == "__init__":
+            sites += self.resolver.sites(owner)  # type: ignore[arg-type]
+        flags = {p.arg: p for p in parameters(function.args)}
+        needed: set[str] = set()
+        child = node
+        for parent in self.index.ancestors(node):
+            if parent is function:
+                break
+            if isinstance(parent, ast.If) and child in parent.body:
+                test = parent.test
+                every = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+                needed |= {t.id for t in every if isinstance(t, ast.Name) and t.id in flags}
+            child = parent
+        found = []
+        for call in sites:
+            given = self.resolver.bind(call, function, bound=method)
+            values = [] if given is None else [given.get(n, default(function, flags[n])) for n in needed]
+            if not any(isinstance(v, ast.Constant) and not v.value for v in values):
+                found.append(call)
+        return found
+
+    def _asks(self, test: ast.AST) -> bool:
+        if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
+            return False
+        if _mentions_process(test):
+            return True
+        return any(
+            isinstance(n, ast.Name) and (held := self._held(n)) is not None and _mentions_process(held)
+            for n in ast.walk(test)
+        )
+
+    def innermost_loop(self, node: ast.AST) -> ast.AST | None:
+        """The loop whose iteration a `break` or `continue` ends."""
+        return next((loop for loop in self.index.enclosing_loops(node) if isinstance(loop, LOOPS)), None)
+
+
+def _mentions_process(node: ast.AST) -> bool:
+    """Whether an expression may ask which process this is. Names are read here only to be silent."""
+    for part in ast.walk(node):
+        name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            name = part.value
+        if any(word in name.lower() for word in ("rank", "main", "master", "process", "primary", "leader", "chief")):
+            return True
+    return False

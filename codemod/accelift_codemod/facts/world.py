@@ -1,0 +1,219 @@
+"""What lints ask of a script that uses Accelerate."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
+from accelift_codemod.facts.flow import Flow
+from accelift_codemod.facts.index import FUNCTIONS, Scope, position
+from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.objects import Key, Optimizer, key
+from accelift_codemod.facts.ranks import Ranks
+from accelift_codemod.facts.together import Collectives
+from accelift_codemod.facts.values import Role, Value, Values
+
+
+class World:
+    """Facts of one script, seen from its processes."""
+
+    def __init__(self, facts: AccelerateFacts) -> None:
+        self.facts = facts
+        self.resolver = facts.resolver
+        self.index = facts.index
+        self.together = Collectives(self.resolver)
+        self.flow = Flow(self.resolver, self.together.of)
+        self.ranks = Ranks(self.resolver)
+
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """Every call, in source order."""
+        return sorted(self.index.calls, key=position)
+
+    def verbs(self, *names: str) -> Iterator[ast.Call]:
+        """The calls of methods of accelerators."""
+        for call in self.calls:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in names and self.together.verb(call):
+                yield call
+
+    def qualified(self, call: ast.Call) -> str:
+        """The library name that a call spells; empty if it is none."""
+        return self.resolver.qualified(call.func) or ""
+
+    def text(self, node: ast.AST) -> str:
+        """The author's text of a node, on one line, for messages."""
+        text = " ".join(self.facts.segment(node).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+    # ---- accelerators
+
+    @cached_property
+    def accelerators(self) -> list[ast.Call]:
+        """The calls that make accelerators."""
+        return [
+            call
+            for call in self.calls
+            if any(is_accelerator(v) and v.origin is call for v in self.resolver.values(call))
+        ]
+
+    @cached_property
+    def library(self) -> str:
+        """The library whose accelerators or states the script uses; empty if it uses none, or several."""
+        read = [loads[0] for scope in self.index.scopes.values() for loads in scope.loads.values()]
+        found = {
+            v.name.partition(".")[0] for node in (*read, *self.calls) for v in self.resolver.values(node) if is_state(v)
+        }
+        return found.pop() if len(found) == 1 else ""
+
+    def setting(self, name: str) -> ast.expr | None:
+        """An argument of the script's one accelerator; None if it is not given, or there are several accelerators."""
+        if len(self.accelerators) != 1:
+            return None
+        return self.resolver.argument(self.accelerators[0], None, name)
+
+    @cached_property
+    def settings_known(self) -> bool:
+        """Whether there is one accelerator, made with arguments that can all be seen."""
+        return len(self.accelerators) == 1 and all(k.arg is not None for k in self.accelerators[0].keywords)
+
+    @cached_property
+    def splits_batches(self) -> bool:
+        """Whether the batch sizes of loaders may be those of all processes together."""
+        return not self.settings_known or self.mentions("split_batches")
+
+    # ---- what is prepared
+
+    def prepared(self, node: ast.AST | None, role: Role) -> Values:
+        """The prepared objects of a role that an expression certainly is; empty if it may be anything else."""
+        values = self.resolver.values(node)
+        if values and all(v.role is role and self.resolver.is_prepared(v) for v in values):
+            return values
+        return ()
+
+    def original(self, value: Value) -> Value:
+        """What `prepare` was given."""
+        return self.resolver.original(value)
+
+    @cached_property
+    def prepared_arguments(self) -> list[tuple[ast.expr, ast.Call]]:
+        """What `prepare` is given, with the calls."""
+        for call in self.calls:
+            self.resolver.values(call)
+        return [(node, call) for node, call in self.resolver.prepared.items() if isinstance(node, ast.expr)]
+
+    def was_prepared(self, value: Value, argument: ast.AST) -> bool:
+        """Whether what `prepare` is given was prepared before."""
+        return self.resolver.is_prepared(value) and value.origin is not argument
+
+    @cached_property
+    def originals(self) -> set[Key]:
+        """The objects that are given to `prepare`."""
+        return {key(v) for node, _ in self.prepared_arguments for v in self.resolver.values(node)}
+
+    def is_given(self, value: Value) -> bool:
+        """Whether an object is given to `prepare` somewhere."""
+        return key(value) in self.originals or self.resolver.is_prepared(value)
+
+    @cached_property
+    def unknown_given(self) -> bool:
+        """Whether `prepare` is given something of which nothing is known: it may be anything."""
+        starred = any(
+            isinstance(a, ast.Starred) for call in self.verbs("prepare") for a in (*call.args, *call.keywords)
+        )
+        return starred or any(not self.resolver.values(node) for node, _ in self.prepared_arguments)
+
+    # ---- loops
+
+    @cached_property
+    def loops(self) -> list[BatchLoop]:
+        """Loops over batches."""
+        return self.facts.loops.batch_loops
+
+    def all_prepared(self, loop: BatchLoop) -> bool:
+        """Whether a loop certainly draws from prepared loaders only."""
+        return all(self.resolver.is_prepared(v) for v in loop.loaders)
+
+    def around(self, node: ast.AST) -> BatchLoop | None:
+        """The innermost loop over batches around a node, in its function."""
+        known = {loop.node: loop for loop in self.loops}
+        return next((known[n] for n in self.index.enclosing_loops(node) if n in known), None)
+
+    @cached_property
+    def joined(self) -> dict[tuple[Scope, str], ast.Call]:
+        """Variables whose value gets into a collective operation, with the operation."""
+        found: dict[tuple[Scope, str], ast.Call] = {}
+        for call in self.calls:
+            if not self.together.of(call) or self.together.verb(call) in ("prepare", "backward"):
+                continue
+            for argument in (*call.args, *(k.value for k in call.keywords)):
+                for part in self.flow.sources(argument, self._is_prepared):
+                    if isinstance(part, ast.Name):
+                        owner = self.index.scope(part).owner(part.id)
+                        if owner is not None:
+                            found.setdefault((owner, part.id), call)
+        return found
+
+    def _is_prepared(self, node: ast.AST) -> bool:
+        values = self.resolver.values(node) if isinstance(node, ast.Name) else ()
+        return bool(values) and all(self.resolver.is_prepared(v) for v in values)
+
+    def mentions(self, word: str) -> bool:
+        """Whether the script mentions a name anywhere, as a variable, attribute or argument."""
+        return word in self._words
+
+    @cached_property
+    def seeds(self) -> bool:
+        """Whether the script may seed its random numbers. Names are read here only to be silent."""
+        imported = {b.name for bs in self.index.module.bindings.values() for b in bs}
+        return any("seed" in word.lower() or "determin" in word.lower() for word in self._words | imported)
+
+    @cached_property
+    def _words(self) -> set[str]:
+        found = set(self.index.attributes)
+        for node in ast.walk(self.index.tree):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, (ast.keyword, ast.arg)) and node.arg:
+                found.add(node.arg)
+        return found
+
+    @cached_property
+    def optimizers(self) -> list[Optimizer]:
+        """The optimizers that the script makes."""
+        return self.facts.objects.optimizers
+
+    def gradients_off(self, node: ast.AST) -> bool:
+        """Whether a node runs with gradients switched off."""
+        for parent in self.index.ancestors(node):
+            headers: list[ast.expr] = []
+            if isinstance(parent, (ast.With, ast.AsyncWith)):
+                headers = [item.context_expr for item in parent.items]
+            elif isinstance(parent, FUNCTIONS):
+                headers = parent.decorator_list
+            for header in headers:
+                func = header.func if isinstance(header, ast.Call) else header
+                if (self.resolver.qualified(func) or "").rpartition(".")[2] in ("no_grad", "inference_mode"):
+                    return True
+        return False
+
+    # ---- accumulation
+
+    def accumulating(self, node: ast.AST) -> ast.With | None:
+        """The `with accelerator.accumulate(...)` around a node, in its function."""
+        for parent in self.index.chain(node):
+            if isinstance(parent, ast.With) and parent is not node and any(self.accumulates(i) for i in parent.items):
+                return parent
+        return None
+
+    def accumulates(self, item: ast.withitem) -> bool:
+        """Whether a `with` enters `accelerator.accumulate(...)`."""
+        call = item.context_expr
+        return isinstance(call, ast.Call) and self.together.verb(call) == "accumulate"
+
+    @cached_property
+    def steps(self) -> ast.expr | None:
+        """The number of micro-batches that the accelerator was given, unless that is certainly one."""
+        steps = self.setting("gradient_accumulation_steps")
+        return None if isinstance(steps, ast.Constant) and steps.value == 1 else steps

@@ -1,0 +1,415 @@
+"""Gradient accumulation that computes something else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts.index import FUNCTIONS, position
+from accelift_codemod.facts.values import Evidence, Role
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_CLIPS = frozenset(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm")
+)
+
+
+class DividedTwice(Lint):
+    """`accelerator.backward` divides the loss by the accelerator's `gradient_accumulation_steps` itself. Where the
+    script divides it by the same number before, gradients are too small by that factor.
+    """
+
+    code = "ACC-DIV"
+    severity = Severity.ERROR
+    title = "the loss is divided by the accumulation steps twice"
+    wrong = """\
+accelerator = Accelerator(gradient_accumulation_steps=4)
+...
+with accelerator.accumulate(model):
+    loss = criterion(model(inputs), targets) / 4
+    accelerator.backward(loss)
+"""
+    right = """\
+accelerator = Accelerator(gradient_accumulation_steps=4)
+...
+with accelerator.accumulate(model):
+    loss = criterion(model(inputs), targets)
+    accelerator.backward(loss)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.steps is None:
+            return
+        for call in world.verbs("backward"):
+            if world.accumulating(call) is None and world.library != "accelerate":
+                continue
+            loss = world.resolver.argument(call, 0, "loss")
+            division = self._division(world, loss, set()) if loss is not None else None
+            if division is not None:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    division.lineno,
+                    f"`{world.text(division)}` divides the loss by the accumulation steps, and "
+                    f"`{world.text(call.func)}` (line {call.lineno}) divides it by them again",
+                    "leave the division out",
+                    (Evidence(world.steps.lineno, f"gradient_accumulation_steps is `{world.text(world.steps)}`"),),
+                )
+
+    def _division(self, world: World, node: ast.expr, seen: set[ast.AST]) -> ast.BinOp | ast.AugAssign | None:
+        """Where the whole of a value is divided by the number of steps."""
+        if node in seen:
+            return None
+        seen.add(node)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            return node if self._is_steps(world, node.right) else self._division(world, node.left, seen)
+        if isinstance(node, ast.Name):
+            for binding in world.resolver.bindings(node):
+                if binding.value is not None and not binding.path:
+                    found = self._division(world, binding.value, seen)
+                    if found is not None:
+                        return found
+            block = self._statement_before(world, node)
+            if block is not None:
+                return block
+        return None
+
+    def _statement_before(self, world: World, name: ast.Name) -> ast.AugAssign | None:
+        """`loss /= k` before a use of `loss`, in the same block or around it."""
+        for statement in world.index.chain(name):
+            block, place = world.index.block(statement)
+            for earlier in block[:place]:
+                if (
+                    isinstance(earlier, ast.AugAssign)
+                    and isinstance(earlier.op, ast.Div)
+                    and isinstance(earlier.target, ast.Name)
+                    and earlier.target.id == name.id
+                    and self._is_steps(world, earlier.value)
+                    and all(position(b.node) < position(earlier) for b in world.resolver.bindings(name))
+                ):
+                    return earlier
+        return None
+
+    def _is_steps(self, world: World, node: ast.expr) -> bool:
+        """Whether an expression is the number of steps that the accelerator was given."""
+        if isinstance(node, ast.Attribute) and node.attr == "gradient_accumulation_steps":
+            values = world.resolver.values(node.value)
+            if values and all(v.origin in world.accelerators for v in values):
+                return True
+        assert world.steps is not None
+        return _same(world, node, world.steps)
+
+
+class Twice(Lint):
+    """Each `accelerator.accumulate(...)` counts a micro-batch. With two in one iteration the accelerator counts double,
+    so that models are stepped after half as many batches, and which of them is stepped depends on the count.
+    """
+
+    code = "ACC-TWICE"
+    severity = Severity.ERROR
+    title = "several accumulate contexts in one iteration"
+    wrong = """\
+for inputs in loader:
+    with accelerator.accumulate(discriminator):
+        ...
+    with accelerator.accumulate(generator):
+        ...
+"""
+    right = """\
+for inputs in loader:
+    with accelerator.accumulate(discriminator, generator):
+        ...
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.steps is None:
+            return
+        contexts: dict[ast.AST, list[ast.withitem]] = {}
+        for call in world.verbs("accumulate"):
+            item = world.index.parents.get(call)
+            loops = world.index.enclosing_loops(call)
+            if isinstance(item, ast.withitem) and loops:
+                contexts.setdefault(loops[0], []).append(item)
+        for items in contexts.values():
+            first = items[0]
+            for item in items[1:]:
+                if not self._exclusive(world, first, item):
+                    line = first.context_expr.lineno
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        item.context_expr.lineno,
+                        f"`{world.text(item.context_expr)}` counts the micro-batch that "
+                        f"`{world.text(first.context_expr)}` (line {line}) has counted already",
+                        "enter one `accumulate` for all the models, around the whole of the iteration",
+                        (Evidence(world.steps.lineno, f"gradient_accumulation_steps is `{world.text(world.steps)}`"),),
+                    )
+                    break
+
+    def _exclusive(self, world: World, left: ast.AST, right: ast.AST) -> bool:
+        """Whether two nodes stand in different arms of an `if`, or the first one leaves the iteration."""
+        arms = {}
+        child: ast.AST = left
+        for parent in world.index.ancestors(left):
+            arms[parent] = child
+            child = parent
+        child = right
+        for parent in world.index.ancestors(right):
+            if parent in arms:
+                other = arms[parent]
+                if isinstance(parent, (ast.If, ast.Try)):
+                    return (child in parent.body) != (other in parent.body)
+                return isinstance(other, ast.If) and any(
+                    isinstance(n, (ast.Continue, ast.Break, ast.Return)) for n in ast.walk(other)
+                )
+            child = parent
+        return False
+
+
+class ClippedEach(Lint):
+    """Inside `accumulate` every micro-batch is backpropagated, but only the last of a group is followed by a step.
+    Clipping without `if accelerator.sync_gradients:` clips the incomplete sums of gradients, too, and so weights the
+    micro-batches differently.
+    """
+
+    code = "ACC-CLIP"
+    severity = Severity.WARNING
+    title = "incomplete gradients are clipped"
+    wrong = """\
+with accelerator.accumulate(model):
+    accelerator.backward(loss)
+    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+    right = """\
+with accelerator.accumulate(model):
+    accelerator.backward(loss)
+    if accelerator.sync_gradients:
+        accelerator.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        steps = world.setting("gradient_accumulation_steps")
+        if isinstance(steps, ast.Constant) and steps.value == 1:
+            return
+        for call in world.calls:
+            clips = world.together.verb(call) in ("clip_grad_norm_", "clip_grad_value_")
+            if not clips and world.qualified(call) not in _CLIPS:
+                continue
+            context = world.accumulating(call)
+            if context is None or self._gated(world, call):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call.func)}` clips with every micro-batch, while gradients still accumulate",
+                "put it under `if accelerator.sync_gradients:`",
+                (Evidence(context.lineno, f"inside `{world.text(context.items[0].context_expr)}`"),),
+            )
+
+    def _gated(self, world: World, call: ast.Call) -> bool:
+        """Whether any test stands between the micro-batch and the call: it may be about synchronisation."""
+        for parent in world.index.ancestors(call):
+            if isinstance(parent, (ast.If, ast.IfExp, ast.BoolOp)):
+                return True
+            if isinstance(parent, ast.With) and any(world.accumulates(i) for i in parent.items):
+                return self._leaves_before(parent, call)
+        return True
+
+    def _leaves_before(self, context: ast.With, call: ast.Call) -> bool:
+        return any(
+            isinstance(n, (ast.Continue, ast.Break, ast.Return)) and position(n) < position(call)
+            for n in ast.walk(context)
+            if isinstance(n, ast.stmt)
+        )
+
+
+class NoSteps(Lint):
+    """`accelerator.accumulate(...)` accumulates over as many micro-batches as the accelerator was told. It was told
+    nothing in the script, so that every batch is followed by a step, unless the launch config says otherwise.
+    """
+
+    code = "ACC-NOSTEPS"
+    severity = Severity.WARNING
+    title = "accumulate without a number of steps"
+    wrong = """\
+accelerator = Accelerator()
+...
+with accelerator.accumulate(model):
+    ...
+"""
+    right = """\
+accelerator = Accelerator(gradient_accumulation_steps=4)
+...
+with accelerator.accumulate(model):
+    ...
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if not world.settings_known or any(
+            world.setting(name) is not None
+            for name in (
+                "gradient_accumulation_steps",
+                "gradient_accumulation_plugin",
+                "deepspeed_plugin",
+                "deepspeed_plugins",
+            )
+        ):
+            return
+        if world.index.attribute_bindings.get("gradient_accumulation_steps"):
+            return
+        call = next(world.verbs("accumulate"), None)
+        if call is not None:
+            made = world.accelerators[0]
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` accumulates nothing unless the launch config says so: the accelerator was given "
+                "no gradient_accumulation_steps",
+                "give it to Accelerator(...)",
+                (Evidence(made.lineno, f"`{world.text(made)}`"),),
+            )
+
+
+class ZeroFirst(Lint):
+    """A prepared optimizer ignores `zero_grad` and `step` while gradients accumulate. If `zero_grad` comes before
+    backward, it takes effect with the last micro-batch of a group, and throws the gradients of the others away: they
+    were computed for nothing. After `step` it is right.
+    """
+
+    code = "ACC-ZEROFIRST"
+    severity = Severity.ERROR
+    title = "zero_grad throws accumulated gradients away"
+    wrong = """\
+with accelerator.accumulate(model):
+    optimizer.zero_grad()
+    accelerator.backward(criterion(model(inputs), targets))
+    optimizer.step()
+"""
+    right = """\
+with accelerator.accumulate(model):
+    accelerator.backward(criterion(model(inputs), targets))
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.steps is None and not self._plugin(world):
+            return
+        for call in world.index.methods.get("zero_grad", []):
+            context = world.accumulating(call)
+            assert isinstance(call.func, ast.Attribute)
+            optimizers = world.prepared(call.func.value, Role.OPTIMIZER)
+            if context is None or not optimizers or world.index.statement(call) not in context.body:
+                continue
+            later = [n for n in _own(context) if position(n) > position(call)]
+            stepped = [n for n in later if self._is(world, n, "step", call.func.value)]
+            earlier = [n for n in _own(context) if position(n) < position(call)]
+            if any(
+                world.together.verb(n) == "backward" or n.func.attr == "backward"
+                for n in earlier
+                if isinstance(n.func, ast.Attribute)
+            ):
+                continue
+            backward = next((n for n in later if world.together.verb(n) == "backward"), None)
+            if backward is not None and stepped and position(backward) < position(stepped[0]):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` comes before backward: with the last micro-batch of a group it throws away "
+                    "what the others have accumulated",
+                    f"move it behind `{world.text(stepped[0])}`",
+                    (Evidence(context.lineno, f"inside `{world.text(context.items[0].context_expr)}`"),),
+                )
+
+    def _plugin(self, world: World) -> bool:
+        return world.setting("gradient_accumulation_plugin") is not None
+
+    def _is(self, world: World, node: ast.Call, method: str, receiver: ast.expr) -> bool:
+        func = node.func
+        if not isinstance(func, ast.Attribute) or func.attr != method:
+            return False
+        return set(world.resolver.values(func.value)) == set(world.resolver.values(receiver))
+
+
+class ModelZero(Lint):
+    """A prepared optimizer's `zero_grad` waits until the accumulated gradients were applied; that of a model does not.
+    Called with every micro-batch, it throws away what was accumulated.
+    """
+
+    code = "ACC-MODELZERO"
+    severity = Severity.ERROR
+    title = "model.zero_grad() with every micro-batch"
+    wrong = """\
+with accelerator.accumulate(model):
+    accelerator.backward(criterion(model(inputs), targets))
+    optimizer.step()
+    model.zero_grad()
+"""
+    right = """\
+with accelerator.accumulate(model):
+    accelerator.backward(criterion(model(inputs), targets))
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.steps is None:
+            return
+        for call in world.index.methods.get("zero_grad", []):
+            context = world.accumulating(call)
+            assert isinstance(call.func, ast.Attribute)
+            if context is None or world.index.statement(call) not in context.body:
+                continue
+            if not world.resolver.only(call.func.value, Role.MODEL):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` throws the accumulated gradients away with every micro-batch",
+                "call the prepared optimizer's zero_grad(), which waits for the step",
+                (Evidence(context.lineno, f"inside `{world.text(context.items[0].context_expr)}`"),),
+            )
+
+
+def _own(context: ast.With) -> list[ast.Call]:
+    """The calls inside a block, in source order."""
+    return sorted((n for s in context.body for n in ast.walk(s) if isinstance(n, ast.Call)), key=position)
+
+
+def _same(world: World, left: ast.expr, right: ast.expr) -> bool:
+    """Whether two expressions certainly are the same number: equal constants, or one variable or setting."""
+    left, right = _held(world, left), _held(world, right)
+    if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
+        return type(left.value) is type(right.value) and left.value == right.value
+    if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
+        return world.index.scope(left).owner(left.id) is world.index.scope(right).owner(right.id)
+    if isinstance(left, ast.Attribute) and isinstance(right, ast.Attribute) and left.attr == right.attr:
+        a, b = ({v.origin for v in world.resolver.values(n.value)} for n in (left, right))
+        return bool(a) and a == b
+    return False
+
+
+def _held(world: World, node: ast.expr, depth: int = 0) -> ast.expr:
+    """What a variable certainly holds, a parameter what all calls pass."""
+    if isinstance(node, ast.Name) and depth < 6:
+        bindings = world.resolver.bindings(node)
+        if len(bindings) == 1 and not bindings[0].path:
+            value = bindings[0].value
+            if value is not None and isinstance(value, (ast.Constant, ast.Name, ast.Attribute)):
+                return _held(world, value, depth + 1)
+            function = world.index.parents.get(world.index.parents.get(bindings[0].node, node), node)
+            if value is None and isinstance(function, FUNCTIONS):
+                given = [(world.resolver.bind(c, function) or {}).get(node.id) for c in world.resolver.sites(function)]
+                if len(given) == 1 and given[0] is not None:
+                    return _held(world, given[0], depth + 1)
+    return node

@@ -1,0 +1,238 @@
+"""Processes that wait for ever: what all have to do together is done by some."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts.flow import Local
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, position
+from accelift_codemod.facts.ranks import Guard
+from accelift_codemod.facts.together import Together
+from accelift_codemod.facts.values import Evidence, Role
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_LEAVING = (ast.Break, ast.Continue, ast.Return)
+
+
+class MainOnly(Lint):
+    """A collective operation (gather, reduce, wait_for_everyone, backward, ...) is done together by all processes.
+    Under a test for the main process, in a function decorated with on_main_process, or after the other processes have
+    returned, some never come to it, and those that do wait for them until a timeout ends the job. `save_state` has to
+    be called by all processes, too: each writes its own random state. And a prepared DataLoader gives each process its
+    own share: the main process alone sees a part of the data.
+    """
+
+    code = "COLL-MAIN"
+    severity = Severity.ERROR
+    title = "a collective operation on some processes only"
+    wrong = """\
+if accelerator.is_main_process:
+    losses = accelerator.gather(losses)
+    print(losses.mean())
+"""
+    right = """\
+losses = accelerator.gather(losses)
+if accelerator.is_main_process:
+    print(losses.mean())
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        found: list[tuple[ast.AST, Together, Guard]] = []
+        for call in world.calls:
+            verb = world.together.of(call)
+            together = Together(call, verb) if verb else world.together.called(call)
+            if together is None:
+                continue
+            guard = world.ranks.guard(call)
+            if guard is not None:
+                found.append((call, together, guard))
+        for one in found:
+            if not any(self._balances(world, one, other) for other in found):
+                yield self._finding(world, *one)
+        yield from self._loops(world)
+
+    def _balances(
+        self, world: World, one: tuple[ast.AST, Together, Guard], other: tuple[ast.AST, Together, Guard]
+    ) -> bool:
+        """Whether the other processes do the same elsewhere in the function."""
+        return (
+            one[1].verb == other[1].verb
+            and one[2].chosen is not other[2].chosen
+            and world.index.function(one[0]) is world.index.function(other[0])
+        )
+
+    def _finding(self, world: World, call: ast.AST, together: Together, guard: Guard) -> Finding:
+        where = _where(world, guard, call)
+        line = call.lineno  # type: ignore[attr-defined]
+        evidence = (
+            Evidence(guard.node.lineno, f"`{world.text(guard.node)}`"),  # type: ignore[attr-defined]
+            *together.path,
+        )
+        if together.path:
+            last = together.node.lineno  # type: ignore[attr-defined]
+            evidence = (*evidence, Evidence(last, f"`{world.text(together.node)}`"))
+        name = _named(together.verb)
+        through = f" (in {', '.join(s.text.removeprefix('calls ') for s in together.path)})" if together.path else ""
+        if world.together.harmless(together):
+            what = "the random states of the others are not saved, and sharded models hang"
+            if together.verb == "load_state":
+                what = "the others keep the state they have"
+            message = f"`{name}`{through} runs {where}: {what}"
+            return Finding(self.code, Severity.WARNING, line, message, "call it on every process", evidence)
+        message = f"`{name}`{through} runs {where}: it waits for the other processes until the job times out"
+        return Finding(self.code, self.severity, line, message, "do it on every process, outside the guard", evidence)
+
+    def _loops(self, world: World) -> Iterator[Finding]:
+        """Loops of some processes over their shares of the data."""
+        for loop in world.loops:
+            if not loop.direct or not world.all_prepared(loop) or isinstance(loop.node, ast.While):
+                continue
+            guard = world.ranks.guard(loop.node) or self._chosen_in(world, loop.node.iter)
+            if guard is None or self._is_guarded_inside(world, loop.node, guard):
+                continue
+            place = loop.node.iter
+            yield Finding(
+                self.code,
+                self.severity,
+                place.lineno,
+                f"the loop over the prepared `{world.text(place)}` runs {_where(world, guard, place)}: it sees that "
+                "process's share of the data alone, and if the loader shuffles, it may wait for the others for ever",
+                "run it on every process and gather the results, or iterate over a loader that was not prepared",
+                (Evidence(guard.node.lineno, f"`{world.text(guard.node)}`"),),  # type: ignore[attr-defined]
+            )
+
+    def _is_guarded_inside(self, world: World, loop: ast.AST, guard: Guard) -> bool:
+        """Whether the other processes iterate, too."""
+        return any(
+            other.node is not loop
+            and (g := world.ranks.guard(other.node)) is not None
+            and g.chosen is not guard.chosen
+            and world.index.function(other.node) is world.index.function(loop)
+            for other in world.loops
+        )
+
+    def _chosen_in(self, world: World, node: ast.expr) -> Guard | None:
+        """`loader if accelerator.is_main_process else ()`, as what is iterated over."""
+        if isinstance(node, ast.IfExp):
+            yes, no = world.ranks.splits(node.test)
+            sides = [
+                s for s, part in ((yes, node.body), (no, node.orelse)) if Role.LOADER in world.resolver.roles(part)
+            ]
+            if len(sides) == 1 and sides[0] is not None:
+                return Guard(node.test, sides[0])
+        return None
+
+
+class RankFlow(Lint):
+    """A process that leaves a loop, or skips the rest of an iteration, because of a value of its own does not take
+    part in the collective operations that the other processes still do: those wait for it until a timeout ends the job.
+    The loss of a process's own share of the batch is such a value; so is whether it is the main process.
+    """
+
+    code = "COLL-RANKFLOW"
+    severity = Severity.ERROR
+    title = "a process leaves the loop on a value of its own"
+    wrong = """\
+for inputs, targets in loader:
+    loss = criterion(model(inputs), targets)
+    if torch.isnan(loss):
+        continue
+    accelerator.backward(loss)
+"""
+    right = """\
+for inputs, targets in loader:
+    loss = criterion(model(inputs), targets)
+    if torch.isnan(accelerator.gather(loss)).any():
+        continue
+    accelerator.backward(loss)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        seen: set[ast.AST] = set()
+        for node in sorted((n for n in ast.walk(world.index.tree) if isinstance(n, _LEAVING)), key=position):
+            test = self._decides(world, node)
+            if test is None or test[0] in seen:
+                continue
+            missed = self._missed(world, node, test[0])
+            if missed is None:
+                continue
+            seen.add(test[0])
+            yield self._finding(world, node, test, missed)
+
+    def _finding(self, world: World, node: ast.AST, test: tuple[ast.If, Local], missed: Together) -> Finding:
+        statement, local = test
+        word = {ast.Break: "break", ast.Continue: "continue", ast.Return: "return"}[type(node)]  # type: ignore[index]
+        last = missed.node.lineno  # type: ignore[attr-defined]
+        return Finding(
+            self.code,
+            self.severity,
+            node.lineno,  # type: ignore[attr-defined]
+            f"`{word}` under `if {world.text(statement.test)}`: a process decides by a value of its own, and the "
+            f"others wait for it in `{_named(missed.verb)}` (line {last}) until the job times out",
+            "decide by a gathered value, or by accelerator.set_trigger() and check_trigger()",
+            (
+                Evidence(local.node.lineno, local.text),  # type: ignore[attr-defined]
+                *missed.path,
+                Evidence(last, f"`{world.text(missed.node)}` is done together"),
+            ),
+        )
+
+    def _decides(self, world: World, node: ast.AST) -> tuple[ast.If, Local] | None:
+        """The `if` around a `break` that a process decides by a value of its own."""
+        for parent in world.index.ancestors(node):
+            if isinstance(parent, (*FUNCTIONS, ast.ClassDef, *LOOPS)):
+                if not isinstance(node, ast.Return) or not isinstance(parent, LOOPS):
+                    return None
+            if isinstance(parent, ast.If):
+                yes, no = world.ranks.splits(parent.test)
+                if yes is not None or no is not None:
+                    return parent, Local(parent.test, f"`{world.text(parent.test)}` differs from process to process")
+                local = world.flow.local(parent.test)
+                if local is not None:
+                    return parent, local
+        return None
+
+    def _missed(self, world: World, node: ast.AST, test: ast.If) -> Together | None:
+        """What the other processes still do together when one has left."""
+        loops = world.index.enclosing_loops(test)
+        if not loops:
+            return None  # leaving a function early: COLL-MAIN
+        inside = set(ast.walk(test))
+        if isinstance(node, ast.Return):
+            places = loops
+        else:
+            places = loops[:1]
+        for loop in places:
+            for found in world.together.within_statements(loop.body):  # type: ignore[attr-defined]
+                if found.node in inside or world.together.harmless(found):
+                    continue
+                if isinstance(node, ast.Continue) and position(found.node) < position(test) and not found.path:
+                    continue
+                if world.ranks.guard(found.node) is not None:
+                    continue
+                if isinstance(node, ast.Continue) and found.path and found.path[0].line < test.lineno:
+                    continue
+                return found
+        return None
+
+
+def _where(world: World, guard: Guard, node: ast.AST) -> str:
+    text = world.text(guard.node)
+    if isinstance(world.index.parents.get(guard.node), FUNCTIONS):
+        return f"in a function decorated with `{text}`"
+    if guard.left:
+        last = guard.node.lineno  # type: ignore[attr-defined]
+        return f"only on the processes that go on after `if {text}` (line {last})"
+    parent = world.index.parents.get(guard.node)
+    inside = {*world.index.ancestors(node), node}
+    other = isinstance(parent, (ast.If, ast.IfExp)) and any(
+        n in inside for n in (parent.orelse if isinstance(parent.orelse, list) else [parent.orelse])
+    )
+    return f"only where not `{text}`" if other else f"only where `{text}`"
+
+
+def _named(verb: str) -> str:
+    return verb if "." in verb else f"{verb}()"

@@ -1,0 +1,328 @@
+"""Data that is dealt to the processes twice, not at all, or differently."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_INDEX = frozenset("process_index local_process_index data_parallel_rank".split())
+_SAMPLERS = frozenset({"torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler"})
+_KNOWN_SAMPLERS = frozenset(
+    f"torch.utils.data{home}.{name}"
+    for home in ("", ".sampler")
+    for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+)
+
+
+class Unsharded(Lint):
+    """A DataLoader that is not prepared gives every process the same batches. Training on it with a prepared model, all
+    processes compute the same gradients: nothing is gained over one process.
+    """
+
+    code = "DATA-UNSHARDED"
+    severity = Severity.WARNING
+    title = "all processes train on the same data"
+    wrong = """\
+model, optimizer = accelerator.prepare(model, optimizer)
+for inputs, targets in DataLoader(dataset, batch_size=32, shuffle=True):
+    ...
+    accelerator.backward(loss)
+"""
+    right = """\
+loader = DataLoader(dataset, batch_size=32, shuffle=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for inputs, targets in loader:
+    ...
+    accelerator.backward(loss)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.unknown_given or asks_for_process(world):
+            return
+        for loop in world.loops:
+            if not loop.trains or any(world.is_given(v) for v in loop.loaders):
+                continue
+            if not all(self._plain(world, v) for v in loop.loaders):
+                continue
+            if not any(world.together.of(c) == "backward" for c in self._calls(world, loop.body)):
+                continue
+            node = loop.node
+            place = node.test if isinstance(node, ast.While) else node.iter
+            made = loop.loaders[0].origin
+            yield Finding(
+                self.code,
+                self.severity,
+                place.lineno,
+                f"`{world.text(place)}` was not prepared: every process trains on the same batches",
+                "give the DataLoader to accelerator.prepare",
+                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
+            )
+
+    def _calls(self, world: World, statements: list[ast.stmt]) -> Iterator[ast.Call]:
+        """The calls of statements, and of functions of the script that they call."""
+        seen: set[ast.AST] = set()
+        queue: list[ast.AST] = [*statements]
+        while queue:
+            for node in ast.walk(queue.pop()):
+                if isinstance(node, ast.Call):
+                    yield node
+                    target = world.resolver.callee(node)
+                    if isinstance(target, FUNCTIONS) and target not in seen:
+                        seen.add(target)
+                        queue.append(target)
+
+    def _plain(self, world: World, value: Value) -> bool:
+        """Whether a loader certainly deals all of its data to every process."""
+        loader = world.facts.objects.loader(value)
+        if loader.call is None or not loader.complete or "batch_sampler" in loader.arguments:
+            return False
+        sampler = loader.arguments.get("sampler")
+        return "sampler" not in loader.arguments or (
+            sampler is not None
+            and all(v.name in _KNOWN_SAMPLERS for v in world.resolver.values(sampler))
+            and bool(world.resolver.values(sampler))
+        )
+
+
+class ShardedTwice(Lint):
+    """`prepare` deals the batches of a DataLoader out among the processes. If its sampler, or its data set, has dealt
+    them out before, each process gets a part of its part, and most samples are never seen.
+    """
+
+    code = "DATA-DOUBLESHARD"
+    severity = Severity.ERROR
+    title = "data is shared out twice"
+    wrong = """\
+sampler = DistributedSampler(dataset)
+loader = accelerator.prepare(DataLoader(dataset, batch_size=32, sampler=sampler))
+"""
+    right = """\
+loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for node, call in world.prepared_arguments:
+            for value in world.resolver.values(node):
+                if value.role is not Role.LOADER or world.was_prepared(value, node):
+                    continue
+                cut = self._cut(world, value)
+                if cut is not None:
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        call.lineno,
+                        f"`{world.text(node)}` is shared out among the processes by `{world.text(call.func)}`, and was "
+                        f"by `{world.text(cut)}` (line {cut.lineno}) before: most samples are never seen",  # type: ignore[attr-defined]
+                        "leave that out: prepare does it",
+                        (Evidence(value.origin.lineno, f"made by `{world.text(value.origin)}`"),),  # type: ignore[attr-defined]
+                    )
+                    break
+
+    def _cut(self, world: World, value: Value) -> ast.AST | None:
+        """What deals a loader's data out among processes already."""
+        loader = world.facts.objects.loader(value)
+        sampler = loader.arguments.get("sampler")
+        if sampler is not None and world.library == "accelerate":
+            values = world.resolver.values(sampler)
+            if values and all(v.name in _SAMPLERS for v in values):
+                return values[0].origin
+        dataset = loader.arguments.get("dataset")
+        if dataset is None:
+            return None
+        for value in world.resolver.values(dataset):
+            for cls in world.resolver.ancestry(value.declaration):
+                for node in ast.walk(cls):
+                    if self._takes_turns(world, node):
+                        return node
+        for part in world.flow.sources(dataset):
+            if self._cuts(world, part):
+                return part
+        return None
+
+    def _takes_turns(self, world: World, node: ast.AST) -> bool:
+        """`index % world == rank`."""
+        if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)):
+            return False
+        sides = (node.left, node.comparators[0])
+        return any(world.ranks.is_rank(s) for s in sides) and any(
+            isinstance(s, ast.BinOp) and isinstance(s.op, ast.Mod) for s in sides
+        )
+
+    def _cuts(self, world: World, node: ast.AST) -> bool:
+        """`range(rank, n, world)`, `data[rank::world]`, `.shard(world, rank)`, `split_dataset_by_node(...)`."""
+        if isinstance(node, ast.Slice):
+            return node.lower is not None and node.step is not None and world.ranks.is_rank(node.lower)
+        if isinstance(node, ast.Call):
+            if world.resolver.builtin(node.func) == "range":
+                return len(node.args) == 3 and world.ranks.is_rank(node.args[0])
+            if world.qualified(node) == "datasets.distributed.split_dataset_by_node":
+                return True
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "shard":
+                index = world.resolver.argument(node, 1, "index")
+                return index is not None and world.ranks.is_rank(index)
+        return False
+
+
+class UnseededSplit(Lint):
+    """A random split without a seed is another one on every process: samples that one process holds out are trained on
+    by another.
+    """
+
+    code = "DATA-SPLIT-UNSEEDED"
+    severity = Severity.ERROR
+    title = "every process splits the data differently"
+    wrong = """\
+train_set, test_set = random_split(dataset, [800, 200])
+"""
+    right = """\
+train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generator().manual_seed(0))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.seeds:
+            return
+        for call in world.calls:
+            if world.qualified(call) != "torch.utils.data.random_split" or not world.facts.runs(call):
+                continue
+            if world.resolver.argument(call, 2, "generator") is None and not any(k.arg is None for k in call.keywords):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` splits differently on every process, since nothing seeds it: what one holds "
+                    "out others train on",
+                    "give it generator=torch.Generator().manual_seed(0), or call set_seed before",
+                )
+
+
+class LoaderClass(Lint):
+    """Accelerate's `prepare` builds a loader of its own from the attributes of the given one. Of a subclass of
+    DataLoader the methods are lost: an `__iter__` or `__len__` of its own is not called any more.
+    """
+
+    code = "DATA-SUBCLASS"
+    severity = Severity.ERROR
+    title = "a DataLoader's own methods are lost"
+    library = "accelerate"
+    wrong = """\
+class Repeated(DataLoader):
+    def __iter__(self):
+        ...
+loader = accelerator.prepare(Repeated(dataset))
+"""
+    right = """\
+loader = accelerator.prepare(DataLoader(dataset))
+for batch in repeated(loader):
+    ...
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for node, call in world.prepared_arguments:
+            for value in world.resolver.values(node):
+                if value.role is not Role.LOADER or value.declaration is None or world.was_prepared(value, node):
+                    continue
+                for name in ("__iter__", "__len__"):
+                    method = world.resolver.method(value.declaration, name)
+                    if method is not None:
+                        yield Finding(
+                            self.code,
+                            self.severity,
+                            call.lineno,
+                            f"`{world.text(node)}` is rebuilt as a plain DataLoader: its own {name} is not called any "
+                            "more",
+                            "prepare a plain DataLoader, and change its batches in a function around it",
+                            (Evidence(method.lineno, f"{name}() of its class"),),
+                        )
+                        break
+
+
+class Replicated(Lint):
+    """A loader that is not prepared gives every process all of the data. Evaluated on it, each computes the same
+    numbers: they are right, and nothing is gained by several processes.
+    """
+
+    code = "EVAL-REPLICATED"
+    severity = Severity.NOTE
+    title = "every process evaluates everything"
+    wrong = """\
+for inputs, targets in eval_loader:  # which is not prepared
+    correct += (model(inputs).argmax(1) == targets).sum()
+"""
+    right = """\
+eval_loader = accelerator.prepare(eval_loader)
+for inputs, targets in eval_loader:
+    guesses, targets = accelerator.gather_for_metrics((model(inputs).argmax(1), targets))
+    correct += (guesses == targets).sum()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.unknown_given or asks_for_process(world) or not world.prepared_arguments:
+            return
+        for loop in world.loops:
+            if loop.trains or not loop.direct or not loop.body or any(world.is_given(v) for v in loop.loaders):
+                continue
+            calls = [n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+            if world.ranks.perhaps_alone(loop.node) or not any(world.prepared(c.func, Role.MODEL) for c in calls):
+                continue
+            assert isinstance(loop.node, (ast.For, ast.AsyncFor))
+            place = loop.node.iter
+            yield Finding(
+                self.code,
+                self.severity,
+                place.lineno,
+                f"every process evaluates all of `{world.text(place)}`, which was not prepared",
+                "prepare it and gather_for_metrics the outputs, if that takes long",
+            )
+
+
+class BatchScale(Lint):
+    """A prepared loader gives each process batches of the size that it was made with: N processes together take N times
+    as many samples for a step. Learning rates and schedules made for one process mean something else.
+    """
+
+    code = "BATCH-SCALE"
+    severity = Severity.NOTE
+    title = "the global batch grows with the processes"
+    wrong = """\
+accelerator = Accelerator()
+loader = accelerator.prepare(DataLoader(dataset, batch_size=64))
+"""
+    right = """\
+accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))
+loader = accelerator.prepare(DataLoader(dataset, batch_size=64))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.splits_batches or world.mentions("num_processes"):
+            return
+        for loop in world.loops:
+            if loop.trains and world.all_prepared(loop):
+                made = world.original(loop.loaders[0]).origin
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    made.lineno,  # type: ignore[attr-defined]
+                    f"`{world.text(made)}`: each of N processes takes batches of that size, N times as many samples "
+                    "for a step",
+                    "adapt the learning rate, or give Accelerator DataLoaderConfiguration(split_batches=True)",
+                )
+                return
+
+
+def asks_for_process(world: World) -> bool:
+    """Whether the script asks for the number of its process: it may share out data by itself."""
+    for name in _INDEX:
+        if world.index.attributes.get(name):
+            return True
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr in ("get_rank", "split_between_processes"))
+        or (isinstance(n, ast.Constant) and n.value in ("RANK", "LOCAL_RANK", "rank", "local_rank"))
+        or (isinstance(n, ast.Name) and n.id in ("split_dataset_by_node", "DistributedSampler", "get_rank"))
+        for n in ast.walk(world.index.tree)
+    )

@@ -1,0 +1,442 @@
+"""Numbers that are computed from a part of the data, or from some of it twice."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accelift_codemod.facts.flow import Local
+from accelift_codemod.facts.index import How, Scope, position
+from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.values import Evidence, Role
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.lints.data import asks_for_process
+from accelift_codemod.plan import Finding, Severity
+
+_COLLECTS = frozenset({"append", "extend"})
+_GATHERING = frozenset({"gather", "reduce", "gather_for_metrics", "gather_object"})
+_REDUCTIONS = frozenset({"sum", "mean", "max"})
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A variable in which a loop collects something of its batches."""
+
+    name: str
+    owner: Scope
+    node: ast.stmt
+    local: Local
+
+
+class _Evaluation(Lint):
+    """A lint about loops that evaluate on prepared loaders."""
+
+    def _loops(self, world: World) -> Iterator[BatchLoop]:
+        for loop in world.loops:
+            if loop.direct and loop.body and not loop.trains and world.all_prepared(loop):
+                if not world.ranks.perhaps_alone(loop.node) and not self._steps_inside(world, loop):
+                    yield loop
+
+    def _steps_inside(self, world: World, loop: BatchLoop) -> bool:
+        """Whether a loop trains in a way of its own: an optimizer steps."""
+        return any(
+            isinstance(n, ast.Attribute) and n.attr in ("step", "backward", "train_step")
+            for s in loop.body
+            for n in ast.walk(s)
+        )
+
+    def _padded(self, world: World, loop: BatchLoop) -> bool:
+        """Whether the loaders of a loop may be dealt samples twice, and the script knows nothing of it."""
+        for name in ("even_batches", "samples_seen", "remainder", "drop_last", "join_uneven_inputs"):
+            if world.mentions(name):
+                return False
+        return True
+
+    def _sums(self, world: World, loop: BatchLoop) -> Iterator[Sum]:
+        for statement in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)):
+            collected = self._collected(world, statement)
+            if collected is None:
+                continue
+            name, values = collected
+            owner = world.index.scope(name).owner(name.id)
+            local = next(filter(None, map(world.flow.local, values)), None)
+            if owner is not None and local is not None and not world.ranks.guard(statement):
+                if not self._begins_inside(world, owner, name.id, loop):
+                    yield Sum(name.id, owner, statement, local)
+
+    def _collected(self, world: World, statement: ast.stmt) -> tuple[ast.Name, list[ast.expr]] | None:
+        """The variable that a statement adds something to, and what."""
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+            target = statement.target
+            while isinstance(target, ast.Subscript):
+                target = target.value  # type: ignore[assignment]
+            return (target, [statement.value]) if isinstance(target, ast.Name) else None
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            return None
+        name = call.func.value
+        if not isinstance(name, ast.Name):
+            return None
+        if call.func.attr in _COLLECTS and len(call.args) == 1:
+            return name, call.args
+        return (name, call.args) if self._is_meter(world, call) else None
+
+    def _is_meter(self, world: World, call: ast.Call) -> bool:
+        """Whether a call is of a method that adds to its object, of a class that knows nothing of processes."""
+        method = world.resolver.callee(call)
+        owner = world.index.parents.get(method) if method is not None else None
+        if not isinstance(owner, ast.ClassDef) or len(world.resolver.ancestry(owner)) != 1 or owner.bases[1:]:
+            return False
+        adds = any(
+            isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute) and isinstance(n.op, ast.Add)
+            for n in ast.walk(method)  # type: ignore[arg-type]
+        )
+        return adds and not any(
+            isinstance(n, ast.Call) and (world.together.of(n) or world.flow.unknown(n)) for n in ast.walk(owner)
+        )
+
+    def _begins_inside(self, world: World, owner: Scope, name: str, loop: BatchLoop) -> bool:
+        """Whether a variable is set anew in each iteration."""
+        inside = set(ast.walk(loop.node))
+        return any(b.node in inside for b in owner.bindings[name] if b.how is not How.AUGMENT)
+
+    def _reads(self, world: World, found: Sum, loop: BatchLoop) -> list[ast.Name]:
+        """Where the variable is read after the loop."""
+        inside = set(ast.walk(loop.node))
+        return [
+            n
+            for n in world.facts.loads(found.owner, found.name)
+            if n not in inside and position(n) > position(loop.node) and isinstance(n.ctx, ast.Load)
+        ]
+
+    def _gathered(self, world: World, found: Sum) -> ast.Call | None:
+        """The collective operation that a variable's value gets into."""
+        return world.joined.get((found.owner, found.name))
+
+    def _handed_on(self, world: World, reads: list[ast.Name]) -> bool:
+        """Whether the variable is given to something unknown: that may gather it."""
+        for read in reads:
+            for parent in world.index.ancestors(read):
+                if isinstance(parent, ast.stmt):
+                    break
+                if isinstance(parent, ast.Call) and read is not parent.func and world.flow.unknown(parent):
+                    return True
+                if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
+                    if world.resolver.roles(parent.func.value) & {Role.OBJECT} and parent.func.attr not in _HARMLESS:
+                        if not world.together.verb(parent):
+                            return True
+        return False
+
+
+_HARMLESS = frozenset("item append format info warning debug error write print log mean sum set_postfix".split())
+
+
+class LocalMetric(_Evaluation):
+    """A prepared loader gives each process its own share of the data. What is summed over its batches, and neither
+    gathered nor reduced, is a number about that share: each process has another one, and the one that is printed is not
+    that of the data set.
+    """
+
+    code = "METRIC-LOCAL"
+    severity = Severity.ERROR
+    title = "a metric covers one process's share of the data"
+    wrong = """\
+for inputs, targets in eval_loader:  # which is prepared
+    correct += (model(inputs).argmax(1) == targets).sum().item()
+accelerator.print(correct / len(dataset))
+"""
+    right = """\
+for inputs, targets in eval_loader:
+    guesses, targets = accelerator.gather_for_metrics((model(inputs).argmax(1), targets))
+    correct += (guesses == targets).sum().item()
+accelerator.print(correct / len(dataset))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if asks_for_process(world):
+            return  # each process may keep its own results
+        for loop in self._loops(world):
+            for found in self._sums(world, loop):
+                reads = self._reads(world, found, loop)
+                if not reads or self._gathered(world, found) is not None or self._handed_on(world, reads):
+                    continue
+                place = loop.node
+                assert isinstance(place, (ast.For, ast.AsyncFor))
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    found.node.lineno,
+                    f"`{found.name}` covers only this process's share of `{world.text(place.iter)}`, and nothing joins "
+                    "the shares: every process has another number",
+                    "gather the outputs and targets with accelerator.gather_for_metrics first",
+                    (
+                        Evidence(place.lineno, f"`{world.text(place.iter)}` is prepared"),
+                        Evidence(found.local.node.lineno, found.local.text),  # type: ignore[attr-defined]
+                        Evidence(reads[0].lineno, f"`{found.name}` is read after the loop"),
+                    ),
+                )
+                break
+
+
+class PaddedMetric(_Evaluation):
+    """Accelerate repeats samples so that every process gets equally full batches. `gather` returns the repeated ones,
+    too, so that a metric counts them twice wherever the data set is not a multiple of the batches of all processes.
+    `gather_for_metrics` leaves them out.
+    """
+
+    code = "METRIC-PADDED"
+    severity = Severity.ERROR
+    title = "repeated samples are counted"
+    library = "accelerate"
+    wrong = """\
+for inputs, targets in eval_loader:
+    guesses, targets = accelerator.gather((model(inputs).argmax(1), targets))
+    correct += (guesses == targets).sum().item()
+"""
+    right = """\
+for inputs, targets in eval_loader:
+    guesses, targets = accelerator.gather_for_metrics((model(inputs).argmax(1), targets))
+    correct += (guesses == targets).sum().item()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for loop in self._loops(world):
+            if not self._padded(world, loop) or self._truncates(world, loop):
+                continue
+            assert isinstance(loop.node, (ast.For, ast.AsyncFor))
+            for call in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)):
+                if world.together.of(call) != "gather" or not call.args:
+                    continue
+                local = world.flow.local(call.args[0])
+                if local is None:
+                    continue
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` also returns the samples that are repeated to fill up the last batches: "
+                    "they are counted twice",
+                    "use accelerator.gather_for_metrics, which leaves them out",
+                    (
+                        Evidence(loop.node.lineno, f"`{world.text(loop.node.iter)}` is prepared"),
+                        Evidence(local.node.lineno, local.text),  # type: ignore[attr-defined]
+                    ),
+                )
+
+    def _truncates(self, world: World, loop: BatchLoop) -> bool:
+        """Whether the function cuts something to length: it may leave the repeated samples out by itself."""
+        function = world.index.function(loop.node) or world.index.tree
+        return any(
+            isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice) and n.slice.upper is not None
+            for n in ast.walk(function)
+        )
+
+
+class AfterLoop(_Evaluation):
+    """Accelerate repeats samples so that every process gets equally full batches. Which ones is known inside the loop
+    only, to `gather_for_metrics`. Sums of the processes' shares that are joined after the loop contain them.
+    """
+
+    code = "METRIC-AFTERLOOP"
+    severity = Severity.ERROR
+    title = "shares with repeated samples are joined after the loop"
+    library = "accelerate"
+    wrong = """\
+for inputs, targets in eval_loader:
+    correct += (model(inputs).argmax(1) == targets).sum()
+correct = accelerator.reduce(correct)
+"""
+    right = """\
+for inputs, targets in eval_loader:
+    guesses, targets = accelerator.gather_for_metrics((model(inputs).argmax(1), targets))
+    correct += (guesses == targets).sum()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for loop in self._loops(world):
+            if not self._padded(world, loop):
+                continue
+            inside = set(ast.walk(loop.node))
+            for found in self._sums(world, loop):
+                call = self._gathered(world, found)
+                if call is None or call in inside or world.together.of(call) not in _GATHERING:
+                    continue
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{found.name}` was summed over prepared batches (line {found.node.lineno}) with the samples that "
+                    f"are repeated to fill up the last ones: `{world.text(call)}` counts them twice",
+                    "gather_for_metrics the outputs inside the loop instead",
+                    (Evidence(found.local.node.lineno, found.local.text),),  # type: ignore[attr-defined]
+                )
+                break
+
+
+class CountedTwice(Lint):
+    """Gathered values are the same on every process. Reduced to a sum afterwards, each is counted once for each
+    process. So are the batches of a loader that is not prepared, when they are gathered: every process has all of them.
+    """
+
+    code = "METRIC-TWICE"
+    severity = Severity.ERROR
+    title = "what every process has is joined again"
+    wrong = """\
+guesses, targets = accelerator.gather_for_metrics((guesses, targets))
+correct = accelerator.reduce((guesses == targets).sum())
+"""
+    right = """\
+guesses, targets = accelerator.gather_for_metrics((guesses, targets))
+correct = (guesses == targets).sum()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.mentions("num_processes"):
+            return
+        for call in world.calls:
+            verb = world.together.of(call)
+            if verb not in _GATHERING or not call.args or world.ranks.perhaps_alone(call):
+                continue
+            if verb == "reduce":
+                word = world.resolver.argument(call, 1, "reduction")
+                if not (isinstance(word, ast.Constant) and word.value == "sum") and (
+                    word is not None or not world.together.verb(call)
+                ):
+                    continue
+            first = self._gathered(world, call.args[0])
+            if first is not None:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` joins what `{world.text(first)}` (line {first.lineno}) has joined already: "
+                    "each value counts N times",
+                    "leave it out: gathered values are the same on every process",
+                )
+            elif verb != "reduce" and self._replicated(world, call.args[0]):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` joins batches of a loader that was not prepared: every process has all of "
+                    "them, and each counts N times",
+                    "prepare the loader, or leave it out",
+                )
+
+    def _gathered(self, world: World, node: ast.expr) -> ast.Call | None:
+        """The operation that a value comes from, if nothing of it differs from process to process."""
+        found: ast.Call | None = None
+        for part in world.flow.sources(node, lambda n: isinstance(n, ast.Call) and bool(world.together.of(n))):
+            if isinstance(part, ast.Call):
+                verb = world.together.of(part)
+                if verb in ("gather", "gather_for_metrics"):
+                    found = found or part
+                elif verb or world.flow.unknown(part):
+                    return None
+            if isinstance(part, ast.Name) and world.flow.from_batch(part) is not None:
+                return None
+        return found
+
+    def _replicated(self, world: World, node: ast.expr) -> bool:
+        """Whether a value certainly is of a batch that every process has."""
+        if world.unknown_given or asks_for_process(world):
+            return False
+        parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+        for part in parts:
+            values = world.resolver.values(part)
+            loaders = [v for value in values for inner in value.inner for v in inner]
+            if not values or any(v.role not in (Role.BATCH, Role.DATA) for v in values):
+                return False
+            if not loaders or any(v.role is not Role.LOADER or world.is_given(v) for v in loaders):
+                return False
+            if any({"sampler", "batch_sampler"} & set(world.facts.objects.loader(v).arguments) for v in loaders):
+                return False
+        return True
+
+
+class Reduction(Lint):
+    """Accelerate's `reduce` knows "sum", "mean" and "max". With any other word, "min" and "none" included, it sums, and
+    says nothing. The bundled runtime knows "min" and "none".
+    """
+
+    code = "REDUCE-OP"
+    severity = Severity.ERROR
+    title = "reduce sums whatever it is asked for"
+    library = "accelerate"
+    wrong = """\
+best = accelerator.reduce(best, reduction="min")
+"""
+    right = """\
+best = accelerator.gather(best).min()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            if world.together.of(call) != "reduce":
+                continue
+            word = world.resolver.argument(call, 1, "reduction")
+            values = world.resolver.values(word) if word is not None else ()
+            if not values or any(v.role is not Role.CONSTANT for v in values):
+                continue
+            unknown = [v.keys[0] for v in values if v.keys[0] not in _REDUCTIONS]
+            if len(unknown) == len(values):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` sums: Accelerate's reduce does not know {unknown[0]!r} and says nothing",
+                    "gather the values and reduce them with torch",
+                )
+
+
+class GatherObject(Lint):
+    """`gather_object` joins lists. Of a string it returns the characters, of a dict the keys, and a number raises an
+    error; on one process it returns what it was given.
+    """
+
+    code = "GATHEROBJ"
+    severity = Severity.ERROR
+    title = "gather_object of something that is no list"
+    library = "accelerate"
+    wrong = """\
+results = gather_object({"loss": loss})
+"""
+    right = """\
+results = gather_object([{"loss": loss}])
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            if world.together.of(call) == "gather_object" and call.args:
+                kind = self._kind(world, call.args[0])
+                if kind is not None:
+                    result = {"dict": "the keys of the dicts", "str": "single characters"}.get(kind, "an error")
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        call.lineno,
+                        f"`{world.text(call)}` is given a {kind} and joins lists: it returns {result} on N processes",
+                        f"put the {kind} in a list",
+                    )
+
+    def _kind(self, world: World, node: ast.expr, depth: int = 0) -> str | None:
+        """What an expression certainly is, if it is no list."""
+        if isinstance(node, (ast.Dict, ast.DictComp)):
+            return "dict"
+        if isinstance(node, ast.JoinedStr):
+            return "str"
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float)):
+            return type(node.value).__name__
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
+                return "number"
+            name = world.resolver.builtin(node.func)
+            return {"len": "number", "str": "str", "dict": "dict", "float": "number", "int": "number"}.get(name or "")
+        if isinstance(node, ast.Name) and depth < 4:
+            bindings = world.resolver.bindings(node)
+            if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
+                value = bindings[0].value
+                return self._kind(world, value, depth + 1) if value is not None else None
+        return None

@@ -1,0 +1,412 @@
+"""Prepared models and loaders that are asked for what the wrapper does not have, and devices."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import FUNCTIONS, position
+from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_TRANSFORMERS = frozenset(
+    "generate config save_pretrained push_to_hub resize_token_embeddings get_input_embeddings "
+    "gradient_checkpointing_enable generation_config".split()
+)
+# What DistributedDataParallel has by these names.
+_WRAPPER = frozenset(
+    "forward module training device device_ids output_device dim process_group mesh broadcast_buffers reducer logger "
+    "find_unused_parameters static_graph gradient_as_bucket_view mixed_precision join no_sync".split()
+)
+_MAP_STYLE = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.Subset"})
+
+
+class Method(Lint):
+    """On several processes Accelerate wraps the prepared model in DistributedDataParallel, which has neither its
+    methods nor its attributes: asking for one raises an AttributeError. Unwrapped, the model can be asked; but a
+    forward pass of the unwrapped model that gradients are computed from goes past the wrapper, nothing averages them,
+    and the processes drift apart without an error. (The bundled runtime sends methods through the wrapper by itself.)
+    """
+
+    code = "DDP-METHOD"
+    severity = Severity.ERROR
+    title = "the wrapper has no such method, or is gone past"
+    library = "accelerate"
+    wrong = """\
+model = accelerator.prepare(model)
+loss = model.training_loss(batch)
+"""
+    right = """\
+class Net(nn.Module):
+    def forward(self, batch):
+        return self.training_loss(batch)
+...
+model = accelerator.prepare(model)
+loss = model(batch)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for nodes in world.index.attributes.values():
+            for node in nodes:
+                if not isinstance(node.ctx, ast.Load):
+                    continue
+                models = world.prepared(node.value, Role.MODEL)
+                if models and all(self._has(world, m, node.attr) for m in models) and not self._asks(world, node):
+                    yield Finding(
+                        self.code,
+                        self.severity,
+                        node.lineno,
+                        f"`{world.text(node)}`: on several processes the model is wrapped in DistributedDataParallel, "
+                        f"which has no `{node.attr}`",
+                        "call it from forward if it trains, else on accelerator.unwrap_model(...)",
+                    )
+        for subscript in (n for n in ast.walk(world.index.tree) if isinstance(n, ast.Subscript)):
+            models = world.prepared(subscript.value, Role.MODEL)
+            if models and all(m.name == "torch.nn.Sequential" for m in models) and not self._asks(world, subscript):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    subscript.lineno,
+                    f"`{world.text(subscript)}`: on several processes the model is wrapped in DistributedDataParallel, "
+                    "which cannot be indexed",
+                    "index accelerator.unwrap_model(...), or prepare the parts",
+                )
+        for call in world.verbs("backward"):
+            loss = world.resolver.argument(call, 0, "loss")
+            forward = self._past(world, loss) if loss is not None else None
+            if forward is not None:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    forward.lineno,
+                    f"`{world.text(forward)}` goes past the wrapper of the prepared model, and its result is "
+                    "backpropagated: gradients are not averaged, and the processes drift apart",
+                    "call the prepared model itself",
+                    (Evidence(call.lineno, f"`{world.text(call)}`"),),
+                )
+
+    def _has(self, world: World, model: Value, name: str) -> bool:
+        """Whether a model certainly has an attribute of its own that a wrapper does not have."""
+        if name in torch_ops.MODULE_METHODS or name in _WRAPPER or name.startswith("_"):
+            return False
+        if model.declaration is not None:
+            if world.resolver.method(model.declaration, name) is not None:
+                return True
+            for cls in world.resolver.ancestry(model.declaration):
+                for node in ast.walk(cls):
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == name:
+                        if isinstance(node.value, ast.Name) and node.value.id == "self":
+                            return True
+            return False
+        return model.name.startswith("transformers.") and name in _TRANSFORMERS
+
+    def _asks(self, world: World, node: ast.expr) -> bool:
+        """Whether the script asks before whether the model is wrapped."""
+        for parent in world.index.ancestors(node):
+            if isinstance(parent, (ast.If, ast.IfExp, ast.Try)):
+                test = getattr(parent, "test", None)
+                if test is None or any(
+                    isinstance(n, ast.Name) and n.id in ("hasattr", "isinstance", "getattr") for n in ast.walk(test)
+                ):
+                    return True
+                if any(
+                    isinstance(n, ast.Attribute) and n.attr in ("num_processes", "distributed_type", "use_distributed")
+                    for n in ast.walk(test)
+                ):
+                    return True
+        return False
+
+    def _past(self, world: World, loss: ast.expr) -> ast.Call | None:
+        """The only forward pass that a loss comes from, if it is that of a prepared model without its wrapper."""
+        found: ast.Call | None = None
+        for part in world.flow.sources(loss):
+            if not isinstance(part, ast.Call):
+                continue
+            values = world.resolver.values(part.func)
+            if any(v.role is Role.MODEL and world.resolver.is_prepared(v) for v in values):
+                return None
+            if isinstance(part.func, ast.Attribute) and world.prepared(part.func.value, Role.MODEL):
+                return None
+            if values and all(v.role is Role.MODEL and world.is_given(v) for v in values):
+                if not world.gradients_off(part) and self._after(world, part, values[0]):
+                    found = found or part
+        return found
+
+    def _after(self, world: World, call: ast.Call, model: Value) -> bool:
+        """Whether a call certainly comes after its model was prepared, in one function."""
+        return any(
+            (model.origin, model.role) in {(v.origin, v.role) for v in world.resolver.values(argument)}
+            and world.index.function(prepare) is world.index.function(call)
+            and position(prepare) < position(call)
+            for argument, prepare in world.prepared_arguments
+        ) or any(
+            isinstance(n, ast.Call) and world.together.verb(n) == "unwrap_model" for n in world.flow.sources(call.func)
+        )
+
+
+class LoaderAttribute(Lint):
+    """Accelerate's prepared loader deals batches of another sampler: its `batch_size` is None and its `sampler` counts
+    indices in order, whatever those of the original loader were.
+    """
+
+    code = "LOADER-ATTR"
+    severity = Severity.ERROR
+    title = "a prepared loader has lost the attribute"
+    library = "accelerate"
+    wrong = """\
+loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
+samples = len(loader) * loader.batch_size
+"""
+    right = """\
+loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
+samples = len(loader) * loader.total_batch_size
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for name in ("batch_size", "sampler"):
+            for node in world.index.attributes.get(name, []):
+                loaders = world.prepared(node.value, Role.LOADER)
+                if not loaders or not isinstance(node.ctx, ast.Load) or not all(self._map(world, v) for v in loaders):
+                    continue
+                what = "is None after prepare" if name == "batch_size" else "is a plain SequentialSampler after prepare"
+                remedy = (
+                    "use loader.total_batch_size, or keep the number in a variable"
+                    if name == "batch_size"
+                    else "call set_epoch on the prepared loader; keep the sampler in a variable"
+                )
+                yield Finding(self.code, self.severity, node.lineno, f"`{world.text(node)}` {what}", remedy)
+
+    def _map(self, world: World, value: Value) -> bool:
+        """Whether a loader certainly has a data set with a length, and is not made of a batch sampler."""
+        loader = world.facts.objects.loader(world.original(value))
+        if loader.call is None or not loader.complete or "batch_sampler" in loader.arguments:
+            return False
+        shuffle = loader.arguments.get("shuffle")
+        if isinstance(shuffle, ast.Constant) and shuffle.value is True:
+            return True
+        dataset = world.resolver.values(loader.arguments.get("dataset"))
+        return bool(dataset) and all(
+            v.name in _MAP_STYLE or v.name.startswith("torchvision.datasets.") for v in dataset
+        )
+
+
+class UnwrapForGood(Lint):
+    """`unwrap_model(model, keep_fp32_wrapper=False)` changes the model itself: from then on its forward pass runs
+    without mixed precision. In the middle of training, the rest is trained in another precision.
+    """
+
+    code = "UNWRAP-FP32"
+    severity = Severity.WARNING
+    title = "unwrapping switches mixed precision off"
+    library = "accelerate"
+    wrong = """\
+for epoch in range(epochs):
+    train(...)
+    torch.save(accelerator.unwrap_model(model, keep_fp32_wrapper=False).state_dict(), "model.pt")
+"""
+    right = """\
+for epoch in range(epochs):
+    train(...)
+    torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.verbs("unwrap_model"):
+            flag = world.resolver.argument(call, 1, "keep_fp32_wrapper")
+            if not (isinstance(flag, ast.Constant) and flag.value is False):
+                continue
+            loops = world.index.enclosing_loops(call)
+            if any(self._trains(world, loop) for loop in loops):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` switches mixed precision off for the rest of the training",
+                    "leave keep_fp32_wrapper at True here",
+                )
+
+    def _trains(self, world: World, loop: ast.AST) -> bool:
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Call):
+                if world.together.verb(node) == "backward":
+                    return True
+                target = world.resolver.callee(node)
+                if isinstance(target, FUNCTIONS) and world.facts.loops.reaches_backward(target.body):
+                    return True
+        return False
+
+
+class OwnDevice(Lint):
+    """A prepared loader puts its batches on the accelerator's device, and `prepare` the model. Moving them to a device
+    that the script has chosen itself does nothing where that is the same, and breaks the job where it is not: with
+    `Accelerator(cpu=True)`, on other accelerators, or with a launch config for CPUs.
+    """
+
+    code = "DEV-LEFT"
+    severity = Severity.WARNING
+    title = "prepared objects are moved to another device"
+    wrong = """\
+for inputs, targets in loader:  # which is prepared
+    inputs = inputs.cuda()
+"""
+    right = """\
+for inputs, targets in loader:
+    ...
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for name in ("cuda", "to"):
+            for call in world.index.methods.get(name, []):
+                assert isinstance(call.func, ast.Attribute)
+                if not self._is_prepared(world, call.func.value) or not self._elsewhere(world, call):
+                    continue
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` moves what is on the accelerator's device already, to a device that the "
+                    "script has chosen",
+                    "leave the move out, or move to accelerator.device",
+                )
+
+    def _is_prepared(self, world: World, node: ast.expr) -> bool:
+        values = world.resolver.values(node)
+        if world.prepared(node, Role.MODEL):
+            return True
+        return (
+            bool(values)
+            and all(v.role is Role.BATCH for v in values)
+            and all(
+                loader.role is Role.LOADER and world.resolver.is_prepared(loader)
+                for v in values
+                for inner in v.inner
+                for loader in inner
+            )
+        )
+
+    def _elsewhere(self, world: World, call: ast.Call) -> bool:
+        """Whether a move certainly is to a device that the script names or makes itself."""
+        assert isinstance(call.func, ast.Attribute)
+        if call.func.attr == "cuda":
+            return True
+        target = world.resolver.argument(call, 0, "device")
+        values = world.resolver.values(target)
+        names = [v.keys[0] for v in values if v.role is Role.CONSTANT and isinstance(v.keys[0], str)]
+        devices = [v for v in values if v.role is Role.DEVICE]
+        if not values or len(names) + len(devices) != len(values):
+            return False
+        if devices:
+            return all(self._makes_cuda(world, v) for v in devices)
+        return any(str(n).startswith(("cuda", "mps", "xpu")) for n in names)
+
+    def _makes_cuda(self, world: World, value: Value) -> bool:
+        return any(
+            isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.startswith(("cuda", "mps", "xpu"))
+            for n in ast.walk(value.origin)
+        )
+
+
+class DeviceIndex(Lint):
+    """A device with a number is the same one for every process: all of them work on one GPU."""
+
+    code = "DEV-INDEX"
+    severity = Severity.WARNING
+    title = "all processes use one GPU"
+    wrong = """\
+mask = mask.to("cuda:0")
+"""
+    right = """\
+mask = mask.to(accelerator.device)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            if not self._numbered(world, call) or not world.facts.runs(call) or world.ranks.perhaps_alone(call):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` is the same GPU for every process",
+                "use accelerator.device",
+            )
+
+    def _numbered(self, world: World, call: ast.Call) -> bool:
+        qualified = world.qualified(call)
+        method = call.func.attr if isinstance(call.func, ast.Attribute) and not qualified else ""
+        first = call.args[0] if call.args else None
+        if not isinstance(first, ast.Constant):
+            return False
+        if qualified == "torch.cuda.set_device" or (method == "cuda" and len(call.args) == 1):
+            return isinstance(first.value, int) and not isinstance(first.value, bool)
+        if qualified == "torch.device" or method == "to":
+            return isinstance(first.value, str) and first.value.startswith("cuda:")
+        return False
+
+
+class DefaultDevice(Lint):
+    """Tensors made after `torch.set_default_device("cuda")` are on a device that the accelerator has not chosen: it may
+    be another GPU than the process's own, or a GPU where the accelerator runs on the CPU.
+    """
+
+    code = "DEV-DEFAULT"
+    severity = Severity.WARNING
+    title = "the default device is not the accelerator's"
+    wrong = """\
+torch.set_default_device("cuda")
+"""
+    right = """\
+torch.set_default_device(accelerator.device)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            first = call.args[0] if call.args else None
+            qualified = world.qualified(call)
+            named = isinstance(first, ast.Constant) and str(first.value).startswith(("cuda", "torch.cuda"))
+            if first is not None and not named:
+                named = (world.resolver.qualified(first) or "").startswith("torch.cuda.")
+            if qualified in ("torch.set_default_device", "torch.set_default_tensor_type") and named:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` makes tensors on a device that the accelerator has not chosen",
+                    "set accelerator.device, or leave it out",
+                )
+
+
+class BatchNorm(Lint):
+    """BatchNorm computes its statistics from the process's own share of the batch. With small shares they are noisier
+    than on one process, and results differ. torch.nn.SyncBatchNorm computes them from the whole batch.
+    """
+
+    code = "NOTE-BN"
+    severity = Severity.NOTE
+    title = "BatchNorm sees one process's share"
+    wrong = """\
+model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16))
+model = accelerator.prepare(model)
+"""
+    right = """\
+model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16))
+model = accelerator.prepare(nn.SyncBatchNorm.convert_sync_batchnorm(model))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.mentions("convert_sync_batchnorm") or not any(True for _ in world.verbs("backward")):
+            return
+        for call in world.calls:
+            module, _, name = world.qualified(call).rpartition(".")
+            if module == "torch.nn" and name in torch_ops.BATCH_NORM:
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    "BatchNorm computes its statistics from each process's share of the batch",
+                    "convert the model with torch.nn.SyncBatchNorm if small shares hurt",
+                )
+                return

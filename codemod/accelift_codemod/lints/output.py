@@ -1,0 +1,213 @@
+"""What every process writes, prints, downloads or saves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.values import Evidence, Role
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_SAVES = frozenset({"torch.save", "torch.serialization.save", "safetensors.torch.save_file"})
+# These write into a file that was opened: opening it is what races.
+_DUMPS = frozenset({"json.dump", "pickle.dump", "yaml.dump"})
+_FOLDERS = frozenset({"os.makedirs", "os.mkdir"})
+_OWN = frozenset(
+    {"getpid", "uuid1", "uuid4", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "devnull"}
+)
+_OWN_NAMES = ("rank", "process", "main", "temp", "tmp")
+# Downloads that take turns by themselves (file locks of the Hugging Face libraries).
+_LOCKED = ("datasets.", "huggingface_hub.", "kaggle")
+
+
+class SaveWrapped(Lint):
+    """On several processes Accelerate's prepared model is wrapped, and the wrapper's state dict has other keys: each
+    begins with `module.`. What is saved cannot be loaded into the plain model, nor by the script itself on one process.
+    (The bundled runtime's prepared models have the keys of the plain ones.)
+    """
+
+    code = "SAVE-WRAPPED"
+    severity = Severity.ERROR
+    title = "the wrapper's state dict is saved"
+    library = "accelerate"
+    wrong = """\
+accelerator.save(model.state_dict(), "model.pt")
+"""
+    right = """\
+accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        seen: set[ast.AST] = set()
+        for call in world.calls:
+            if world.qualified(call) not in _SAVES and world.together.verb(call) != "save":
+                continue
+            obj = world.resolver.argument(call, 0, "obj") or (call.args[0] if call.args else None)
+            if obj is None:
+                continue
+            for part in world.flow.sources(obj, self._asked(world)):
+                if part in seen or not self._state(world, part):
+                    continue
+                seen.add(part)
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    part.lineno,  # type: ignore[attr-defined]
+                    f"`{world.text(part)}` is that of the wrapper on several processes: its keys begin with `module.`, "
+                    "and the plain model does not load them",
+                    "save accelerator.unwrap_model(model).state_dict(), or accelerator.get_state_dict(model)",
+                    (Evidence(call.lineno, f"saved by `{world.text(call)}`"),),
+                )
+
+    def _asked(self, world: World):  # type: ignore[no-untyped-def]
+        """Where following what is saved ends: at what is called a state dict, and at what is prepared."""
+        return lambda node: (
+            isinstance(node, ast.Call)
+            and (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("state_dict", "unwrap_model", "get_state_dict")
+            )
+        )
+
+    def _state(self, world: World, node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "state_dict"
+            and bool(world.prepared(node.func.value, Role.MODEL))
+        )
+
+
+class SaveRace(Lint):
+    """Every process runs the whole script. What is written outside of a guard is written by all of them, to the same
+    place at the same time: what is left may be damaged, and folders that are made or removed may raise errors.
+    """
+
+    code = "SAVE-RACE"
+    severity = Severity.WARNING
+    title = "every process writes the same file"
+    wrong = """\
+torch.save(state, "checkpoint.pt")
+"""
+    right = """\
+accelerator.save(state, "checkpoint.pt")
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            what = self._writes(world, call)
+            if not what or not world.facts.runs(call) or world.ranks.perhaps_alone(call) or self._own(world, call):
+                continue
+            remedy = "put it under `if accelerator.is_main_process:`"
+            if world.qualified(call) in _SAVES:
+                remedy = "use accelerator.save, which only the main process does, or put it under a guard"
+            yield Finding(
+                self.code, self.severity, call.lineno, f"`{world.text(call)}` {what} on every process at once", remedy
+            )
+
+    def _writes(self, world: World, call: ast.Call) -> str:
+        qualified = world.qualified(call)
+        if qualified in _SAVES:
+            return "writes the same file"
+        if qualified in _FOLDERS:
+            flag = world.resolver.argument(call, 2, "exist_ok") if qualified == "os.makedirs" else None
+            known = isinstance(flag, ast.Constant) and not flag.value
+            return "" if flag is not None and not known else "makes the same folder (and fails where it exists)"
+        if qualified in library.SIDE_EFFECTS:
+            if qualified in library.HARMLESS_EVERYWHERE or qualified in _DUMPS:
+                return ""
+            return "changes the same files"
+        if world.resolver.builtin(call.func) == "open":
+            mode = world.resolver.argument(call, 1, "mode")
+            if isinstance(mode, ast.Constant) and isinstance(mode.value, str) and set(mode.value) & set("wax+"):
+                return "opens the same file for writing"
+            return ""
+        func = call.func
+        if isinstance(func, ast.Attribute) and not qualified and func.attr in library.WRITES:
+            if any(k.arg in ("is_main_process", "save_function") for k in call.keywords) or not call.args:
+                return ""
+            return "writes the same file"
+        return ""
+
+    def _own(self, world: World, call: ast.Call) -> bool:
+        """Whether what is written may be of the process's own, by its name."""
+        for argument in (*call.args, *(k.value for k in call.keywords)):
+            if world.resolver.only(argument, Role.MODEL):
+                continue
+            if isinstance(argument, ast.JoinedStr) and world.flow.local(argument) is not None:
+                return True  # its name holds a value of the process's own
+            for part in world.flow.sources(argument):
+                name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+                if name in _OWN or any(word in name.lower() for word in _OWN_NAMES):
+                    return True
+        return False
+
+
+class PrintAll(Lint):
+    """Every process runs the whole script, and what it prints is printed as many times as there are processes, in
+    whatever order.
+    """
+
+    code = "PRINT-ALL"
+    severity = Severity.NOTE
+    title = "every process prints"
+    wrong = """\
+print(f"epoch {epoch}")
+"""
+    right = """\
+accelerator.print(f"epoch {epoch}")
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            if world.resolver.builtin(call.func) != "print" or not world.facts.runs(call):
+                continue
+            if any(k.arg == "file" for k in call.keywords) or world.ranks.perhaps_alone(call):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` prints once for each process",
+                "write accelerator.print(...)",
+            )
+
+
+class DownloadRace(Lint):
+    """Every process downloads and unpacks the same files into the same place at once, and reads what another one is
+    still writing. Under `with accelerator.main_process_first():` the main process does it, and the others find it done.
+    """
+
+    code = "DL-RACE"
+    severity = Severity.WARNING
+    title = "every process downloads the same files"
+    wrong = """\
+data = torchvision.datasets.MNIST("data", download=True)
+"""
+    right = """\
+with accelerator.main_process_first():
+    data = torchvision.datasets.MNIST("data", download=True)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for call in world.calls:
+            qualified = world.qualified(call)
+            flag = next((k.value for k in call.keywords if k.arg == "download"), None)
+            data = (
+                qualified.startswith(("torchvision.datasets.", "torchaudio.datasets."))
+                and isinstance(flag, ast.Constant)
+                and flag.value is True
+            )
+            fetches = qualified in library.DOWNLOADS and not qualified.startswith(_LOCKED)
+            if not (data or fetches) or not world.facts.runs(call) or world.ranks.perhaps_alone(call):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` downloads the same files on every process at once",
+                "put it under `with accelerator.main_process_first():`",
+            )

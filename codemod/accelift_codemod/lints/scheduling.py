@@ -1,0 +1,230 @@
+"""Learning rates that move at another pace on several processes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.world import World
+from accelift_codemod.lints import Lint
+from accelift_codemod.plan import Finding, Severity
+
+_PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+
+
+class _Stepped(Lint):
+    """A lint about where a scheduler is stepped."""
+
+    def _steps(self, world: World, prepared: bool) -> Iterator[tuple[ast.Call, Value]]:
+        """Calls of a scheduler's `step`, with the scheduler as it was made."""
+        for call in world.index.methods.get("step", []):
+            assert isinstance(call.func, ast.Attribute)
+            values = world.resolver.values(call.func.value)
+            if len(values) != 1 or values[0].role is not Role.SCHEDULER:
+                continue
+            if world.resolver.is_prepared(values[0]) is prepared and (prepared or not world.is_given(values[0])):
+                yield call, world.original(values[0])
+
+    def _repeats(self, world: World) -> bool:
+        """Whether a prepared scheduler steps once for each process."""
+        flag = world.setting("step_scheduler_with_optimizer")
+        return world.settings_known and flag is None and not world.splits_batches
+
+
+class PerEpoch(_Stepped):
+    """Accelerate's prepared scheduler steps as many times as there are processes for each call of `step`, since it
+    takes calls for those of a script whose batches have become as many times fewer. A scheduler stepped once for each
+    epoch so runs through its schedule N times too fast.
+    """
+
+    code = "SCHED-EPOCH"
+    severity = Severity.ERROR
+    title = "a prepared scheduler is stepped once an epoch"
+    library = "accelerate"
+    wrong = """\
+model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
+for epoch in range(epochs):
+    for batch in loader:
+        ...
+    scheduler.step()
+"""
+    right = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range(epochs):
+    for batch in loader:
+        ...
+    scheduler.step()
+"""
+    plateau = False
+    times = "N times"
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if not self._repeats(world):
+            return
+        trains = [loop for loop in world.loops if loop.trains]
+        for call, scheduler in self._steps(world, prepared=True):
+            if (scheduler.name == _PLATEAU) is not self.plateau:
+                continue
+            loops = world.index.enclosing_loops(call)
+            if not loops or any(loop.node in loops for loop in world.loops):
+                continue
+            if not any(loops[0] in world.index.enclosing_loops(loop.node) for loop in trains):
+                if not any(self._trains_in(world, n) for n in ast.walk(loops[0]) if isinstance(n, ast.Call)):
+                    continue
+            made = scheduler.origin
+            if mentions_process_count(world, made):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` steps {self.times} for each epoch, once for each process",
+                "do not prepare the scheduler, or give the accelerator step_scheduler_with_optimizer=False",
+                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
+            )
+
+    def _trains_in(self, world: World, call: ast.Call) -> bool:
+        target = world.resolver.callee(call)
+        return isinstance(target, FUNCTIONS) and any(loop.trains and loop.function is target for loop in world.loops)
+
+
+class Plateau(PerEpoch):
+    """Accelerate's prepared scheduler steps as many times as there are processes for each call of `step`. For
+    ReduceLROnPlateau each of these counts as an epoch without improvement, so that its patience is N times shorter.
+    """
+
+    code = "SCHED-PLATEAU"
+    title = "a prepared ReduceLROnPlateau loses its patience"
+    wrong = """\
+optimizer, scheduler = accelerator.prepare(optimizer, ReduceLROnPlateau(optimizer, patience=5))
+for epoch in range(epochs):
+    train(...)
+    scheduler.step(evaluate(...))
+"""
+    right = """\
+optimizer = accelerator.prepare(optimizer)
+scheduler = ReduceLROnPlateau(optimizer, patience=5)
+for epoch in range(epochs):
+    train(...)
+    scheduler.step(evaluate(...))
+"""
+    plateau = True
+    times = "N times (which uses up its patience)"
+
+
+class Length(_Stepped):
+    """Accelerate's prepared scheduler steps N times for each call, for N processes, and a prepared loader has N times
+    fewer batches. So the length of a schedule has to be computed from the loader before `prepare`, if the scheduler is
+    prepared; and from the prepared loader, if it is not. The other way round the schedule ends N times too early, or is
+    never finished.
+    """
+
+    code = "SCHED-LEN"
+    severity = Severity.ERROR
+    title = "the schedule has the wrong length"
+    library = "accelerate"
+    wrong = """\
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+scheduler = get_linear_schedule_with_warmup(optimizer, 0, len(loader) * epochs)
+scheduler = accelerator.prepare(scheduler)
+"""
+    right = """\
+scheduler = get_linear_schedule_with_warmup(optimizer, 0, len(loader) * epochs)
+model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if not self._repeats(world) or world.unknown_given:
+            return
+        for prepared in (True, False):
+            for call, scheduler in self._steps(world, prepared):
+                loop = world.around(call)
+                made = scheduler.origin
+                if loop is None or not loop.trains or not isinstance(made, ast.Call):
+                    continue
+                length = self._length(world, made, prepared)
+                if length is None:
+                    continue
+                where = f"line {length.lineno}"
+                what = (
+                    f"the prepared scheduler steps N times for each batch, and `{world.text(length)}` ({where}) is the "
+                    "prepared loader's length, N times less: the schedule is over after a part of the training"
+                    if prepared
+                    else f"the scheduler steps once for each batch of a process, and `{world.text(length)}` ({where}) "
+                    "is the length before prepare, N times more: the schedule is never finished"
+                )
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    made.lineno,
+                    what,
+                    "take the length before prepare and prepare the scheduler",
+                    (Evidence(call.lineno, f"`{world.text(call)}`"),),
+                )
+
+    def _length(self, world: World, made: ast.Call, prepared: bool) -> ast.Call | None:
+        """The length of the (prepared, or not yet prepared) loader that a schedule is made for."""
+        if mentions_process_count(world, made):
+            return None
+        lengths = []
+        for part in world.flow.sources(made):
+            if isinstance(part, ast.Call) and world.resolver.builtin(part.func) == "len" and len(part.args) == 1:
+                values = world.resolver.values(part.args[0])
+                if values and all(v.role is Role.LOADER for v in values):
+                    lengths.append((part, values))
+        for _, values in lengths:
+            if not all(world.resolver.is_prepared(v) is prepared and world.is_given(v) for v in values):
+                return None
+        return lengths[0][0] if lengths else None
+
+
+class PerMicroBatch(_Stepped):
+    """A prepared scheduler waits, as a prepared optimizer does, until the accumulated gradients are applied. One that
+    is not prepared steps with every micro-batch: the learning rate moves as many times too fast as batches are
+    accumulated.
+    """
+
+    code = "SCHED-UNPREPARED"
+    severity = Severity.WARNING
+    title = "a scheduler steps with every micro-batch"
+    wrong = """\
+with accelerator.accumulate(model):
+    accelerator.backward(loss)
+    optimizer.step()
+    scheduler.step()  # which was not prepared
+"""
+    right = """\
+scheduler = accelerator.prepare(scheduler)
+...
+with accelerator.accumulate(model):
+    accelerator.backward(loss)
+    optimizer.step()
+    scheduler.step()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        if world.unknown_given or world.steps is None:
+            return
+        for call, scheduler in self._steps(world, prepared=False):
+            context = world.accumulating(call)
+            if context is None or world.index.statement(call) not in context.body:
+                continue
+            made = scheduler.origin
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` was not prepared and steps with every micro-batch, whether the optimizer steps "
+                "or not",
+                "give the scheduler to accelerator.prepare, or step it under `if accelerator.sync_gradients:`",
+                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
+            )
+
+
+def mentions_process_count(world: World, made: ast.AST) -> bool:
+    """Whether a scheduler was made with the number of processes in mind."""
+    return any(
+        isinstance(n, ast.Attribute) and n.attr in ("num_processes", "get_world_size") for n in world.flow.sources(made)
+    )
