@@ -107,6 +107,8 @@ class Blueprint:
         if moments:
             done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
             return all(m > done for m in moments)
+        if self.timeline.follows(node, self.facts.index.function(group.anchor)):
+            return True
         # the object has left the function in which it was prepared
         calls = self.timeline.moments(group.anchor, self.facts.index.function(node))
         return bool(calls) and position(node) > max(calls)

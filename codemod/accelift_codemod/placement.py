@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.cuts import Cut, NoCut, find_cut
-from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
+from accelift_codemod.facts import BatchLoop, Binding, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
@@ -31,7 +33,8 @@ def draft(facts: Facts, options: Options) -> Blueprint:
 
 
 def _free_name(facts: Facts) -> str:
-    taken = {name for scope in facts.index.scopes.values() for name in (*scope.bindings, *scope.loads)}
+    taken = {name for scope in facts.written.scopes.values() for name in (*scope.bindings, *scope.loads)}
+    taken.update(facts.written.attributes if facts.instances.followed else ())
     return next((name for name in _NAMES if name not in taken), "accelift_main_accelerator")
 
 
@@ -43,6 +46,7 @@ class Placement:
         self.facts = blueprint.facts
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
+        self._copies: dict[ast.AST, None] = {}  # where objects are put into attributes of another
 
     def plan(self) -> None:
         optimizers = self._optimizers()
@@ -112,8 +116,7 @@ class Placement:
                         raise refuse(
                             "LOOP-IN-CLASS",
                             optimizer.call.lineno,
-                            f"the class {model.name} makes its own optimizer, and objects held in attributes are not "
-                            "followed yet",
+                            f"the class {model.name} makes its own optimizer, and what it trains cannot be followed",
                             "make the optimizer outside the class, or convert it by hand",
                         )
                     found.setdefault(key(model), model)
@@ -255,6 +258,8 @@ class Placement:
 
     def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
+        if isinstance(node, ast.Attribute):
+            return self._of_objects(node)
         if not isinstance(node, ast.Name):
             return None
         if node in seen:
@@ -281,20 +286,90 @@ class Placement:
                         return None
                     found |= traced
             elif binding.how in (How.ASSIGN, How.AUGMENT):
-                found.add((owner, node.id))
+                given_to = self._handed_to(binding, seen)
+                found |= given_to if given_to else {(owner, node.id)}
             else:
                 return None
         return found
 
+    def _of_objects(self, node: ast.Attribute) -> set[tuple[Scope, str]] | None:
+        """The variable that an attribute of a followed object is (`trainer.model`)."""
+        found: set[tuple[Scope, str]] = set()
+        for value in self.resolver.values(node.value):
+            cls = value.declaration
+            if not isinstance(cls, ast.ClassDef) or cls not in self.resolver.followed:
+                return None
+            name = f"{self.resolver.followed[cls]}.{node.attr}"
+            if name not in self.index.scopes[cls].bindings:
+                return None
+            found.add((self.index.scopes[cls], name))
+        return found or None
+
+    def _handed_to(self, binding: Binding, seen: set[ast.AST]) -> set[tuple[Scope, str]]:
+        """The variables outside whose object a constructor keeps in an attribute (`self.model = model`), if that is all
+        the attribute ever is: the object is then prepared before it is handed in."""
+        value = binding.value
+        if not binding.scope.is_class or binding.path or not isinstance(value, ast.Name):
+            return set()
+        if len(binding.scope.bindings[binding.name]) != 1 or self.index.enclosing_loops(binding.node):
+            return set()
+        if any(b.how is not How.PARAMETER for b in self.resolver.bindings(value)):
+            return set()
+        traced = self._trace(value, seen)
+        if traced:
+            self._copies.setdefault(binding.node)
+        return traced or set()
+
+    def _joined(self, items: list[Item]) -> list[Item]:
+        """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
+        own = [i for i in items if i.scope.is_class]
+        roads = {s: self._road(s) for i in own for s in i.statements}
+        if not roads or len({i.scope for i in own}) > 1:
+            return items
+        first = next(iter(roads.values()))
+        for home in first:
+            if all(home in road for road in roads.values()):
+                seen = {s: self.index.statement(road[home]) for s, road in roads.items()}
+                return [
+                    replace(i, statements=tuple(dict.fromkeys(seen[s] for s in i.statements))) if i in own else i
+                    for i in items
+                ]
+        return items
+
+    def _road(self, statement: ast.stmt) -> dict[Function, ast.AST]:
+        """The methods that lead to a statement, by calls that each run once, with the node in each that does."""
+        cls = self.resolver.instance(statement)
+        found: dict[Function, ast.AST] = {}
+        node: ast.AST = statement
+        while True:
+            function = self.index.function(node)
+            if function is None or self.resolver.instance(function) is not cls or function in found:
+                return found
+            found[function] = node
+            sites = self.resolver.sites(function)
+            if len(sites) != 1 or self.index.enclosing_loops(node):
+                return found
+            node = sites[0]
+
     def _groups(self, items: list[Item]) -> list[Group]:
-        together: dict[tuple[Scope, ast.AST | None, ast.AST | None], list[Item]] = {}
-        for item in items:
+        together: dict[tuple[Scope, Function | None, ast.AST | None, ast.AST | None], list[Item]] = {}
+        for item in self._joined(items):
+            homes = {self.index.function(s) for s in item.statements}
             home = self.index.function(item.statements[0])
+            if item.scope.is_class and len(homes) > 1:
+                raise refuse(
+                    "PREP-NO-POINT",
+                    item.statements[-1].lineno,
+                    f"`{item.name}` is bound in several methods, and none of them runs the others once",
+                    "make it in the constructor",
+                )
             made = max(s.end_lineno or 0 for s in item.statements)
-            uses = self._uses_of_batches(home)
+            uses = self._uses_of_batches(home) if item.scope.is_class else self._uses_in(home)
             first = next((u for u in uses if position(u) > (made, 0)), None)
             for early in uses:
-                if position(early) <= (made, 0) and self._uses_item(self.index.statement(early), item):
+                if position(early) <= (made, 0) and (
+                    item.scope.is_class or self._uses_item(self.index.statement(early), item)
+                ):
                     raise refuse(
                         "PREP-NO-POINT",
                         position(early)[0],
@@ -303,9 +378,14 @@ class Placement:
                     )
             loops = [self.index.enclosing_loops(s) for s in item.statements]
             inside = loops[0][0] if loops[0] and all(found[:1] == loops[0][:1] for found in loops) else None
-            together.setdefault((item.scope, first, inside), []).append(item)
-        groups = [self._place(scope, first, members) for (scope, first, _), members in together.items()]
+            together.setdefault((item.scope, home, first, inside), []).append(item)
+        groups = [self._place(scope, first, members) for (scope, _, first, _), members in together.items()]
         return sorted(groups, key=lambda g: position(g.anchor))
+
+    def _uses_in(self, home: Function | None) -> list[ast.AST]:
+        """The places in a function after which an object can be prepared no more: a loop runs, or an object keeps it."""
+        copied = [p for copy in self._copies for p in self.blueprint.timeline.places(copy, home)]
+        return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
@@ -357,12 +437,18 @@ class Placement:
             touched = ({n.id for n in loads(statement)} | stores(statement)) & names
             if touched and self._same_variables(statement, scope, touched):
                 last = i
+            elif scope.is_class and self._changed_by_calls(statement, names):
+                last = i
         return Group(scope, block[last], tuple(items))
 
     def _block(self, use: ast.AST | None, statements: list[ast.stmt]) -> list[ast.stmt]:
         """The innermost statement list that leads to the use and holds something that makes an object."""
         if use is None:
             latest = max(statements, key=position)
+            for outer in reversed(self.index.chain(latest)):
+                block, _ = self.index.block(outer)
+                if all(self._at(block, s) is not None for s in statements):
+                    return block
             return self.index.block(latest)[0]
         for outer in reversed(self.index.chain(use)):
             block, _ = self.index.block(outer)
@@ -385,6 +471,11 @@ class Placement:
             load.id == item.name and any(key(v) == key(item.value) for v in self.resolver.values(load))
             for load in loads(statement)
         )
+
+    def _changed_by_calls(self, statement: ast.stmt, names: set[str]) -> bool:
+        """Whether a statement runs a method that reads or binds one of the attributes."""
+        called = self.blueprint.timeline.calls_into(statement)
+        return any(n.id in names for f in called for n in walk(f) if isinstance(n, ast.Name))
 
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)

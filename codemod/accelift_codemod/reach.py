@@ -35,6 +35,7 @@ class Reach:
         self.draft = draft
         self.facts = draft.facts
         self.index = draft.facts.index
+        self.resolver = draft.facts.resolver
         self.timeline = draft.blueprint.timeline
         self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
@@ -65,10 +66,10 @@ class Reach:
             candidate = self.index.function(statement)
             if candidate is None and variable.scope is not None and not variable.scope.is_module:
                 continue
-            if all(self.timeline.places(a, candidate) for a in anchors):
+            if self._leads_to(candidate, anchors):
                 return candidate
-        for candidate in groups:
-            if all(self.timeline.places(a, candidate) for a in anchors):
+        for candidate in [*groups, *self._makers()]:
+            if self._leads_to(candidate, anchors):
                 return candidate
         if all(self.timeline.places(a, None) for a in anchors):
             return None
@@ -79,6 +80,37 @@ class Reach:
             "make model, optimizer and loaders in one function",
         )
 
+    def _leads_to(self, candidate: Function | None, anchors: list[ast.AST]) -> bool:
+        """Whether all nodes run by a function, or for the object that it constructs."""
+        if candidate is not None and self.resolver.is_method(candidate) and not self._is_constructor(candidate):
+            return False  # other methods may run before it
+        return all(self.timeline.places(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
+
+    def _is_constructor(self, function: ast.AST | None) -> bool:
+        cls = self.resolver.instance(function) if function is not None else None
+        return cls is not None and function is self.resolver.constructor(cls)
+
+    def _makers(self) -> list[Function | None]:
+        """The functions in which followed objects are made."""
+        return [self.index.function(site) for cls in self.resolver.followed for site in self.resolver.sites(cls)]
+
+    def spelled(self, node: ast.AST) -> str:
+        """The accelerator as code in the place of a node writes it: methods find it in their object."""
+        name = self.draft.blueprint.accelerator
+        cls = self.resolver.instance(node)
+        if cls is None:
+            return name
+        kept = f"{self.resolver.followed[cls]}.{name}"
+        if self._is_constructor(self.home) and self.resolver.instance(self.home) is cls:  # type: ignore[arg-type]
+            return kept
+        constructor = self.resolver.constructor(cls)
+        if constructor not in self.receivers:
+            return name  # a global
+        return name if self._within(node, constructor) else kept
+
+    def _within(self, node: ast.AST, function: ast.AST) -> bool:
+        return node is function or function in self.index.ancestors(node)
+
     def is_home(self, function: ast.AST | None) -> bool:
         """Whether a function sees the accelerator's variable: it is home, nested in it, or reads module globals.
 
@@ -87,6 +119,8 @@ class Reach:
         """
         if self.home is None:
             return function is None or self._inner is None or self._reads_inner(function)
+        if self._is_constructor(self.home) and function is not None:
+            return self.resolver.instance(function) is self.resolver.instance(self.home)
         while function is not None:
             if function is self.home:
                 return True
@@ -130,14 +164,14 @@ class Reach:
                     wanted.append(function)
         found: dict[Function, Passage] = {}
         while wanted:
-            function = wanted.pop()
+            function = self._receiver(wanted.pop())
             if function in found:
                 continue
             problem = self._passable(function)
             if problem is not None:
                 raise refuse("ACC-REACH", function.lineno, problem, "pass what it needs as plain arguments")
             found[function] = self._passage(function)
-            for call in self.facts.resolver.sites(function):
+            for call in self.resolver.sites(function):
                 caller = self.index.function(call)
                 if not self.facts.runs(call):
                     continue
@@ -152,20 +186,33 @@ class Reach:
                     wanted.append(caller)
         return found
 
+    def _receiver(self, function: Function) -> Function:
+        """The function that is given the accelerator for another: methods find it in their object."""
+        cls = self.resolver.instance(function)
+        constructor = self.resolver.constructor(cls) if cls is not None else None
+        if cls is not None and constructor is None:
+            raise refuse(
+                "ACC-REACH",
+                function.lineno,
+                f"the method {function.name}() needs the accelerator, and {cls.name} has no constructor to be given one",
+                "give it an __init__",
+            )
+        return constructor or function
+
     def _passable(self, function: Function) -> str | None:
         """Why a function cannot be given one more argument at every call; None if it can."""
         name = function.name
-        if isinstance(self.index.parents.get(function), ast.ClassDef):
+        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self._is_constructor(function):
             return f"the method {name}() needs the accelerator, and methods are not given one yet"
         if self.facts.references(function):
             return f"{name}() needs the accelerator, but is also handed on as a value"
         if function.args.posonlyargs:
             return f"{name}() needs the accelerator, but has positional-only parameters"
-        sites = self.facts.resolver.sites(function)
+        sites = self.resolver.sites(function)
         if not sites:
             return f"{name}() needs the accelerator, but where it is called cannot be told"
         for call in sites:
-            if self.facts.resolver.bind(call, function) is None:
+            if self.resolver.bind(call, function) is None:
                 return f"{name}() needs the accelerator, but is called with * or ** arguments"
         return None
 
@@ -176,15 +223,15 @@ class Reach:
 
     def _device_parameter(self, function: Function) -> str | None:
         """The parameter through which a function is given the device at every call."""
-        if isinstance(self.index.parents.get(function), ast.ClassDef):
+        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self._is_constructor(function):
             return None
         scope = self.index.scopes[function]
         for parameter in (*function.args.args, *function.args.kwonlyargs):
             if len(scope.bindings.get(parameter.arg, [])) != 1:
                 continue
             arguments: list[ast.expr | None] = []
-            for call in self.facts.resolver.sites(function):
-                given = self.facts.resolver.bind(call, function)
+            for call in self.resolver.sites(function):
+                given = self.resolver.bind(call, function)
                 arguments.append((given or {}).get(parameter.arg))
             if arguments and all(a is not None and self._is_own_device(a) for a in arguments):
                 return parameter.arg
@@ -199,7 +246,7 @@ class Reach:
     def _position(self) -> tuple[list[ast.stmt], int]:
         """The statement list and place before which the accelerator is made."""
         strong = self._at_home(e.node for e in self.strong)  # type: ignore[misc]
-        for call in (c for f in self.receivers for c in self.facts.resolver.sites(f)):
+        for call in (c for f in self.receivers for c in self.resolver.sites(f)):
             strong += self._at_home([call])
         weak = self._at_home(e.node for e in self.weak if self._may_use(e))  # type: ignore[misc]
         variable = self.variable
@@ -243,6 +290,10 @@ class Reach:
         if not variable.whole or variable.scope is None:
             return False
         between = block[at + len(variable.statements) : chosen]
+        if variable.scope.is_class and any(
+            self.resolver.is_method(f) for statement in between for f in self.timeline.calls_into(statement)
+        ):
+            return False
         return not any(
             name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
         )
@@ -252,12 +303,14 @@ class Reach:
         for part in walk(steps):
             if isinstance(part, ast.Name):
                 owner = self.index.scope(part).owner(part.id)
-                if owner is None or not (owner.is_module or owner.node is self.home):
+                if owner is None or not (owner.is_module or owner.is_class or owner.node is self.home):
                     return False
-                bindings = self.facts.resolver.bindings(part)
+                bindings = self.resolver.bindings(part)
                 if len(bindings) > 1 or any(
                     position(b.node) > position(limit) and self.index.function(b.node) is self.home for b in bindings
                 ):
+                    return False
+                if owner.is_class and any(self.index.function(b.node) is not self.home for b in bindings):
                     return False
             elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
                 return False
@@ -336,13 +389,13 @@ class Reach:
     def _parses(self, statement: ast.stmt) -> bool:
         """Whether a statement reads the command line: `--help` should not start processes' groups."""
         return isinstance(statement, ast.Assign) and any(
-            v.role is Role.ARGUMENTS for v in self.facts.resolver.values(statement.value)
+            v.role is Role.ARGUMENTS for v in self.resolver.values(statement.value)
         )
 
     def _ties_devices(self, statement: ast.stmt) -> bool:
         if isinstance(statement, ast.Assign):
             return any(
-                isinstance(t, ast.Subscript) and self.facts.resolver.qualified(t.value) == "os.environ"
+                isinstance(t, ast.Subscript) and self.resolver.qualified(t.value) == "os.environ"
                 for t in statement.targets
             )
         return False
@@ -373,6 +426,8 @@ class Reach:
         if not self.is_home(function) and function not in self.receivers:
             return False
         moments = self.timeline.moments(node, self.home)
+        if not moments and self.timeline.follows(node, self.home):
+            return True
         made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
         return bool(moments) and min(moments) >= position(made)
 
@@ -417,6 +472,9 @@ class Reach:
             for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
                 owner = self.index.scope(name).owner(name.id)
                 if owner is None or owner.is_module:
+                    continue
+                bindings = owner.bindings[name.id]
+                if owner.is_class and all(self.index.function(b.node) is self.home for b in bindings):
                     continue
                 if owner.node is not self.home:
                     return False

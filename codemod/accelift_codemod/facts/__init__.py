@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
+from accelift_codemod.facts import instances
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
@@ -23,14 +24,17 @@ __all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Role
 class Facts:
     """Everything the rules may ask about one script.
 
-    Answers are computed when first asked and kept; nothing changes them afterwards.
+    Answers are computed when first asked and kept; nothing changes them afterwards. In `tree`, of which `index` is the
+    index, attributes of self may be variables (see instances.py); `written` is the index of the source's own tree.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.tree = source.tree
-        self.index = Index(self.tree)
-        self.resolver = Resolver(self.index)
+        self.written = Index(source.tree)
+        self.instances = instances.find(self.written)
+        self.tree = self.instances.tree
+        self.index = Index(self.tree) if self.instances.followed else self.written
+        self.resolver = Resolver(self.index, self.instances.followed)
 
     @cached_property
     def objects(self) -> Objects:
@@ -59,6 +63,14 @@ class Facts:
     def segment(self, node: ast.AST) -> str:
         """The author's text of a node."""
         return self.source.segment(node)
+
+    def original(self, node: ast.AST) -> ast.AST:
+        """The node of the source's own tree that a node stands for."""
+        return self.instances.originals.get(node, node)
+
+    def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class around a node, unless its attributes are followed."""
+        return self.index.enclosing_class(node) if self.resolver.instance(node) is None else None
 
     # ---- what runs
 

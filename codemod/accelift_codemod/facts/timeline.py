@@ -43,6 +43,26 @@ class Timeline:
             queue += self._handed_on(function)
         return list(found)
 
+    def follows(self, node: ast.AST, home: Function | None) -> bool:
+        """Whether `home` is the constructor of an object, and the node only runs in it, or for methods of that object.
+
+        What is not among the node's `places` in the constructor then runs when that is done.
+        """
+        cls = self.resolver.instance(home) if home is not None else None
+        if cls is None or home is not self.resolver.constructor(cls):
+            return False
+        return self._belongs(node, cls, set())
+
+    def _belongs(self, node: ast.AST, cls: ast.ClassDef, seen: set[ast.AST]) -> bool:
+        if self.resolver.instance(node) is cls:
+            return True
+        function = self.index.function(node)
+        if function is None or function in seen:
+            return False
+        seen.add(function)
+        places = [*self.resolver.sites(function), *self._handed_on(function)]
+        return bool(places) and all(self._belongs(place, cls, seen) for place in places)
+
     @memoised
     def callers(self, function: Function | None) -> set[Function | None]:
         """The functions (None: the module's own code) that a function may run for, through calls."""

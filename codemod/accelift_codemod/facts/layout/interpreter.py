@@ -200,6 +200,8 @@ class Layouts:
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
             return Layout.CONST
+        if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
+            return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
         if base is Layout.MIXED:
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
@@ -296,9 +298,14 @@ class Layouts:
             owner = self.index.parents.get(target)
             bound = isinstance(owner, ast.ClassDef)
             given = self.resolver.bind(call, target, bound=bound)
+            changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
                 by_name = {n: self.read(e, env) for n, e in given.items()}
+                env.update(changed)
+                if owner in self.resolver.followed:
+                    owner = None  # no module: its attributes are variables
                 return self.modules.function(target, by_name, owner if isinstance(owner, ast.ClassDef) else None)
+            env.update(changed)
         return Layout.CONST if all(e in FIXED for e in everything) and not values else Layout.UNKNOWN
 
 
