@@ -336,8 +336,14 @@ class Reach:
         self.strong = [e for e in self.strong if e.rule != "ACCUMULATE"]
 
     def _may_use(self, edit: Edit) -> bool:
-        function = self.index.function(edit.node)  # type: ignore[arg-type]
-        return self.is_home(function) or function in self.receivers
+        return self.sees(self.index.function(edit.node))  # type: ignore[arg-type]
+
+    def sees(self, function: Function | None) -> bool:
+        """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""
+        if self.is_home(function):
+            return True
+        cls = self.resolver.instance(function) if function is not None else None
+        return (function if cls is None else self.resolver.constructor(cls)) in self.receivers
 
     def _at_home(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
         found: list[ast.AST] = []
@@ -423,7 +429,7 @@ class Reach:
         node = edit.node
         assert node is not None
         function = self.index.function(node)
-        if not self.is_home(function) and function not in self.receivers:
+        if not self.sees(function):
             return False
         moments = self.timeline.moments(node, self.home)
         if not moments and self.timeline.follows(node, self.home):

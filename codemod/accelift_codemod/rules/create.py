@@ -185,10 +185,7 @@ accelerator = Accelerator(
         """A further device variable, in another function or after the first."""
         reach = draft.reach
         statement = variable.statements[0]
-        function = draft.function(statement)
-        cls = draft.facts.resolver.instance(statement)
-        receiver = draft.facts.resolver.constructor(cls) if cls is not None else function
-        visible = reach.is_home(function) or receiver in reach.receivers
+        visible = reach.sees(draft.function(statement))
         moments = draft.blueprint.timeline.moments(statement, reach.home)
         made = position(reach.block[reach.place])
         if visible and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home)):
