@@ -68,7 +68,8 @@ class Reach:
                 continue
             if self._leads_to(candidate, anchors):
                 return candidate
-        for candidate in [*groups, *self._makers()]:
+        constructors = [self.resolver.constructor(cls) for cls in self.resolver.followed]
+        for candidate in [*groups, *filter(None, constructors), *self._makers()]:
             if self._leads_to(candidate, anchors):
                 return candidate
         if all(self.timeline.places(a, None) for a in anchors):
@@ -252,9 +253,13 @@ class Reach:
         variable = self.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
-        else:
+        elif strong:
             block = self._common(strong)
             at = len(block)
+        else:  # a constructor: the object uses it later
+            assert self.home is not None
+            block = self.home.body
+            at = 1 if ast.get_docstring(self.home, clean=False) is not None and len(block) > 1 else 0
         needed = [i for i in (self._in_block(block, n) for n in strong) if i is not None]
         limit = min(needed, default=len(block) - 1)
         early = [i for i in (self._in_block(block, n) for n in weak) if i is not None]

@@ -21,7 +21,7 @@ _SPECIAL = frozenset({"__init__", "__repr__", "__str__"})
 _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
 _ROOTS = frozenset({"abc.ABC"})
 # Built-in functions that only look at an object.
-_LOOKING = frozenset({"isinstance", "type", "id", "repr", "str", "print", "hasattr"})
+_LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class _Candidate:
             if isinstance(parent, FUNCTIONS):
                 return parent.returns is not None and load in set(walk(parent.returns))
             if isinstance(parent, ast.Call):
-                return self.names.builtin(parent.func) == "isinstance"
+                return self.names.builtin(parent.func) in ("isinstance", "super")
             if isinstance(parent, ast.AnnAssign):
                 return load in set(walk(parent.annotation))
             if isinstance(parent, ast.stmt):
