@@ -113,6 +113,15 @@ class Blueprint:
         calls = self.timeline.moments(group.anchor, self.facts.index.function(node))
         return bool(calls) and position(node) > max(calls)
 
+    def may_follow_prepare(self, node: ast.AST, value: Value) -> bool:
+        """Whether a node may be evaluated after the object has been prepared: surely, or nothing says otherwise."""
+        group = self.group_of.get(key(value))
+        if group is None:
+            return False
+        if group.scope.is_class and not self.timeline.moments(node, self.facts.index.function(group.anchor)):
+            return True  # methods run in an order of their own
+        return self.after_prepare(node, value)
+
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""
         return any(self.is_prepared(v) for v in loop.loaders)

@@ -383,7 +383,7 @@ class Placement:
         return sorted(groups, key=lambda g: position(g.anchor))
 
     def _uses_in(self, home: Function | None) -> list[ast.AST]:
-        """The places in a function after which an object can be prepared no more: a loop runs, or an object keeps it."""
+        """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
         copied = [p for copy in self._copies for p in self.blueprint.timeline.places(copy, home)]
         return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
@@ -435,9 +435,8 @@ class Placement:
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
             touched = ({n.id for n in loads(statement)} | stores(statement)) & names
-            if touched and self._same_variables(statement, scope, touched):
-                last = i
-            elif scope.is_class and self._changed_by_calls(statement, names):
+            called = scope.is_class and self._changed_by_calls(statement, names)
+            if called or (touched and self._same_variables(statement, scope, touched)):
                 last = i
         return Group(scope, block[last], tuple(items))
 

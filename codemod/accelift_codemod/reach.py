@@ -68,8 +68,8 @@ class Reach:
                 continue
             if self._leads_to(candidate, anchors):
                 return candidate
-        constructors = [self.resolver.constructor(cls) for cls in self.resolver.followed]
-        for candidate in [*groups, *filter(None, constructors), *self._makers()]:
+        constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
+        for candidate in [*groups, *constructors, *self._makers()]:
             if self._leads_to(candidate, anchors):
                 return candidate
         if all(self.timeline.places(a, None) for a in anchors):
@@ -195,7 +195,7 @@ class Reach:
             raise refuse(
                 "ACC-REACH",
                 function.lineno,
-                f"the method {function.name}() needs the accelerator, and {cls.name} has no constructor to be given one",
+                f"the method {function.name}() needs the accelerator, and {cls.name} has no constructor to keep one",
                 "give it an __init__",
             )
         return constructor or function
@@ -257,9 +257,10 @@ class Reach:
             block = self._common(strong)
             at = len(block)
         else:  # a constructor: the object uses it later
-            assert self.home is not None
-            block = self.home.body
-            at = 1 if ast.get_docstring(self.home, clean=False) is not None and len(block) > 1 else 0
+            home = self.home
+            assert home is not None
+            block = home.body
+            at = 1 if ast.get_docstring(home, clean=False) is not None and len(block) > 1 else 0
         needed = [i for i in (self._in_block(block, n) for n in strong) if i is not None]
         limit = min(needed, default=len(block) - 1)
         early = [i for i in (self._in_block(block, n) for n in weak) if i is not None]

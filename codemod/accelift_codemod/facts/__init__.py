@@ -150,6 +150,18 @@ class Facts:
             loads.sort(key=position)
         return found
 
+    def reads(self) -> Iterator[ast.Name | ast.Attribute]:
+        """Reads of variables, and of the attributes of a followed object where it is not called self."""
+        for scope in self.index.scopes.values():
+            for names in scope.loads.values():
+                yield from names
+        for cls, own in self.instances.followed.items():
+            for name in self.index.scopes[cls].bindings:
+                attribute = name.partition(".")[2] if name.startswith(f"{own}.") else ""
+                for node in self.index.attributes.get(attribute, []):
+                    if any(v.declaration is cls for v in self.resolver.values(node.value)):
+                        yield node
+
     # ---- evidence
 
     def evidence(self, node: ast.AST) -> tuple[Evidence, ...]:

@@ -135,6 +135,10 @@ class _Candidate:
                 if _static(method) or self._plain(decorator):
                     continue
                 return self._no(method, f"the method {name}() has a decorator that may run it in another way")
+        for method in self.methods:
+            inner = next((n for n in walk(method) if isinstance(n, ast.ClassDef)), None)
+            if inner is not None:
+                return self._no(inner, f"the class {inner.name} is defined in a method")
         for method in self.bound:
             first = (*method.args.posonlyargs, *method.args.args)[:1]
             if not first or first[0].arg != self.self_name:
@@ -156,19 +160,28 @@ class _Candidate:
 
     def _selves(self) -> list[ast.Name]:
         return [
-            n for m in self.bound for n in walk(m) if isinstance(n, ast.Name) and n.id == self.self_name and self._is_self(n)
+            n
+            for m in self.bound
+            for n in walk(m)
+            if isinstance(n, ast.Name) and n.id == self.self_name and self._is_self(n)
         ]
 
     def _of_self(self) -> Unknown | None:
         parents = self.index.parents
         methods = {m.name for m in self.methods}
+        constants = set(self.index.scopes[self.cls].bindings)
         for name in self._selves():
             parent = parents[name]
             if isinstance(parent, ast.Attribute):
                 if parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__":
                     return self._no(name, f"`{name.id}.{parent.attr}` reaches attributes in another way")
-                if parent.attr in methods and not isinstance(parent.ctx, ast.Load):
-                    return self._no(name, f"the method {parent.attr}() is replaced")
+                if isinstance(parent.ctx, ast.Del):
+                    return self._no(name, f"`{name.id}.{parent.attr}` is deleted")
+                if parent.attr in constants and not isinstance(parent.ctx, ast.Load):
+                    what = f"the method {parent.attr}() is replaced" if parent.attr in methods else ""
+                    return self._no(
+                        name, what or f"`{parent.attr}` is an attribute of the class, and of its object, too"
+                    )
                 if parent.attr in methods and not _called(parents, parent):
                     return self._no(name, f"the method {parent.attr}() is handed on as a value")
                 continue
@@ -181,11 +194,8 @@ class _Candidate:
         """The attributes of the object that are variables, wherever its methods read or bind them."""
         parents = self.index.parents
         found = [a for n in self._selves() if isinstance(a := parents[n], ast.Attribute)]
-        own = set(self.index.scopes[self.cls].bindings)
         bound = {a.attr for a in found if isinstance(a.ctx, ast.Store)}
-        loose = {a.attr for a in found if isinstance(a.ctx, ast.Del)}
-        loose |= {a.attr for a in self._outside() if not isinstance(a.ctx, ast.Load)}
-        return [a for a in found if a.attr in bound - own - loose]
+        return [a for a in found if a.attr in bound]
 
     # ---- the object outside
 
@@ -243,10 +253,6 @@ class _Candidate:
         parent = self.index.parents[loads[0]]
         return not (isinstance(parent, ast.Call) and parent.func is loads[0]) or self._often(loads[0], depth + 1)
 
-    def _outside(self) -> list[ast.Attribute]:
-        """Attributes of the object where it is known by a variable outside the class."""
-        return [a for n in self._variables() if isinstance(a := self.index.parents[n], ast.Attribute)]
-
     def _variables(self) -> list[ast.Name]:
         call = self.call
         statement = self.index.parents[call] if call is not None else None
@@ -276,6 +282,8 @@ class _Candidate:
             return self._no(call, f"`{target.id}` is bound more than once")
         for load in self._variables():
             parent = parents[load]
+            if isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load):
+                return self._no(load, f"`{target.id}.{parent.attr}` is set outside the class")
             if not isinstance(parent, ast.Attribute):
                 return self._no(load, f"`{target.id}` is handed on, and others may set its attributes")
             problem = self._asked(parent)
@@ -286,6 +294,8 @@ class _Candidate:
     def _asked(self, node: ast.Attribute) -> Unknown | None:
         if node.attr.startswith("__"):
             return self._no(node, f"`{node.attr}` reaches attributes in another way")
+        if not isinstance(node.ctx, ast.Load):
+            return self._no(node, f"`{node.attr}` is set outside the class")
         if node.attr in {m.name for m in self.methods} and not _called(self.index.parents, node):
             return self._no(node, f"the method {node.attr}() is handed on as a value or replaced")
         return None

@@ -15,6 +15,7 @@ from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.index import (
     FUNCTIONS,
+    LOOPS,
     Binding,
     Function,
     How,
@@ -24,6 +25,7 @@ from accelift_codemod.facts.index import (
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import default, own_nodes
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _MAX_DEPTH = 120
@@ -97,7 +99,9 @@ class Resolver(Names):
 
     def is_method(self, function: ast.AST) -> bool:
         """Whether a function is itself a method of a followed class."""
-        return isinstance(function, FUNCTIONS) and self.instance(function) is self.index.parents.get(function) is not None
+        return (
+            isinstance(function, FUNCTIONS) and self.instance(function) is self.index.parents.get(function) is not None
+        )
 
     def callee(self, call: ast.Call) -> ast.AST | None:
         """The function or class of the script that a call certainly runs; None if unknown or not one."""
@@ -185,30 +189,35 @@ class Resolver(Names):
             self._returns = found
         return self._returns.get(function, [])
 
+    def kept(self, function: Function, data: bool = False) -> frozenset[str]:
+        """The attributes of followed objects that a function may bind or change, in functions it calls, too.
+
+        Only those that are given something computed from a batch, if `data`.
+        """
+        return frozenset(name for name, holds in self._kept(function) if holds or not data)
+
     @memoised
-    def kept(self, function: Function) -> frozenset[str]:
-        """The attributes of followed objects that a function may bind or change, in functions it calls, too."""
-        found: set[str] = set()
+    def _kept(self, function: Function) -> frozenset[tuple[str, bool]]:
+        found: set[tuple[str, bool]] = set()
         queue, seen = [function], {function}
         while queue and self.followed:
             for node in own_nodes(queue.pop()):
-                if isinstance(node, ast.Name) and "." in node.id and not isinstance(node.ctx, ast.Load):
-                    found.add(node.id)
-                elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-                    found |= self._kept_in(node)
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+                    statement = self.index.statement(node)
+                    found.update((name, self._holds_data(statement)) for name in _kept_in(node))
                 elif isinstance(node, ast.Call):
                     if isinstance(node.func, ast.Attribute) and not self.roles(node.func.value) & _PASSIVE:
-                        found |= self._kept_in(node.func)
+                        found.update((name, self._holds_data(node)) for name in _kept_in(node.func))
                     target = self.callee(node)
                     if isinstance(target, FUNCTIONS) and target not in seen:
                         seen.add(target)
                         queue.append(target)
         return frozenset(found)
 
-    def _kept_in(self, node: ast.expr) -> set[str]:
-        while isinstance(node, (ast.Attribute, ast.Subscript)):
-            node = node.value
-        return {node.id} if isinstance(node, ast.Name) and "." in node.id else set()
+    def _holds_data(self, node: ast.AST) -> bool:
+        if isinstance(node, (*LOOPS, ast.With)):
+            return True
+        return any(isinstance(n, ast.expr) and self.roles(n) & parts.BATCH_LIKE for n in walk(node))
 
     # ---- values
 
@@ -412,6 +421,13 @@ class Resolver(Names):
                 return True
         origins = {v.origin for v in self.values(left)}
         return any(v.origin in origins for v in self.values(right))
+
+
+def _kept_in(node: ast.expr) -> list[str]:
+    """The attribute of self that an expression is, or is a part of."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return [node.id] if isinstance(node, ast.Name) and "." in node.id else []
 
 
 def _static(function: Function) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role, position
+from accelift_codemod.facts import BatchLoop, How, Role, Scope, position
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Layout
@@ -186,6 +186,8 @@ scheduler.step(running / len(loader))
         if owner is None:
             return []
         last = node.end_lineno or 0
+        if owner.is_class:
+            return self._outside(draft, node, owner, name)
         later = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
         later = [n for n in later if draft.function(n) is draft.function(node)]
 
@@ -201,6 +203,11 @@ scheduler.step(running / len(loader))
                 found.append(load)
         return found
 
+    def _outside(self, draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
+        """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
+        inside = {node, *walk(node)}
+        return [n for n in draft.facts.loads(owner, name) if n not in inside]
+
     def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
         """Variables of the loop body whose value differs from process to process."""
         effects = Effects(draft.facts.resolver, node)
@@ -214,6 +221,8 @@ scheduler.step(running / len(loader))
         for _ in range(2):  # what one iteration leaves behind, the next one reads
             for statement in flatten(node.body):
                 names |= effects.tainted(statement, names) | _filled(statement, names)
+                for function in draft.blueprint.timeline.calls_into(statement):
+                    names |= roles.kept(function, data=True)
         return names
 
     def _kept(self, draft: Draft, node: ast.For | ast.AsyncFor, local: set[str]) -> dict[str, ast.AugAssign]:
@@ -238,6 +247,8 @@ scheduler.step(running / len(loader))
             return False
         resolver = draft.facts.resolver
         starts = resolver.reaching(target, owner)
+        if owner.is_class:
+            return self._flows(draft, self._outside(draft, node, owner, target.id))
         after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
         return self._flows(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
 
