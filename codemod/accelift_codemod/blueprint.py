@@ -118,7 +118,7 @@ class Blueprint:
         group = self.group_of.get(key(value))
         if group is None:
             return False
-        if group.scope.is_class and not self.timeline.moments(node, self.facts.index.function(group.anchor)):
+        if group.scope.is_class and not self.timeline.within(node, self.facts.index.function(group.anchor)):
             return True  # methods run in an order of their own
         return self.after_prepare(node, value)
 

@@ -58,8 +58,7 @@ def lines(text: str, **options: object) -> str:
 
 def test_everything_is_made_in_the_constructor() -> None:
     assert converted(trainer()) == trainer(
-        device="self.accelerator = Accelerator(\n"
-        "    dataloader_config=DataLoaderConfiguration(split_batches=True)\n)",
+        device="self.accelerator = Accelerator(\n    dataloader_config=DataLoaderConfiguration(split_batches=True)\n)",
         model="self.model = Net()",
         last="self.model, self.optimizer, self.loader = self.accelerator.prepare(\n"
         "    self.model, self.optimizer, self.loader\n)",
@@ -205,6 +204,10 @@ def test_two_classes_each_made_once() -> None:
         {"head": "class Trainer(object):", "device": f"super(Trainer, self).__init__()\nself.device = {DEVICE}"},
         {"head": 'class Trainer:\n    """Trains."""\n\n    size: int\n    LIMIT = 3\n'},
         {"fit": "@torch.enable_grad()\ndef fit(self):"},
+        {
+            "loader": f"self.loader = DataLoader({DATA}, batch_size=16, collate_fn=self.collate)",
+            "methods": "def collate(self, rows):\n    return torch.utils.data.default_collate(rows)",
+        },
         {"model": "self.model = None\nself.model = Net().to(self.device)"},
     ],
 )
@@ -256,6 +259,13 @@ REFUSED = [
     ({"methods": "def other(self):\n    self.__dict__['model'] = Net()"}, "in another way"),
     ({"methods": "def other(self):\n    return self"}, "the object itself is handed on"),
     ({"methods": "def other(self):\n    return map(self.fit, [])"}, "handed on as a value"),
+    (
+        {
+            "last": "self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rate)",
+            "methods": "def rate(self, step):\n    self.seen = step\n    return 1.0",
+        },
+        "handed on as a value",
+    ),
     ({"methods": "def other(self):\n    class Inner:\n        pass"}, "is defined in a method"),
 ]
 
@@ -292,7 +302,30 @@ def test_objects_without_a_place_to_be_prepared(parts: dict[str, str], code: str
     assert unchanged(trainer(**parts)).code == code
 
 
+def test_what_is_handed_on_may_run_at_once() -> None:
+    after = lines(
+        trainer(
+            device="pass",
+            model="self.model = Net().cuda()",
+            move="x, y = x.cuda(), y.cuda()",
+            optimizer=f"{PARTS['optimizer']}\n"
+            "self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rate)",
+            methods="def rate(self, step):\n    print(step)\n    return 1.0",
+        )
+    )
+    assert after.index("self.accelerator = Accelerator(") < after.index("LambdaLR(") < after.index("self.accelerator.print")
+
+
 # ---- what outlives a call
+
+
+def test_a_checkpoint_that_may_be_read_at_any_time_is_unwrapped() -> None:
+    load = "def load(self):\n    self.model.load_state_dict(torch.load('m.pt'))"
+    plain = "self.model.load_state_dict(torch.load('m.pt'))"
+    unwrapped = "self.accelerator.unwrap_model(self.model).load_state_dict(torch.load('m.pt'))"
+    assert plain in lines(trainer("Trainer().fit()", last="self.load()", methods=load))
+    assert unwrapped in lines(trainer("t = Trainer()\nt.load()\nt.fit()", methods=load))
+    assert unwrapped in lines(trainer("t = Trainer()\nt.load()\nt.fit()", last="self.load()", methods=load))
 
 
 def test_a_decision_by_what_a_method_measures_is_told() -> None:

@@ -20,6 +20,8 @@ _SPECIAL = frozenset({"__init__", "__repr__", "__str__"})
 # Decorators that run a method as it stands.
 _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
 _ROOTS = frozenset({"abc.ABC"})
+# What a method does that is more than computing.
+_ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
 # Built-in functions that only look at an object.
 _LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
 
@@ -182,13 +184,32 @@ class _Candidate:
                     return self._no(
                         name, what or f"`{parent.attr}` is an attribute of the class, and of its object, too"
                     )
-                if parent.attr in methods and not _called(parents, parent):
+                if parent.attr in methods and not _called(parents, parent) and not self._passive(parent.attr):
                     return self._no(name, f"the method {parent.attr}() is handed on as a value")
                 continue
             if isinstance(parent, ast.Call) and name in parent.args and self.names.builtin(parent.func) in _LOOKING:
                 continue
             return self._no(name, "the object itself is handed on, and others may set its attributes")
         return None
+
+    def _passive(self, name: str) -> bool:
+        """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""
+        method = next(m for m in self.methods if m.name == name)
+        if _static(method):
+            return True
+        parents = self.index.parents
+        methods = {m.name for m in self.methods}
+        for node in walk(method):
+            if isinstance(node, ast.Attribute):
+                if node.attr in _ACTIVE:
+                    return False
+                own = isinstance(node.value, ast.Name) and node.value.id == self.self_name
+                if own and (node.attr in methods or not isinstance(node.ctx, ast.Load)):
+                    return False
+                outer = parents[node]
+                if own and isinstance(outer, (*LOOPS, ast.comprehension)):
+                    return False
+        return True
 
     def reads(self) -> list[ast.Attribute]:
         """The attributes of the object that are variables, wherever its methods read or bind them."""

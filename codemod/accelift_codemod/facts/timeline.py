@@ -63,6 +63,16 @@ class Timeline:
         places = [*self.resolver.sites(function), *self._handed_on(function)]
         return bool(places) and all(self._belongs(place, cls, seen) for place in places)
 
+    def within(self, node: ast.AST, home: Function | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether a node only runs in a function, or in what that calls."""
+        function = self.index.function(node)
+        if function is home:
+            return True
+        if function is None or function in seen:
+            return False
+        places = [*self.resolver.sites(function), *self._handed_on(function)]
+        return bool(places) and all(self.within(place, home, seen | {function}) for place in places)
+
     @memoised
     def callers(self, function: Function | None) -> set[Function | None]:
         """The functions (None: the module's own code) that a function may run for, through calls."""
@@ -84,6 +94,13 @@ class Timeline:
         """Places where a function is handed on as a value: it may run there."""
         owner = self.index.scope(function)
         found: list[ast.AST] = []
+        if self.resolver.is_method(function):
+            for read in self.index.attributes.get(function.name, []):
+                parent = self.index.parents.get(read)
+                called = isinstance(parent, ast.Call) and parent.func is read
+                if not called and any(v.declaration is owner.node for v in self.resolver.values(read.value)):
+                    found.append(read)
+            return found
         for name in owner.loads.get(function.name, []):
             parent = self.index.parents.get(name)
             if not (isinstance(parent, ast.Call) and parent.func is name):
