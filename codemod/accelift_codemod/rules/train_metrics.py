@@ -206,7 +206,8 @@ scheduler.step(running / len(loader))
     def _outside(self, draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
         """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
         inside = {node, *walk(node)}
-        return [n for n in draft.facts.loads(owner, name) if n not in inside]
+        loads = draft.facts.loads(owner, name)
+        return [n for n in loads if n not in inside and not _into_attribute(draft.facts.index.statement(n))]
 
     def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
         """Variables of the loop body whose value differs from process to process."""
@@ -406,6 +407,11 @@ def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
         if isinstance(root, ast.Name) and names & {n.id for n in loads(statement.value)}:
             return {root.id}
     return set()
+
+
+def _into_attribute(statement: ast.stmt) -> bool:
+    """Whether a statement puts what it computes into an attribute of self, which is asked about by itself."""
+    return isinstance(statement, ast.Assign) and any("." in name for name in stores(statement))
 
 
 def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg]
