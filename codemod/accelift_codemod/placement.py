@@ -8,13 +8,14 @@ from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.cuts import Cut, NoCut, find_cut
-from accelift_codemod.facts import BatchLoop, Binding, Facts, Function, How, Role, Scope, Value, position
+from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
+from accelift_codemod.roots import Roots
 
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
 
@@ -46,7 +47,7 @@ class Placement:
         self.facts = blueprint.facts
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
-        self._copies: dict[ast.AST, None] = {}  # where objects are put into attributes of another
+        self.roots = Roots(blueprint)
 
     def plan(self) -> None:
         optimizers = self._optimizers()
@@ -168,7 +169,7 @@ class Placement:
     # ---- where
 
     def _item(self, value: Value, kind: Role) -> Item:
-        roots = self._roots(value, kind)
+        roots = self.roots.of(value, kind)
         if len(roots) != 1:
             line = getattr(value.origin, "lineno", 0)
             if not roots:
@@ -188,137 +189,6 @@ class Placement:
             )
         )
         return Item(value, kind, scope, name, statements)
-
-    def _roots(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
-        """The variables through which the training reaches an object, traced back through parameters."""
-        found: set[tuple[Scope, str]] = set()
-        for use in self._uses.get(key(value), ()):
-            traced = self._trace(use, set())
-            if traced is None:
-                raise refuse(
-                    "PREP-NO-POINT",
-                    use.lineno,
-                    f"the {kind.value} is reached through `{self.facts.segment(use)}`, which is not a plain variable",
-                    "keep it in a plain variable or parameter",
-                )
-            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value)}
-        if not found:
-            for scope in self.index.scopes.values():
-                found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
-        return found
-
-    def _carries(self, scope: Scope, name: str, value: Value) -> bool:
-        """Whether a variable is somewhere assigned the object."""
-        return any(
-            binding.how is How.ASSIGN and any(key(v) == key(value) for v in self.resolver.bound(binding))
-            for binding in scope.bindings[name]
-        )
-
-    @cached_property
-    def _uses(self) -> dict[Key, list[ast.expr]]:
-        """For each object: the expressions through which it may be used for training or evaluation."""
-        found: dict[Key, list[ast.expr]] = {}
-
-        def note(node: ast.expr) -> None:
-            for one in dict.fromkeys(key(v) for v in self.resolver.values(node)):
-                found.setdefault(one, []).append(node)
-
-        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
-                for carrier in _carriers(loop.node.iter):
-                    note(carrier)
-        for call in self.index.calls:
-            func = call.func
-            if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):
-                if self.resolver.values(func.value):
-                    note(func.value)
-                    continue
-            if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
-                if self.facts.runs(call) and self._in_batch_loop(call):
-                    note(func)
-        return found
-
-    @cached_property
-    def _loop_nodes(self) -> set[ast.AST]:
-        return {loop.node for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)}
-
-    @cached_property
-    def _loop_functions(self) -> set[ast.AST]:
-        """Functions that batch loops call."""
-        found: set[ast.AST] = set()
-        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            for statement in loop.body:
-                found |= self.blueprint.timeline.calls_into(statement)
-        return found
-
-    def _in_batch_loop(self, node: ast.AST) -> bool:
-        if any(outer in self._loop_nodes for outer in self.index.enclosing_loops(node)):
-            return True
-        return self.index.function(node) in self._loop_functions
-
-    def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
-        """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
-        if isinstance(node, ast.Attribute):
-            return self._of_objects(node)
-        if not isinstance(node, ast.Name):
-            return None
-        if node in seen:
-            return set()
-        seen.add(node)
-        owner = self.index.scope(node).owner(node.id)
-        if owner is None:
-            return None
-        found: set[tuple[Scope, str]] = set()
-        for binding in self.resolver.reaching(node, owner):
-            if binding.how is How.PARAMETER:
-                function = self.index.parents[self.index.parents[binding.node]]
-                for call in self.resolver.sites(function):
-                    if not self.facts.runs(call):
-                        continue
-                    given = self.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-                    argument = (given or {}).get(binding.name)
-                    if argument is None:
-                        continue
-                    if isinstance(argument, ast.Constant):
-                        continue
-                    traced = self._trace(argument, seen)
-                    if traced is None:
-                        return None
-                    found |= traced
-            elif binding.how in (How.ASSIGN, How.AUGMENT):
-                given_to = self._handed_to(binding, seen)
-                found |= given_to if given_to else {(owner, node.id)}
-            else:
-                return None
-        return found
-
-    def _of_objects(self, node: ast.Attribute) -> set[tuple[Scope, str]] | None:
-        """The variable that an attribute of a followed object is (`trainer.model`)."""
-        found: set[tuple[Scope, str]] = set()
-        for value in self.resolver.values(node.value):
-            cls = value.declaration
-            if not isinstance(cls, ast.ClassDef) or cls not in self.resolver.followed:
-                return None
-            name = f"{self.resolver.followed[cls]}.{node.attr}"
-            if name not in self.index.scopes[cls].bindings:
-                return None
-            found.add((self.index.scopes[cls], name))
-        return found or None
-
-    def _handed_to(self, binding: Binding, seen: set[ast.AST]) -> set[tuple[Scope, str]]:
-        """The variables outside whose object a constructor keeps in an attribute (`self.model = model`), if that is all
-        the attribute ever is: the object is then prepared before it is handed in."""
-        value = binding.value
-        if not binding.scope.is_class or binding.path or not isinstance(value, ast.Name):
-            return set()
-        if len(binding.scope.bindings[binding.name]) != 1 or self.index.enclosing_loops(binding.node):
-            return set()
-        if any(b.how is not How.PARAMETER for b in self.resolver.bindings(value)):
-            return set()
-        traced = self._trace(value, seen)
-        if traced:
-            self._copies.setdefault(binding.node)
-        return traced or set()
 
     def _joined(self, items: list[Item]) -> list[Item]:
         """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
@@ -384,7 +254,7 @@ class Placement:
 
     def _uses_in(self, home: Function | None) -> list[ast.AST]:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
-        copied = [p for copy in self._copies for p in self.blueprint.timeline.places(copy, home)]
+        copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
         return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
     @memoised
@@ -479,15 +349,3 @@ class Placement:
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)
         return any(own.owner(name) is scope for name in names)
-
-
-def _carriers(node: ast.expr) -> list[ast.expr]:
-    """The expressions inside a loop's iterable that may be loaders."""
-    if isinstance(node, ast.Call):
-        found: list[ast.expr] = []
-        for argument in (*node.args, *(k.value for k in node.keywords)):
-            found += _carriers(argument)
-        return found
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return [c for e in node.elts for c in _carriers(e)]
-    return [node]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from accelift_codemod.draft import Draft
@@ -15,17 +14,9 @@ from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.passages import Passages
 from accelift_codemod.plan import Edit, Need, Operation, Severity
 from accelift_codemod.refusals import refuse
-
-
-@dataclass(frozen=True)
-class Passage:
-    """How one function gets the accelerator: in place of its device parameter, or by one more parameter."""
-
-    function: Function
-    parameter: str  # the device parameter it takes the place of; empty for a new one
-    place: int  # where a new one is inserted
 
 
 class Reach:
@@ -40,7 +31,7 @@ class Reach:
         self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
-        self.receivers = self._receivers()
+        self.receivers = Passages(self).receivers()
         self.block, self.place = self._position()
 
     # ---- home
@@ -83,11 +74,12 @@ class Reach:
 
     def _leads_to(self, candidate: Function | None, anchors: list[ast.AST]) -> bool:
         """Whether all nodes run by a function, or for the object that it constructs."""
-        if candidate is not None and self.resolver.is_method(candidate) and not self._is_constructor(candidate):
+        if candidate is not None and self.resolver.is_method(candidate) and not self.is_constructor(candidate):
             return False  # other methods may run before it
         return all(self.timeline.places(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
 
-    def _is_constructor(self, function: ast.AST | None) -> bool:
+    def is_constructor(self, function: ast.AST | None) -> bool:
+        """Whether a function is the constructor of a followed class."""
         cls = self.resolver.instance(function) if function is not None else None
         return cls is not None and function is self.resolver.constructor(cls)
 
@@ -102,7 +94,7 @@ class Reach:
         if cls is None:
             return name
         kept = f"{self.resolver.followed[cls]}.{name}"
-        if self._is_constructor(self.home) and self.resolver.instance(self.home) is cls:  # type: ignore[arg-type]
+        if self.is_constructor(self.home) and self.resolver.instance(self.home) is cls:  # type: ignore[arg-type]
             return kept
         constructor = self.resolver.constructor(cls)
         if constructor not in self.receivers:
@@ -120,7 +112,7 @@ class Reach:
         """
         if self.home is None:
             return function is None or self._inner is None or self._reads_inner(function)
-        if self._is_constructor(self.home) and function is not None:
+        if self.is_constructor(self.home) and function is not None:
             return self.resolver.instance(function) is self.resolver.instance(self.home)
         while function is not None:
             if function is self.home:
@@ -148,99 +140,6 @@ class Reach:
                 if all(self.index.statement(b.node) in inner for b in module.bindings[name.id]):
                     return True
         return False
-
-    # ---- functions that receive it
-
-    def _receivers(self) -> dict[Function, Passage]:
-        """The functions that get the accelerator as a parameter."""
-        wanted: list[Function] = []
-        for edit in self.strong:
-            function = self.index.function(edit.node)  # type: ignore[arg-type]
-            if function is not None and not self.is_home(function) and function not in wanted:
-                wanted.append(function)
-        for edit in (*self.strong, *self.weak):  # a device parameter becomes the accelerator wherever it is used
-            function = self.index.function(edit.node)  # type: ignore[arg-type]
-            if function is not None and function not in wanted and function is not self.home:
-                if self._device_parameter(function) is not None and self._passable(function) is None:
-                    wanted.append(function)
-        found: dict[Function, Passage] = {}
-        while wanted:
-            function = self._receiver(wanted.pop())
-            if function in found:
-                continue
-            problem = self._passable(function)
-            if problem is not None:
-                raise refuse("ACC-REACH", function.lineno, problem, "pass what it needs as plain arguments")
-            found[function] = self._passage(function)
-            for call in self.resolver.sites(function):
-                caller = self.index.function(call)
-                if not self.facts.runs(call):
-                    continue
-                if caller is None and self.home is not None:
-                    raise refuse(
-                        "ACC-REACH",
-                        call.lineno,
-                        f"{function.name}() needs the accelerator, but is called where it does not exist",
-                        "call it from the function that makes the model",
-                    )
-                if caller is not None and not self.is_home(caller):
-                    wanted.append(caller)
-        return found
-
-    def _receiver(self, function: Function) -> Function:
-        """The function that is given the accelerator for another: methods find it in their object."""
-        cls = self.resolver.instance(function)
-        constructor = self.resolver.constructor(cls) if cls is not None else None
-        if cls is not None and constructor is None:
-            raise refuse(
-                "ACC-REACH",
-                function.lineno,
-                f"the method {function.name}() needs the accelerator, and {cls.name} has no constructor to keep one",
-                "give it an __init__",
-            )
-        return constructor or function
-
-    def _passable(self, function: Function) -> str | None:
-        """Why a function cannot be given one more argument at every call; None if it can."""
-        name = function.name
-        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self._is_constructor(function):
-            return f"the method {name}() needs the accelerator, and methods are not given one yet"
-        if self.facts.references(function):
-            return f"{name}() needs the accelerator, but is also handed on as a value"
-        if function.args.posonlyargs:
-            return f"{name}() needs the accelerator, but has positional-only parameters"
-        sites = self.resolver.sites(function)
-        if not sites:
-            return f"{name}() needs the accelerator, but where it is called cannot be told"
-        for call in sites:
-            if self.resolver.bind(call, function) is None:
-                return f"{name}() needs the accelerator, but is called with * or ** arguments"
-        return None
-
-    def _passage(self, function: Function) -> Passage:
-        parameter = self._device_parameter(function)
-        positional = function.args.args
-        return Passage(function, parameter or "", len(positional) - len(function.args.defaults))
-
-    def _device_parameter(self, function: Function) -> str | None:
-        """The parameter through which a function is given the device at every call."""
-        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self._is_constructor(function):
-            return None
-        scope = self.index.scopes[function]
-        for parameter in (*function.args.args, *function.args.kwonlyargs):
-            if len(scope.bindings.get(parameter.arg, [])) != 1:
-                continue
-            arguments: list[ast.expr | None] = []
-            for call in self.resolver.sites(function):
-                given = self.resolver.bind(call, function)
-                arguments.append((given or {}).get(parameter.arg))
-            if arguments and all(a is not None and self._is_own_device(a) for a in arguments):
-                return parameter.arg
-        return None
-
-    def _is_own_device(self, node: ast.expr) -> bool:
-        """Whether an argument is the script's device variable (not another device spelled out)."""
-        return isinstance(node, (ast.Name, ast.Attribute)) and self.facts.devices.is_device(node)
 
     # ---- where it is made
 
