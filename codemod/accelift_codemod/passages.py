@@ -87,7 +87,7 @@ class Passages:
         """Why a function cannot be given one more argument at every call; None if it can."""
         name = function.name
         if isinstance(self.index.parents.get(function), ast.ClassDef) and not self.reach.is_constructor(function):
-            return f"the method {name}() needs the accelerator, and methods are not given one yet"
+            return f"the method {name}() needs the accelerator, and belongs to no object that is followed"
         if self.facts.references(function):
             return f"{name}() needs the accelerator, but is also handed on as a value"
         if function.args.posonlyargs:

@@ -50,6 +50,7 @@ class Reach:
         groups = [self.index.function(g.anchor) for g in self.draft.blueprint.groups]
         anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
         anchors = list(dict.fromkeys(anchors))
+        self._chosen_once()
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
             if not self.facts.runs(statement):
@@ -71,6 +72,20 @@ class Reach:
             "there is no one function in which everything that trains is made or called",
             "make model, optimizer and loaders in one function",
         )
+
+    def _chosen_once(self) -> None:
+        """Refuse a device that several methods choose: it is another one at other times."""
+        for variable in self.facts.devices.variables:
+            bindings = variable.scope.bindings[variable.name] if variable.scope is not None else []
+            chosen = [b for b in bindings if not isinstance(b.value, ast.Constant) or b.value.value is not None]
+            if variable.scope is not None and variable.scope.is_class and "." in variable.name:
+                if len({self.index.function(b.node) for b in chosen}) > 1:
+                    raise refuse(
+                        "DEV-UNKNOWN",
+                        chosen[-1].node.lineno,  # type: ignore[attr-defined]
+                        f"`{variable.text}` is chosen in several methods, and may be another device at other times",
+                        "choose the device in the constructor",
+                    )
 
     def _leads_to(self, candidate: Function | None, anchors: list[ast.AST]) -> bool:
         """Whether all nodes run by a function, or for the object that it constructs."""

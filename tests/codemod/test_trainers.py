@@ -257,6 +257,7 @@ REFUSED = [
     ({"methods": "def other(self, name):\n    setattr(self, name, 3)"}, "the object itself is handed on"),
     ({"methods": "def other(self, name):\n    return getattr(self, name)"}, "the object itself is handed on"),
     ({"methods": "def other(self):\n    self.__dict__['model'] = Net()"}, "in another way"),
+    ({"methods": "def other(self):\n    super().__setattr__('model', Net())"}, "in another way"),
     ({"methods": "def other(self):\n    return self"}, "the object itself is handed on"),
     ({"methods": "def other(self):\n    return map(self.fit, [])"}, "handed on as a value"),
     (
@@ -294,6 +295,8 @@ def test_what_is_not_surely_known_is_left_alone(parts: dict[str, str], reason: s
         # under two names
         ({"last": "self.net = self.model", "forward": "loss = (self.net(x) + self.model(x)).sum()"}, "PREP-NO-POINT"),
         ({"loader": f"self.parts = [DataLoader({DATA})]", "loop": "for x, y in self.parts[0]:"}, "PREP-NO-POINT"),
+        ({"methods": f"def move(self):\n    self.device = {DEVICE}"}, "DEV-UNKNOWN"),
+        ({"methods": "def move(self):\n    self.device = torch.device('cpu')"}, "DEV-UNKNOWN"),
         ({"optimizer": "self.optimizer = get(self.model)", "head": GET}, "OPT-UNKNOWN"),
         ({"loader": "self.loader = get()", "head": GET}, "LOADER-UNKNOWN"),
     ],

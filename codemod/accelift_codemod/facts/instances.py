@@ -172,6 +172,9 @@ class _Candidate:
         parents = self.index.parents
         methods = {m.name for m in self.methods}
         constants = set(self.index.scopes[self.cls].bindings)
+        for node in walk(self.cls):
+            if isinstance(node, ast.Attribute) and node.attr in ("__setattr__", "__delattr__", "__dict__"):
+                return self._no(node, f"`{node.attr}` reaches attributes in another way")
         for name in self._selves():
             parent = parents[name]
             if isinstance(parent, ast.Attribute):
