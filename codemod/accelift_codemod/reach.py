@@ -107,7 +107,7 @@ class Reach:
         name = self.draft.blueprint.accelerator
         cls = self.resolver.instance(node)
         if cls is None:
-            return name
+            return self._object(node) or name
         kept = f"{self.resolver.followed[cls]}.{name}"
         if self.is_constructor(self.home) and self.resolver.instance(self.home) is cls:  # type: ignore[arg-type]
             return kept
@@ -115,6 +115,20 @@ class Reach:
         if constructor not in self.receivers:
             return name  # a global
         return name if self._within(node, constructor) else kept
+
+    def _object(self, node: ast.AST) -> str:
+        """The accelerator as code spells it that comes after the making of the object which has it."""
+        function = self.index.function(node)
+        if not self.is_constructor(self.home) or function in self.receivers:
+            return ""
+        for site in self.resolver.sites(self.resolver.instance(self.home)):  # type: ignore[arg-type]
+            statement = self.index.statement(site)
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if isinstance(target, ast.Name) and self.index.function(statement) is function:
+                block, made = self.index.block(statement)
+                if any(b is block and at > made for b, at in map(self.index.block, self.index.chain(node))):
+                    return f"{target.id}.{self.draft.blueprint.accelerator}"
+        return ""
 
     def _within(self, node: ast.AST, function: ast.AST) -> bool:
         return node is function or function in self.index.ancestors(node)
@@ -350,7 +364,7 @@ class Reach:
         assert node is not None
         function = self.index.function(node)
         if not self.sees(function):
-            return False
+            return edit.need is Need.WEAK and bool(self._object(node))
         moments = self.timeline.moments(node, self.home)
         if not moments and self.timeline.follows(node, self.home):
             return True

@@ -186,6 +186,17 @@ def test_evaluation_is_gathered() -> None:
     assert "y = self.accelerator.gather_for_metrics(y)" in after
 
 
+def test_who_makes_the_object_finds_the_accelerator_in_it() -> None:
+    after = lines(
+        trainer(
+            "def main():\n    print('start')\n    t = Trainer()\n    for _ in range(2):\n        print('epoch')\n"
+            "        t.fit()\n    other()\n\ndef other():\n    print('end')\n\nmain()"
+        )
+    )
+    assert "print('start')\nt = Trainer()\nfor _ in range(2):\nt.accelerator.print('epoch')\nt.fit()" in after
+    assert "def other():\nprint('end')" in after
+
+
 def test_two_classes_each_made_once() -> None:
     other = trainer().split("class Trainer:")[1].split("trainer = ")[0]
     text = trainer("def main():\n    Trainer().fit()\n    Second().fit()\n\nmain()")
