@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
@@ -300,13 +300,18 @@ class Placement:
                 "make it before the training loop",
             )
         names = {i.name for i in items if i.kind is not Role.LOADER}
+        aliases = self._aliases(items) if scope.is_class else set()
         for i in range(last + 1, len(block) if end is None else end):
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
             touched = ({n.id for n in loads(statement)} | stores(statement)) & names
             called = scope.is_class and self._changed_by_calls(statement, names)
-            if called or (touched and self._same_variables(statement, scope, touched)):
+            if (
+                called
+                or {n.id for n in loads(statement)} & aliases
+                or (touched and self._same_variables(statement, scope, touched))
+            ):
                 last = i
         return Group(scope, block[last], tuple(items))
 
@@ -341,6 +346,16 @@ class Placement:
             for load in loads(statement)
         )
 
+    def _aliases(self, items: list[Item]) -> set[str]:
+        """The variables from which attributes got their objects (`self.model = model`)."""
+        return {
+            value.id
+            for item in items
+            for statement in item.statements
+            for target, value in assignments(statement)
+            if item.kind is not Role.LOADER and isinstance(value, ast.Name) and _is_named(target, item.name)
+        }
+
     def _changed_by_calls(self, statement: ast.stmt, names: set[str]) -> bool:
         """Whether a statement runs a method that reads or binds one of the attributes."""
         called = self.blueprint.timeline.calls_into(statement)
@@ -349,3 +364,7 @@ class Placement:
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)
         return any(own.owner(name) is scope for name in names)
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

@@ -9,7 +9,12 @@ from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import refuse
+
+# Methods that leave an object as it was.
+_KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_LOOKS = frozenset({"len", "print", "isinstance"})
 
 
 class Roots:
@@ -148,10 +153,35 @@ class Roots:
             return set()
         if any(b.how is not How.PARAMETER for b in self.resolver.bindings(value)):
             return set()
+        if not self._only_kept(binding, value.id):
+            return set()  # it is changed there, and prepared after that
         traced = self._trace(value, seen)
         if traced:
             self.copies.setdefault(binding.node)
         return traced or set()
+
+    def _only_kept(self, binding: Binding, parameter: str) -> bool:
+        """Whether a constructor changes nothing of an object that it is handed and keeps."""
+        constructor = self.index.function(binding.node)
+        parents = self.index.parents
+        for node in walk(constructor) if constructor is not None else ():
+            if not isinstance(node, ast.Name) or node.id not in (parameter, binding.name) or _is_stored(node):
+                continue
+            parent = parents.get(node)
+            if isinstance(parent, ast.Attribute):
+                outer = parents.get(parent)
+                if _is_stored(parent) or (
+                    isinstance(outer, ast.Call) and outer.func is parent and parent.attr not in _KEEPS
+                ):
+                    return False
+            elif isinstance(parent, ast.Call) and self.resolver.builtin(parent.func) not in _LOOKS:
+                return False
+        return True
+
+
+def _is_stored(node: ast.Name | ast.Attribute) -> bool:
+    """Whether an expression is assigned to."""
+    return not isinstance(node.ctx, ast.Load)
 
 
 def _carriers(node: ast.expr) -> list[ast.expr]:

@@ -107,6 +107,34 @@ def test_the_accelerator_is_handed_in_and_kept() -> None:
     assert "self.accelerator.backward(loss)" in after
 
 
+@pytest.mark.parametrize(
+    ("code", "where"),
+    [
+        ("self.size = sum(p.numel() for p in self.model.parameters())", "outside"),
+        ("self.model.train()\nself.steps = 3 * len(loader)", "outside"),
+        ("self.model.apply(print)", "inside"),
+        ("model.load_state_dict(torch.load('m.pt'))", "inside"),
+        ("start(self.model)", "inside"),
+    ],
+)
+def test_a_model_is_prepared_after_its_last_change(code: str, where: str) -> None:
+    text = trainer(
+        f"model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nloader = DataLoader({DATA})\n"
+        "trainer = Trainer(model, optimizer, loader)\ntrainer.fit()",
+        signature="def __init__(self, model, optimizer, loader):",
+        device="",
+        loader="self.loader = loader",
+        model="self.model = model",
+        optimizer="self.optimizer = optimizer",
+        last=code,
+        move="",
+    )
+    after = lines(text)
+    assert ("self.model = accelerator.prepare(self.model)" in after) is (where == "inside")
+    assert ("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after) is (where == "outside")
+    assert after.index(code.partition("\n")[0]) < after.index("accelerator.prepare(") or where == "outside"
+
+
 def test_a_constructor_without_a_device_gets_one_more_parameter() -> None:
     text = trainer(
         f"def main():\n    device = {DEVICE}\n    trainer = Trainer(Net().to(device), 3)\n    trainer.fit()\n"
