@@ -402,6 +402,20 @@ def test_evaluation_that_a_method_keeps_is_not_gathered_after_it() -> None:
     assert "out, y = self.accelerator.gather_for_metrics((out, y))\ndone = self.judge(out, y)" in after
 
 
+def test_what_a_hook_keeps_is_not_taken_for_a_constant() -> None:
+    text = trainer(
+        "t = Trainer()\nt.fit()\nprint(t.test())",
+        last=f"self.scale = 1.0\nself.tests = DataLoader({DATA}, batch_size=16)",
+        methods="def test(self):\n{hook}    right = 0\n    with torch.no_grad():\n        for x, y in self.tests:\n"
+        "            x, y = x.to(self.device), y.to(self.device)\n            out = self.model(x) * self.scale\n"
+        "            right += (out.argmax(1) == y).sum().item()\n    return right",
+    )
+    hook = "        def hook(module, given, out):\n            self.scale = out\n\n"
+    hook += "        self.model.layer.register_forward_hook(hook)\n"
+    assert "gather_for_metrics" in converted(text.replace("    {hook}", "    "))
+    assert "EVAL-REPLICATED" in findings(text.replace("    {hook}", f"{hook}    "))
+
+
 # ---- facts
 
 

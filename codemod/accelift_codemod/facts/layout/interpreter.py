@@ -193,9 +193,15 @@ class Layouts:
         if node.id in env:
             return env[node.id]
         values = self.resolver.values(node)
-        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
+        if any(v.role in (Role.BATCH, Role.DATA) for v in values) or self._set_by_hooks(node):
             return Layout.UNKNOWN
         return Layout.CONST
+
+    def _set_by_hooks(self, node: ast.Name) -> bool:
+        """Whether a function inside a method, which a library may call, binds an attribute of self."""
+        owner = self.index.scope(node).owner(node.id) if "." in node.id else None
+        functions = [self.index.function(b.node) for b in owner.bindings[node.id]] if owner is not None else []
+        return any(f is not None and not self.resolver.is_method(f) for f in functions)
 
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
