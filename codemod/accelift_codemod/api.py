@@ -82,8 +82,8 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
             config = _config(facts, None, options)
         return FileResult(source.path, plan, config=config)
     try:
-        rewritten = rewrite(source, facts.index, plan.edits, limit or _limit(source.path))
-        problems = gates.failures(source, facts.index, rewritten, _would_change)
+        rewritten = rewrite(source, facts.written, plan.edits, limit or _limit(source.path))
+        problems = gates.failures(source, facts.written, rewritten, _would_change)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)
     if problems:

@@ -107,9 +107,20 @@ class Blueprint:
         if moments:
             done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
             return all(m > done for m in moments)
+        if self.timeline.follows(node, self.facts.index.function(group.anchor)):
+            return True
         # the object has left the function in which it was prepared
         calls = self.timeline.moments(group.anchor, self.facts.index.function(node))
         return bool(calls) and position(node) > max(calls)
+
+    def may_follow_prepare(self, node: ast.AST, value: Value) -> bool:
+        """Whether a node may be evaluated after the object has been prepared: surely, or nothing says otherwise."""
+        group = self.group_of.get(key(value))
+        if group is None:
+            return False
+        if group.scope.is_class and not self.timeline.within(node, self.facts.index.function(group.anchor)):
+            return True  # methods run in an order of their own
+        return self.after_prepare(node, value)
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""

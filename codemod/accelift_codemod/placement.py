@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.cuts import Cut, NoCut, find_cut
-from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
+from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
+from accelift_codemod.roots import Roots
 
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
 
@@ -31,7 +34,8 @@ def draft(facts: Facts, options: Options) -> Blueprint:
 
 
 def _free_name(facts: Facts) -> str:
-    taken = {name for scope in facts.index.scopes.values() for name in (*scope.bindings, *scope.loads)}
+    taken = {name for scope in facts.written.scopes.values() for name in (*scope.bindings, *scope.loads)}
+    taken.update(facts.written.attributes if facts.instances.followed else ())
     return next((name for name in _NAMES if name not in taken), "accelift_main_accelerator")
 
 
@@ -43,6 +47,7 @@ class Placement:
         self.facts = blueprint.facts
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
+        self.roots = Roots(blueprint)
 
     def plan(self) -> None:
         optimizers = self._optimizers()
@@ -112,8 +117,7 @@ class Placement:
                         raise refuse(
                             "LOOP-IN-CLASS",
                             optimizer.call.lineno,
-                            f"the class {model.name} makes its own optimizer, and objects held in attributes are not "
-                            "followed yet",
+                            f"the class {model.name} makes its own optimizer, and what it trains cannot be followed",
                             "make the optimizer outside the class, or convert it by hand",
                         )
                     found.setdefault(key(model), model)
@@ -165,7 +169,7 @@ class Placement:
     # ---- where
 
     def _item(self, value: Value, kind: Role) -> Item:
-        roots = self._roots(value, kind)
+        roots = self.roots.of(value, kind)
         if len(roots) != 1:
             line = getattr(value.origin, "lineno", 0)
             if not roots:
@@ -186,115 +190,56 @@ class Placement:
         )
         return Item(value, kind, scope, name, statements)
 
-    def _roots(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
-        """The variables through which the training reaches an object, traced back through parameters."""
-        found: set[tuple[Scope, str]] = set()
-        for use in self._uses.get(key(value), ()):
-            traced = self._trace(use, set())
-            if traced is None:
-                raise refuse(
-                    "PREP-NO-POINT",
-                    use.lineno,
-                    f"the {kind.value} is reached through `{self.facts.segment(use)}`, which is not a plain variable",
-                    "keep it in a plain variable or parameter",
-                )
-            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value)}
-        if not found:
-            for scope in self.index.scopes.values():
-                found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
-        return found
+    def _joined(self, items: list[Item]) -> list[Item]:
+        """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
+        own = [i for i in items if i.scope.is_class]
+        roads = {s: self._road(s) for i in own for s in i.statements}
+        if not roads or len({i.scope for i in own}) > 1:
+            return items
+        first = next(iter(roads.values()))
+        for home in first:
+            if all(home in road for road in roads.values()):
+                seen = {s: self.index.statement(road[home]) for s, road in roads.items()}
+                return [
+                    replace(i, statements=tuple(dict.fromkeys(seen[s] for s in i.statements))) if i in own else i
+                    for i in items
+                ]
+        return items
 
-    def _carries(self, scope: Scope, name: str, value: Value) -> bool:
-        """Whether a variable is somewhere assigned the object."""
-        return any(
-            binding.how is How.ASSIGN and any(key(v) == key(value) for v in self.resolver.bound(binding))
-            for binding in scope.bindings[name]
-        )
-
-    @cached_property
-    def _uses(self) -> dict[Key, list[ast.expr]]:
-        """For each object: the expressions through which it may be used for training or evaluation."""
-        found: dict[Key, list[ast.expr]] = {}
-
-        def note(node: ast.expr) -> None:
-            for one in dict.fromkeys(key(v) for v in self.resolver.values(node)):
-                found.setdefault(one, []).append(node)
-
-        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
-                for carrier in _carriers(loop.node.iter):
-                    note(carrier)
-        for call in self.index.calls:
-            func = call.func
-            if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):
-                if self.resolver.values(func.value):
-                    note(func.value)
-                    continue
-            if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
-                if self.facts.runs(call) and self._in_batch_loop(call):
-                    note(func)
-        return found
-
-    @cached_property
-    def _loop_nodes(self) -> set[ast.AST]:
-        return {loop.node for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)}
-
-    @cached_property
-    def _loop_functions(self) -> set[ast.AST]:
-        """Functions that batch loops call."""
-        found: set[ast.AST] = set()
-        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            for statement in loop.body:
-                found |= self.blueprint.timeline.calls_into(statement)
-        return found
-
-    def _in_batch_loop(self, node: ast.AST) -> bool:
-        if any(outer in self._loop_nodes for outer in self.index.enclosing_loops(node)):
-            return True
-        return self.index.function(node) in self._loop_functions
-
-    def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
-        """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
-        if not isinstance(node, ast.Name):
-            return None
-        if node in seen:
-            return set()
-        seen.add(node)
-        owner = self.index.scope(node).owner(node.id)
-        if owner is None:
-            return None
-        found: set[tuple[Scope, str]] = set()
-        for binding in self.resolver.reaching(node, owner):
-            if binding.how is How.PARAMETER:
-                function = self.index.parents[self.index.parents[binding.node]]
-                for call in self.resolver.sites(function):
-                    if not self.facts.runs(call):
-                        continue
-                    given = self.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-                    argument = (given or {}).get(binding.name)
-                    if argument is None:
-                        continue
-                    if isinstance(argument, ast.Constant):
-                        continue
-                    traced = self._trace(argument, seen)
-                    if traced is None:
-                        return None
-                    found |= traced
-            elif binding.how in (How.ASSIGN, How.AUGMENT):
-                found.add((owner, node.id))
-            else:
-                return None
-        return found
+    def _road(self, statement: ast.stmt) -> dict[Function, ast.AST]:
+        """The methods that lead to a statement, by calls that each run once, with the node in each that does."""
+        cls = self.resolver.instance(statement)
+        found: dict[Function, ast.AST] = {}
+        node: ast.AST = statement
+        while True:
+            function = self.index.function(node)
+            if function is None or self.resolver.instance(function) is not cls or function in found:
+                return found
+            found[function] = node
+            sites = self.resolver.sites(function)
+            if len(sites) != 1 or self.index.enclosing_loops(node):
+                return found
+            node = sites[0]
 
     def _groups(self, items: list[Item]) -> list[Group]:
-        together: dict[tuple[Scope, ast.AST | None, ast.AST | None], list[Item]] = {}
-        for item in items:
+        together: dict[tuple[Scope, Function | None, ast.AST | None, ast.AST | None], list[Item]] = {}
+        for item in self._joined(items):
+            homes = {self.index.function(s) for s in item.statements}
             home = self.index.function(item.statements[0])
+            if item.scope.is_class and len(homes) > 1:
+                raise refuse(
+                    "PREP-NO-POINT",
+                    item.statements[-1].lineno,
+                    f"`{item.name}` is bound in several methods, and none of them runs the others once",
+                    "make it in the constructor",
+                )
             made = max(s.end_lineno or 0 for s in item.statements)
-            uses = self._uses_of_batches(home)
+            uses = self._uses_of_batches(home) if item.scope.is_class else self._uses_in(home)
             first = next((u for u in uses if position(u) > (made, 0)), None)
             for early in uses:
-                if position(early) <= (made, 0) and self._uses_item(self.index.statement(early), item):
+                if position(early) <= (made, 0) and (
+                    item.scope.is_class or self._uses_item(self.index.statement(early), item)
+                ):
                     raise refuse(
                         "PREP-NO-POINT",
                         position(early)[0],
@@ -303,9 +248,14 @@ class Placement:
                     )
             loops = [self.index.enclosing_loops(s) for s in item.statements]
             inside = loops[0][0] if loops[0] and all(found[:1] == loops[0][:1] for found in loops) else None
-            together.setdefault((item.scope, first, inside), []).append(item)
-        groups = [self._place(scope, first, members) for (scope, first, _), members in together.items()]
+            together.setdefault((item.scope, home, first, inside), []).append(item)
+        groups = [self._place(scope, first, members) for (scope, _, first, _), members in together.items()]
         return sorted(groups, key=lambda g: position(g.anchor))
+
+    def _uses_in(self, home: Function | None) -> list[ast.AST]:
+        """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
+        copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
+        return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
@@ -350,12 +300,18 @@ class Placement:
                 "make it before the training loop",
             )
         names = {i.name for i in items if i.kind is not Role.LOADER}
+        aliases = self._aliases(items) if scope.is_class else set()
         for i in range(last + 1, len(block) if end is None else end):
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
             touched = ({n.id for n in loads(statement)} | stores(statement)) & names
-            if touched and self._same_variables(statement, scope, touched):
+            called = scope.is_class and self._changed_by_calls(statement, names)
+            if (
+                called
+                or {n.id for n in loads(statement)} & aliases
+                or (touched and self._same_variables(statement, scope, touched))
+            ):
                 last = i
         return Group(scope, block[last], tuple(items))
 
@@ -363,6 +319,10 @@ class Placement:
         """The innermost statement list that leads to the use and holds something that makes an object."""
         if use is None:
             latest = max(statements, key=position)
+            for outer in reversed(self.index.chain(latest)):
+                block, _ = self.index.block(outer)
+                if all(self._at(block, s) is not None for s in statements):
+                    return block
             return self.index.block(latest)[0]
         for outer in reversed(self.index.chain(use)):
             block, _ = self.index.block(outer)
@@ -386,18 +346,25 @@ class Placement:
             for load in loads(statement)
         )
 
+    def _aliases(self, items: list[Item]) -> set[str]:
+        """The variables from which attributes got their objects (`self.model = model`)."""
+        return {
+            value.id
+            for item in items
+            for statement in item.statements
+            for target, value in assignments(statement)
+            if item.kind is not Role.LOADER and isinstance(value, ast.Name) and _is_named(target, item.name)
+        }
+
+    def _changed_by_calls(self, statement: ast.stmt, names: set[str]) -> bool:
+        """Whether a statement runs a method that reads or binds one of the attributes."""
+        called = self.blueprint.timeline.calls_into(statement)
+        return any(n.id in names for f in called for n in walk(f) if isinstance(n, ast.Name))
+
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)
         return any(own.owner(name) is scope for name in names)
 
 
-def _carriers(node: ast.expr) -> list[ast.expr]:
-    """The expressions inside a loop's iterable that may be loaders."""
-    if isinstance(node, ast.Call):
-        found: list[ast.expr] = []
-        for argument in (*node.args, *(k.value for k in node.keywords)):
-            found += _carriers(argument)
-        return found
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return [c for e in node.elts for c in _carriers(e)]
-    return [node]
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

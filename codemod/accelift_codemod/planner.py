@@ -28,11 +28,19 @@ def make_plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         if outcome is Outcome.NOTHING:
             finding = replace(finding, severity=Severity.NOTE)
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
-    edits = tuple(e.named(work.blueprint.accelerator) for e in _joined(work, sorted(work.edits, key=lambda e: e.span)))
+    joined = _joined(work, sorted(work.edits, key=lambda e: e.span))
+    edits = tuple(_as_written(work, e) for e in joined)
     findings = tuple(sorted(dict.fromkeys(work.findings), key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
     outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
     return Plan(source.path, source.digest, edits, findings, outcome), work
+
+
+def _as_written(work: Draft, edit: Edit) -> Edit:
+    """An edit of the source's own tree, with the accelerator as it is spelled there."""
+    if edit.node is None:
+        return edit.named(work.blueprint.accelerator)
+    return replace(edit.named(work.reach.spelled(edit.node)), node=work.facts.original(edit.node))
 
 
 def _run(work: Draft, options: Options) -> None:

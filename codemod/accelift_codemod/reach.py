@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from accelift_codemod.draft import Draft
@@ -15,17 +14,9 @@ from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.passages import Passages
 from accelift_codemod.plan import Edit, Need, Operation, Severity
 from accelift_codemod.refusals import refuse
-
-
-@dataclass(frozen=True)
-class Passage:
-    """How one function gets the accelerator: in place of its device parameter, or by one more parameter."""
-
-    function: Function
-    parameter: str  # the device parameter it takes the place of; empty for a new one
-    place: int  # where a new one is inserted
 
 
 class Reach:
@@ -35,11 +26,12 @@ class Reach:
         self.draft = draft
         self.facts = draft.facts
         self.index = draft.facts.index
+        self.resolver = draft.facts.resolver
         self.timeline = draft.blueprint.timeline
         self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
-        self.receivers = self._receivers()
+        self.receivers = Passages(self).receivers()
         self.block, self.place = self._position()
 
     # ---- home
@@ -58,6 +50,7 @@ class Reach:
         groups = [self.index.function(g.anchor) for g in self.draft.blueprint.groups]
         anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
         anchors = list(dict.fromkeys(anchors))
+        self._chosen_once()
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
             if not self.facts.runs(statement):
@@ -65,10 +58,11 @@ class Reach:
             candidate = self.index.function(statement)
             if candidate is None and variable.scope is not None and not variable.scope.is_module:
                 continue
-            if all(self.timeline.places(a, candidate) for a in anchors):
+            if self._leads_to(candidate, anchors):
                 return candidate
-        for candidate in groups:
-            if all(self.timeline.places(a, candidate) for a in anchors):
+        constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
+        for candidate in [*groups, *constructors, *self._makers()]:
+            if self._leads_to(candidate, anchors):
                 return candidate
         if all(self.timeline.places(a, None) for a in anchors):
             return None
@@ -79,6 +73,66 @@ class Reach:
             "make model, optimizer and loaders in one function",
         )
 
+    def _chosen_once(self) -> None:
+        """Refuse a device that several methods choose: it is another one at other times."""
+        for variable in self.facts.devices.variables:
+            bindings = variable.scope.bindings[variable.name] if variable.scope is not None else []
+            chosen = [b for b in bindings if not isinstance(b.value, ast.Constant) or b.value.value is not None]
+            if variable.scope is not None and variable.scope.is_class and "." in variable.name:
+                if len({self.index.function(b.node) for b in chosen}) > 1:
+                    raise refuse(
+                        "DEV-UNKNOWN",
+                        chosen[-1].node.lineno,  # type: ignore[attr-defined]
+                        f"`{variable.text}` is chosen in several methods, and may be another device at other times",
+                        "choose the device in the constructor",
+                    )
+
+    def _leads_to(self, candidate: Function | None, anchors: list[ast.AST]) -> bool:
+        """Whether all nodes run by a function, or for the object that it constructs."""
+        if candidate is not None and self.resolver.is_method(candidate) and not self.is_constructor(candidate):
+            return False  # other methods may run before it
+        return all(self.timeline.places(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
+
+    def is_constructor(self, function: ast.AST | None) -> bool:
+        """Whether a function is the constructor of a followed class."""
+        cls = self.resolver.instance(function) if function is not None else None
+        return cls is not None and function is self.resolver.constructor(cls)
+
+    def _makers(self) -> list[Function | None]:
+        """The functions in which followed objects are made."""
+        return [self.index.function(site) for cls in self.resolver.followed for site in self.resolver.sites(cls)]
+
+    def spelled(self, node: ast.AST) -> str:
+        """The accelerator as code in the place of a node writes it: methods find it in their object."""
+        name = self.draft.blueprint.accelerator
+        cls = self.resolver.instance(node)
+        if cls is None:
+            return self._object(node) or name
+        kept = f"{self.resolver.followed[cls]}.{name}"
+        if self.is_constructor(self.home) and self.resolver.instance(self.home) is cls:  # type: ignore[arg-type]
+            return kept
+        constructor = self.resolver.constructor(cls)
+        if constructor not in self.receivers:
+            return name  # a global
+        return name if self._within(node, constructor) else kept
+
+    def _object(self, node: ast.AST) -> str:
+        """The accelerator as code spells it that comes after the making of the object which has it."""
+        function = self.index.function(node)
+        if not self.is_constructor(self.home) or function in self.receivers:
+            return ""
+        for site in self.resolver.sites(self.resolver.instance(self.home)):  # type: ignore[arg-type]
+            statement = self.index.statement(site)
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if isinstance(target, ast.Name) and self.index.function(statement) is function:
+                block, made = self.index.block(statement)
+                if any(b is block and at > made for b, at in map(self.index.block, self.index.chain(node))):
+                    return f"{target.id}.{self.draft.blueprint.accelerator}"
+        return ""
+
+    def _within(self, node: ast.AST, function: ast.AST) -> bool:
+        return node is function or function in self.index.ancestors(node)
+
     def is_home(self, function: ast.AST | None) -> bool:
         """Whether a function sees the accelerator's variable: it is home, nested in it, or reads module globals.
 
@@ -87,6 +141,8 @@ class Reach:
         """
         if self.home is None:
             return function is None or self._inner is None or self._reads_inner(function)
+        if self.is_constructor(self.home) and function is not None:
+            return self.resolver.instance(function) is self.resolver.instance(self.home)
         while function is not None:
             if function is self.home:
                 return True
@@ -114,100 +170,25 @@ class Reach:
                     return True
         return False
 
-    # ---- functions that receive it
-
-    def _receivers(self) -> dict[Function, Passage]:
-        """The functions that get the accelerator as a parameter."""
-        wanted: list[Function] = []
-        for edit in self.strong:
-            function = self.index.function(edit.node)  # type: ignore[arg-type]
-            if function is not None and not self.is_home(function) and function not in wanted:
-                wanted.append(function)
-        for edit in (*self.strong, *self.weak):  # a device parameter becomes the accelerator wherever it is used
-            function = self.index.function(edit.node)  # type: ignore[arg-type]
-            if function is not None and function not in wanted and function is not self.home:
-                if self._device_parameter(function) is not None and self._passable(function) is None:
-                    wanted.append(function)
-        found: dict[Function, Passage] = {}
-        while wanted:
-            function = wanted.pop()
-            if function in found:
-                continue
-            problem = self._passable(function)
-            if problem is not None:
-                raise refuse("ACC-REACH", function.lineno, problem, "pass what it needs as plain arguments")
-            found[function] = self._passage(function)
-            for call in self.facts.resolver.sites(function):
-                caller = self.index.function(call)
-                if not self.facts.runs(call):
-                    continue
-                if caller is None and self.home is not None:
-                    raise refuse(
-                        "ACC-REACH",
-                        call.lineno,
-                        f"{function.name}() needs the accelerator, but is called where it does not exist",
-                        "call it from the function that makes the model",
-                    )
-                if caller is not None and not self.is_home(caller):
-                    wanted.append(caller)
-        return found
-
-    def _passable(self, function: Function) -> str | None:
-        """Why a function cannot be given one more argument at every call; None if it can."""
-        name = function.name
-        if isinstance(self.index.parents.get(function), ast.ClassDef):
-            return f"the method {name}() needs the accelerator, and methods are not given one yet"
-        if self.facts.references(function):
-            return f"{name}() needs the accelerator, but is also handed on as a value"
-        if function.args.posonlyargs:
-            return f"{name}() needs the accelerator, but has positional-only parameters"
-        sites = self.facts.resolver.sites(function)
-        if not sites:
-            return f"{name}() needs the accelerator, but where it is called cannot be told"
-        for call in sites:
-            if self.facts.resolver.bind(call, function) is None:
-                return f"{name}() needs the accelerator, but is called with * or ** arguments"
-        return None
-
-    def _passage(self, function: Function) -> Passage:
-        parameter = self._device_parameter(function)
-        positional = function.args.args
-        return Passage(function, parameter or "", len(positional) - len(function.args.defaults))
-
-    def _device_parameter(self, function: Function) -> str | None:
-        """The parameter through which a function is given the device at every call."""
-        if isinstance(self.index.parents.get(function), ast.ClassDef):
-            return None
-        scope = self.index.scopes[function]
-        for parameter in (*function.args.args, *function.args.kwonlyargs):
-            if len(scope.bindings.get(parameter.arg, [])) != 1:
-                continue
-            arguments: list[ast.expr | None] = []
-            for call in self.facts.resolver.sites(function):
-                given = self.facts.resolver.bind(call, function)
-                arguments.append((given or {}).get(parameter.arg))
-            if arguments and all(a is not None and self._is_own_device(a) for a in arguments):
-                return parameter.arg
-        return None
-
-    def _is_own_device(self, node: ast.expr) -> bool:
-        """Whether an argument is the script's device variable (not another device spelled out)."""
-        return isinstance(node, (ast.Name, ast.Attribute)) and self.facts.devices.is_device(node)
-
     # ---- where it is made
 
     def _position(self) -> tuple[list[ast.stmt], int]:
         """The statement list and place before which the accelerator is made."""
         strong = self._at_home(e.node for e in self.strong)  # type: ignore[misc]
-        for call in (c for f in self.receivers for c in self.facts.resolver.sites(f)):
+        for call in (c for f in self.receivers for c in self.resolver.sites(f)):
             strong += self._at_home([call])
         weak = self._at_home(e.node for e in self.weak if self._may_use(e))  # type: ignore[misc]
         variable = self.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
-        else:
+        elif strong:
             block = self._common(strong)
             at = len(block)
+        else:  # a constructor: the object uses it later
+            home = self.home
+            assert home is not None
+            block = home.body
+            at = 1 if ast.get_docstring(home, clean=False) is not None and len(block) > 1 else 0
         needed = [i for i in (self._in_block(block, n) for n in strong) if i is not None]
         limit = min(needed, default=len(block) - 1)
         early = [i for i in (self._in_block(block, n) for n in weak) if i is not None]
@@ -243,6 +224,10 @@ class Reach:
         if not variable.whole or variable.scope is None:
             return False
         between = block[at + len(variable.statements) : chosen]
+        if variable.scope.is_class and any(
+            self.resolver.is_method(f) for statement in between for f in self.timeline.calls_into(statement)
+        ):
+            return False
         return not any(
             name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
         )
@@ -252,12 +237,14 @@ class Reach:
         for part in walk(steps):
             if isinstance(part, ast.Name):
                 owner = self.index.scope(part).owner(part.id)
-                if owner is None or not (owner.is_module or owner.node is self.home):
+                if owner is None or not (owner.is_module or owner.is_class or owner.node is self.home):
                     return False
-                bindings = self.facts.resolver.bindings(part)
+                bindings = self.resolver.bindings(part)
                 if len(bindings) > 1 or any(
                     position(b.node) > position(limit) and self.index.function(b.node) is self.home for b in bindings
                 ):
+                    return False
+                if owner.is_class and any(self.index.function(b.node) is not self.home for b in bindings):
                     return False
             elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
                 return False
@@ -283,8 +270,14 @@ class Reach:
         self.strong = [e for e in self.strong if e.rule != "ACCUMULATE"]
 
     def _may_use(self, edit: Edit) -> bool:
-        function = self.index.function(edit.node)  # type: ignore[arg-type]
-        return self.is_home(function) or function in self.receivers
+        return self.sees(self.index.function(edit.node))  # type: ignore[arg-type]
+
+    def sees(self, function: Function | None) -> bool:
+        """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""
+        if self.is_home(function):
+            return True
+        cls = self.resolver.instance(function) if function is not None else None
+        return (function if cls is None else self.resolver.constructor(cls)) in self.receivers
 
     def _at_home(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
         found: list[ast.AST] = []
@@ -336,13 +329,13 @@ class Reach:
     def _parses(self, statement: ast.stmt) -> bool:
         """Whether a statement reads the command line: `--help` should not start processes' groups."""
         return isinstance(statement, ast.Assign) and any(
-            v.role is Role.ARGUMENTS for v in self.facts.resolver.values(statement.value)
+            v.role is Role.ARGUMENTS for v in self.resolver.values(statement.value)
         )
 
     def _ties_devices(self, statement: ast.stmt) -> bool:
         if isinstance(statement, ast.Assign):
             return any(
-                isinstance(t, ast.Subscript) and self.facts.resolver.qualified(t.value) == "os.environ"
+                isinstance(t, ast.Subscript) and self.resolver.qualified(t.value) == "os.environ"
                 for t in statement.targets
             )
         return False
@@ -370,9 +363,11 @@ class Reach:
         node = edit.node
         assert node is not None
         function = self.index.function(node)
-        if not self.is_home(function) and function not in self.receivers:
-            return False
+        if not self.sees(function):
+            return edit.need is Need.WEAK and bool(self._object(node))
         moments = self.timeline.moments(node, self.home)
+        if not moments and self.timeline.follows(node, self.home):
+            return True
         made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
         return bool(moments) and min(moments) >= position(made)
 
@@ -417,6 +412,9 @@ class Reach:
             for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
                 owner = self.index.scope(name).owner(name.id)
                 if owner is None or owner.is_module:
+                    continue
+                bindings = owner.bindings[name.id]
+                if owner.is_class and all(self.index.function(b.node) is self.home for b in bindings):
                     continue
                 if owner.node is not self.home:
                     return False

@@ -63,7 +63,9 @@ REASONS = (
     Reason(
         "LOOP-IN-CLASS",
         "trains inside a class",
-        "The training loop is a method. Objects that live in attributes are not followed yet.",
+        "The training loop is a method of a class whose attributes cannot be followed. They can where the script makes "
+        "one object of the class, in one place, and only asks it for attributes and methods: no second object, no "
+        "derived class, no property, nothing that is handed the object itself.",
     ),
     Reason(
         "DATA-UNSHARDED",
@@ -209,16 +211,11 @@ def _structure(facts: Facts) -> None:
     calls = facts.index.methods.get("backward", [])
     if not calls:
         raise _no_training()
-    in_class = [call for call in calls if facts.index.enclosing_class(call) is not None]
+    in_class = [call for call in calls if facts.unfollowed(call) is not None]
     if len(in_class) == len(calls):
         function = facts.index.function(in_class[0])
         name = function.name if function else "a method"
-        raise refuse(
-            "LOOP-IN-CLASS",
-            in_class[0].lineno,
-            f"the backward pass is in the method {name}(), and objects held in attributes are not followed yet",
-            "move the loop into a function that takes model, optimizer and loaders, or convert it by hand",
-        )
+        raise in_a_class(facts, in_class[0], f"the backward pass is in the method {name}()")
     if not any(facts.runs(call) for call in calls):
         function = facts.index.function(calls[0])
         name = function.name if function else ""
@@ -228,6 +225,19 @@ def _structure(facts: Facts) -> None:
             f"nothing in this file runs {name}(), which trains",
             "convert the script that imports it",
         )
+
+
+def in_a_class(facts: Facts, node: ast.AST, what: str) -> Refused:
+    """A refusal because the attributes of a class cannot be followed."""
+    cls = facts.unfollowed(node)
+    unknown = facts.instances.unknown.get(cls.name) if cls is not None else None
+    why = f"{unknown.reason} (line {unknown.line})" if unknown is not None else "it is no plain class"
+    return refuse(
+        "LOOP-IN-CLASS",
+        node.lineno,  # type: ignore[attr-defined]
+        f"{what}, whose attributes cannot be followed: {why}",
+        "move the loop into a function that takes model, optimizer and loaders, or convert it by hand",
+    )
 
 
 def _no_training() -> Refused:
@@ -242,13 +252,8 @@ def _training(facts: Facts) -> None:
     if not run:
         raise _no_training()
     for call in run:
-        if facts.index.enclosing_class(call) is not None:
-            raise refuse(
-                "LOOP-IN-CLASS",
-                call.lineno,
-                "a part of the training is in a class, and objects held in attributes are not followed yet",
-                "move it into a function that takes model, optimizer and loaders, or convert it by hand",
-            )
+        if facts.unfollowed(call) is not None:
+            raise in_a_class(facts, call, "a part of the training is in a class")
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
         raise _no_loader(facts, run[0])
 

@@ -30,7 +30,7 @@ UNTOUCHED = {
     "loaders_in_dict": (Outcome.REFUSED, "PREP-NO-POINT", 38),
     "manual_batches": (Outcome.REFUSED, "DATA-UNSHARDED", 28),
     "python2_prints": (Outcome.REFUSED, "PYTHON2", 33),
-    "trainer_class": (Outcome.REFUSED, "LOOP-IN-CLASS", 24),
+    "trainer_pair": (Outcome.REFUSED, "LOOP-IN-CLASS", 21),
     "uses_accelerate": (Outcome.NOTHING, "ALREADY-ACCELERATE", 2),
     "uses_trainer": (Outcome.NOTHING, "FRAMEWORK", 6),
 }

@@ -34,6 +34,7 @@ LINES = {
 ALWAYS = {
     "cancer_accumulate",
     "cancer_main",
+    "cancer_trainer",
     "digits_amp",
     "digits_batchnorm",
     "digits_custom_method",
@@ -45,6 +46,7 @@ ALWAYS = {
     "latin1_cookie",
     "mnist_globals",
     "wine_accum_modulo",
+    "wine_trainer",
 }
 
 

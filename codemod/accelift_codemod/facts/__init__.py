@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
+from accelift_codemod.facts import instances
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
@@ -23,14 +24,17 @@ __all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Role
 class Facts:
     """Everything the rules may ask about one script.
 
-    Answers are computed when first asked and kept; nothing changes them afterwards.
+    Answers are computed when first asked and kept; nothing changes them afterwards. In `tree`, of which `index` is the
+    index, attributes of self may be variables (see instances.py); `written` is the index of the source's own tree.
     """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.tree = source.tree
-        self.index = Index(self.tree)
-        self.resolver = Resolver(self.index)
+        self.written = Index(source.tree)
+        self.instances = instances.find(self.written)
+        self.tree = self.instances.tree
+        self.index = Index(self.tree) if self.instances.followed else self.written
+        self.resolver = Resolver(self.index, self.instances.followed)
 
     @cached_property
     def objects(self) -> Objects:
@@ -59,6 +63,14 @@ class Facts:
     def segment(self, node: ast.AST) -> str:
         """The author's text of a node."""
         return self.source.segment(node)
+
+    def original(self, node: ast.AST) -> ast.AST:
+        """The node of the source's own tree that a node stands for."""
+        return self.instances.originals.get(node, node)
+
+    def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class around a node, unless its attributes are followed."""
+        return self.index.enclosing_class(node) if self.resolver.instance(node) is None else None
 
     # ---- what runs
 
@@ -137,6 +149,18 @@ class Facts:
         for loads in found.values():
             loads.sort(key=position)
         return found
+
+    def reads(self) -> Iterator[ast.Name | ast.Attribute]:
+        """Reads of variables, and of the attributes of a followed object where it is not called self."""
+        for scope in self.index.scopes.values():
+            for names in scope.loads.values():
+                yield from names
+        for cls, own in self.instances.followed.items():
+            for name in self.index.scopes[cls].bindings:
+                attribute = name.partition(".")[2] if name.startswith(f"{own}.") else ""
+                for node in self.index.attributes.get(attribute, []):
+                    if any(v.declaration is cls for v in self.resolver.values(node.value)):
+                        yield node
 
     # ---- evidence
 

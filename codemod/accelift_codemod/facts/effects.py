@@ -95,6 +95,8 @@ class Effects:
         """
         used = {n.id for n in loads(statement)}
         if isinstance(statement, ast.AugAssign):
+            if used & names and self._fills(statement):
+                return True
             if not used & names or (isinstance(statement.target, ast.Name) and used & names == {statement.target.id}):
                 return False
             return not (isinstance(statement.target, ast.Name) and statement.target.id in fresh) or self.outlives(
@@ -104,6 +106,8 @@ class Effects:
             return self._compound(statement, names, fresh)
         if not used & names:
             return False
+        if self._fills(statement):
+            return True
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             return any(self.outlives(part) for target in targets for part in _parts(target))
@@ -129,6 +133,14 @@ class Effects:
                     seen |= stores(child)
         return False
 
+    def _fills(self, statement: ast.stmt) -> bool:
+        """Whether a statement runs a function that changes what is kept in attributes of self."""
+        for call in walk(statement):
+            target = self.resolver.callee(call) if isinstance(call, ast.Call) else None
+            if isinstance(target, FUNCTIONS) and self.resolver.kept(target):
+                return True
+        return False
+
     def outlives(self, target: ast.expr) -> bool:
         """Whether what is assigned to a target can be read outside this iteration."""
         if not isinstance(target, ast.Name):
@@ -136,6 +148,8 @@ class Effects:
         owner = self.index.scope(target).owner(target.id)
         if owner is None:
             return False
+        if owner.is_class:
+            return True  # an attribute of self: any method may read it
         inside = set(walk(self.loop))
         for scope in self.index.scopes.values():
             if target.id not in scope.loads or scope.owner(target.id) is not owner:

@@ -67,7 +67,10 @@ class Scope:
         return isinstance(self.node, ast.ClassDef)
 
     def owner(self, name: str) -> Scope | None:
-        """The scope whose variable `name` means here; None for a builtin or a star import's name."""
+        """The scope whose variable `name` means here; None for a builtin or a star import's name.
+
+        An attribute of self that is a variable (`self.model`) belongs to the class, and all its methods see it.
+        """
         scope: Scope | None = self
         first = True
         while scope is not None:
@@ -76,7 +79,7 @@ class Scope:
                 while scope.parent is not None:
                     scope = scope.parent
                 return scope if name in scope.bindings else None
-            if declared is None and name in scope.bindings and (first or not scope.is_class):
+            if declared is None and name in scope.bindings and (first or not scope.is_class or "." in name):
                 return scope
             first = False
             scope = scope.parent
@@ -211,7 +214,10 @@ class Index:
     ) -> None:
         declared = scope.outer_names.get(name)
         home = scope
-        if declared is True:
+        if "." in name:  # an attribute of self (see instances.py)
+            while not home.is_class and home.parent is not None:
+                home = home.parent
+        elif declared is True:
             home = self.module
         elif declared is False:
             home = (scope.parent.owner(name) if scope.parent else None) or scope

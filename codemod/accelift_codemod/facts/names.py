@@ -49,6 +49,8 @@ class Names:
     def _reaching(self, read: tuple[ast.Name, Scope]) -> list[Binding]:
         name, owner = read
         found = [b for b in owner.bindings.get(name.id, []) if b.how is not How.AUGMENT]
+        if owner.is_class and "." in name.id:  # an attribute of self: what it is before it is made does not matter
+            found = [b for b in found if not _is_placeholder(b)] or found
         if len(found) <= 1:
             return found
         index = self.index
@@ -102,3 +104,8 @@ class Names:
             if other is block and at > place:
                 return True
         return False
+
+
+def _is_placeholder(binding: Binding) -> bool:
+    """`self.model = None`."""
+    return isinstance(binding.value, ast.Constant) and binding.value.value is None and binding.how is How.ASSIGN

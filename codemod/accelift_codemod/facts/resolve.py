@@ -9,25 +9,30 @@ the role OBJECT): rules act on what is known only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.index import (
     FUNCTIONS,
+    LOOPS,
     Binding,
     Function,
     How,
     Index,
     parameters,
 )
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import default, own_nodes
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _MAX_DEPTH = 120
 _MAX_ROUNDS = 5
 _NO_CYCLE = 1 << 30
+# What keeps nothing of the data that its methods are given.
+_PASSIVE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.DEVICE})
 _CLASS_ROLES = {
     "torch.nn.Module": Role.MODEL,
     "torch.nn.modules.module.Module": Role.MODEL,
@@ -43,10 +48,14 @@ _CLASS_ROLES = {
 
 
 class Resolver(Names):
-    """Answers what expressions of one module may evaluate to."""
+    """Answers what expressions of one module may evaluate to.
 
-    def __init__(self, index: Index) -> None:
+    `followed` are the classes whose attributes of self are variables, with what their methods call the object.
+    """
+
+    def __init__(self, index: Index, followed: Mapping[ast.ClassDef, str] | None = None) -> None:
         super().__init__(index)
+        self.followed = followed or {}
         self.calls = Calls(self)
         self._values: dict[ast.AST, Values] = {}
         self._active: dict[ast.AST, int] = {}
@@ -60,8 +69,39 @@ class Resolver(Names):
 
     # ---- calls
 
-    bind = staticmethod(signatures.bind)
     argument = staticmethod(signatures.argument)
+
+    def bind(self, call: ast.Call, function: Function, bound: bool | None = None) -> dict[str, ast.expr] | None:
+        """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them.
+
+        `bound` says that the first parameter is already filled; without it, that is so for methods of followed classes.
+        """
+        if bound is None:
+            bound = self.is_method(function)
+        return signatures.bind(call, function, bound)
+
+    # ---- objects whose attributes are followed
+
+    @memoised
+    def instance(self, node: ast.AST) -> ast.ClassDef | None:
+        """The followed class in one of whose methods (or a function nested in one) a node stands, or which it is."""
+        function = node if isinstance(node, FUNCTIONS) else self.index.function(node)
+        while function is not None:
+            owner = self.index.parents.get(function)
+            if isinstance(owner, ast.ClassDef):
+                return owner if owner in self.followed and not _static(function) else None
+            function = self.index.function(function)
+        return None
+
+    def constructor(self, cls: ast.ClassDef) -> Function | None:
+        """The `__init__` of a class."""
+        return next((s for s in cls.body if isinstance(s, FUNCTIONS) and s.name == "__init__"), None)
+
+    def is_method(self, function: ast.AST) -> bool:
+        """Whether a function is itself a method of a followed class."""
+        return (
+            isinstance(function, FUNCTIONS) and self.instance(function) is self.index.parents.get(function) is not None
+        )
 
     def callee(self, call: ast.Call) -> ast.AST | None:
         """The function or class of the script that a call certainly runs; None if unknown or not one."""
@@ -127,6 +167,10 @@ class Resolver(Names):
             bindings = self.bindings(call.func) if isinstance(call.func, ast.Name) else []
             if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
                 sites.setdefault(bindings[0].node, []).append(call)
+                if bindings[0].node in self.followed:  # runs its constructor
+                    constructor = self.constructor(bindings[0].node)  # type: ignore[arg-type]
+                    if constructor is not None:
+                        sites.setdefault(constructor, []).append(call)
             elif bindings or isinstance(call.func, ast.Attribute):
                 indirect.append(call)
         found = [(target, call) for call in indirect if (target := self.callee(call)) is not None]
@@ -144,6 +188,36 @@ class Resolver(Names):
                 found[f] = [n for n in own_nodes(f) if isinstance(n, ast.Return) and n.value is not None]
             self._returns = found
         return self._returns.get(function, [])
+
+    def kept(self, function: Function, data: bool = False) -> frozenset[str]:
+        """The attributes of followed objects that a function may bind or change, in functions it calls, too.
+
+        Only those that are given something computed from a batch, if `data`.
+        """
+        return frozenset(name for name, holds in self._kept(function) if holds or not data)
+
+    @memoised
+    def _kept(self, function: Function) -> frozenset[tuple[str, bool]]:
+        found: set[tuple[str, bool]] = set()
+        queue, seen = [function], {function}
+        while queue and self.followed:
+            for node in own_nodes(queue.pop()):
+                if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+                    statement = self.index.statement(node)
+                    found.update((name, self._holds_data(statement)) for name in _kept_in(node))
+                elif isinstance(node, ast.Call):
+                    if isinstance(node.func, ast.Attribute) and not self.roles(node.func.value) & _PASSIVE:
+                        found.update((name, self._holds_data(node)) for name in _kept_in(node.func))
+                    target = self.callee(node)
+                    if isinstance(target, FUNCTIONS) and target not in seen:
+                        seen.add(target)
+                        queue.append(target)
+        return frozenset(found)
+
+    def _holds_data(self, node: ast.AST) -> bool:
+        if isinstance(node, (*LOOPS, ast.With)):
+            return True
+        return any(isinstance(n, ast.expr) and self.roles(n) & parts.BATCH_LIKE for n in walk(node))
 
     # ---- values
 
@@ -295,7 +369,7 @@ class Resolver(Names):
             return (Value(Role.OBJECT, owner, name=owner.name, declaration=owner),)  # type: ignore[union-attr,arg-type]
         found: list[Value] = []
         sites = list(self.sites(function))
-        if method and isinstance(owner, ast.ClassDef) and function.name == "__init__":
+        if method and isinstance(owner, ast.ClassDef) and function.name == "__init__" and owner not in self.followed:
             sites += self.sites(owner)
         for call in sites:
             given = self.bind(call, function, bound=method)
@@ -320,6 +394,8 @@ class Resolver(Names):
                     found.append(Value(Role.METHOD, method, node.attr, ((value,),), declaration=method))
                 elif value.role is Role.MODEL and node.attr == "module":
                     found.append(value)
+                else:
+                    found += self._variable(value.declaration, node.attr)
         if found:
             return found
         for binding in self.index.attribute_bindings.get(node.attr, []):
@@ -330,6 +406,13 @@ class Resolver(Names):
             return tuple(v for v in receivers if v.role is Role.MODEL)
         return found
 
+    def _variable(self, cls: ast.AST | None, attribute: str) -> list[Value]:
+        """What an attribute of an object that is followed may be, read where it is not called self."""
+        if not isinstance(cls, ast.ClassDef) or cls not in self.followed:
+            return []
+        bindings = self.index.scopes[cls].bindings.get(f"{self.followed[cls]}.{attribute}", [])
+        return [v for b in bindings if b.how is not How.AUGMENT for v in self.bound(b)]
+
     def _same_object(self, left: ast.AST, right: ast.AST) -> bool:
         """Whether two expressions may denote one object: one variable, or one shared origin."""
         if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
@@ -338,6 +421,13 @@ class Resolver(Names):
                 return True
         origins = {v.origin for v in self.values(left)}
         return any(v.origin in origins for v in self.values(right))
+
+
+def _kept_in(node: ast.expr) -> list[str]:
+    """The attribute of self that an expression is, or is a part of."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return [node.id] if isinstance(node, ast.Name) and "." in node.id else []
 
 
 def _static(function: Function) -> bool:

@@ -43,6 +43,36 @@ class Timeline:
             queue += self._handed_on(function)
         return list(found)
 
+    def follows(self, node: ast.AST, home: Function | None) -> bool:
+        """Whether `home` is the constructor of an object, and the node only runs in it, or for methods of that object.
+
+        What is not among the node's `places` in the constructor then runs when that is done.
+        """
+        cls = self.resolver.instance(home) if home is not None else None
+        if cls is None or home is not self.resolver.constructor(cls):
+            return False
+        return self._belongs(node, cls, set())
+
+    def _belongs(self, node: ast.AST, cls: ast.ClassDef, seen: set[ast.AST]) -> bool:
+        if self.resolver.instance(node) is cls:
+            return True
+        function = self.index.function(node)
+        if function is None or function in seen:
+            return False
+        seen.add(function)
+        places = [*self.resolver.sites(function), *self._handed_on(function)]
+        return bool(places) and all(self._belongs(place, cls, seen) for place in places)
+
+    def within(self, node: ast.AST, home: Function | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether a node only runs in a function, or in what that calls."""
+        function = self.index.function(node)
+        if function is home:
+            return True
+        if function is None or function in seen:
+            return False
+        places = [*self.resolver.sites(function), *self._handed_on(function)]
+        return bool(places) and all(self.within(place, home, seen | {function}) for place in places)
+
     @memoised
     def callers(self, function: Function | None) -> set[Function | None]:
         """The functions (None: the module's own code) that a function may run for, through calls."""
@@ -64,6 +94,13 @@ class Timeline:
         """Places where a function is handed on as a value: it may run there."""
         owner = self.index.scope(function)
         found: list[ast.AST] = []
+        if self.resolver.is_method(function):
+            for read in self.index.attributes.get(function.name, []):
+                parent = self.index.parents.get(read)
+                called = isinstance(parent, ast.Call) and parent.func is read
+                if not called and any(v.declaration is owner.node for v in self.resolver.values(read.value)):
+                    found.append(read)
+            return found
         for name in owner.loads.get(function.name, []):
             parent = self.index.parents.get(name)
             if not (isinstance(parent, ast.Call) and parent.func is name):

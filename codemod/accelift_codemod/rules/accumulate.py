@@ -176,8 +176,8 @@ for i, (x, y) in enumerate(loader):
                     again = f"{loss.id} = {loss.id} / {draft.facts.segment(value.right)}"
                     plain = isinstance(value.left, ast.Name) and value.left.id == loss.id
                     candidates.append(Division(None if plain else value, statement, loss.id, again))
-        if len(candidates) != 1 or owner is None:
-            return None
+        if len(candidates) != 1 or owner is None or owner.is_class:
+            return None  # an attribute of self: any method may read it
         division = candidates[0]
         reads = [n for n in draft.facts.loads(owner, loss.id) if n in set(walk(node))]
         between = [

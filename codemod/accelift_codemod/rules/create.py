@@ -120,7 +120,7 @@ accelerator = Accelerator(
                 )
         if draft.options.batch == "global":
             arguments.append("dataloader_config=DataLoaderConfiguration(split_batches=True)")
-        return f"{draft.blueprint.accelerator} = Accelerator({', '.join(arguments)})"
+        return f"{{accelerator}} = Accelerator({', '.join(arguments)})"
 
     def _import(self, draft: Draft) -> Iterator[Edit]:
         package = "accelift" if draft.runtime else "accelerate"
@@ -141,12 +141,17 @@ accelerator = Accelerator(
 
     def _device(self, draft: Draft, variable: DeviceVariable) -> str:
         suffix = ".type" if variable.is_string else ""
-        return f"{draft.blueprint.accelerator}.device{suffix}"
+        return f"{{accelerator}}.device{suffix}"
 
     def _survives(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether something still reads the variable."""
         if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
-            return True  # an attribute may be read anywhere
+            if variable.scope is None or variable.scope.node not in draft.facts.resolver.followed:
+                return True  # an attribute may be read anywhere
+            attributes = draft.facts.index.attributes.get(variable.name.rpartition(".")[2], [])
+            values = (v for a in attributes for v in draft.facts.resolver.values(a.value))
+            if any(v.declaration is variable.scope.node for v in values):
+                return True  # read outside the class
         inside = {n for s in variable.statements for n in walk(s)}
         return any(
             load not in inside and not draft.gone(load) for load in draft.facts.loads(variable.scope, variable.name)
@@ -180,11 +185,10 @@ accelerator = Accelerator(
         """A further device variable, in another function or after the first."""
         reach = draft.reach
         statement = variable.statements[0]
-        function = draft.function(statement)
-        visible = reach.is_home(function) or function in reach.receivers
+        visible = reach.sees(draft.function(statement))
         moments = draft.blueprint.timeline.moments(statement, reach.home)
         made = position(reach.block[reach.place])
-        if visible and moments and min(moments) >= made:
+        if visible and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home)):
             yield from self._rebind(draft, variable)
         elif variable.indexed is not None:
             yield draft.finding(

@@ -166,6 +166,8 @@ if accelerator.is_main_process:
             return False
         if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in walk(statement)):
             return False
+        if any(draft.facts.resolver.kept(f) for f in draft.blueprint.timeline.calls_into(statement)):
+            return False
         bound = stores(statement)
         inside = set(walk(statement))
         scope = draft.facts.index.scope(statement)
@@ -173,6 +175,8 @@ if accelerator.is_main_process:
             owner = scope.owner(name)
             if owner is None:
                 continue
+            if owner.is_class:
+                return False  # an attribute of self: any method may read it
             for load in draft.facts.loads(owner, name):
                 if load in inside:
                     continue

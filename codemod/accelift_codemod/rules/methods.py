@@ -59,26 +59,24 @@ with torch.no_grad():
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         parents = draft.facts.index.parents
-        for scope in draft.facts.index.scopes.values():
-            for names in scope.loads.values():
-                for name in names:
-                    if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):
-                        continue
-                    models = draft.blueprint.prepared_models(name)
-                    if not models or len(models) != len(draft.facts.resolver.values(name)):
-                        continue
-                    if not all(draft.blueprint.after_prepare(name, m) for m in models):
-                        continue
-                    yield from self._use(draft, name, parents.get(name), models)
+        for name in draft.facts.reads():
+            if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):
+                continue
+            models = draft.blueprint.prepared_models(name)
+            if not models or len(models) != len(draft.facts.resolver.values(name)):
+                continue
+            if not all(draft.blueprint.may_follow_prepare(name, m) for m in models):
+                continue
+            yield from self._use(draft, name, parents.get(name), models)
 
     def _use(
-        self, draft: Draft, name: ast.Name, parent: ast.AST | None, models: tuple[Value, ...]
+        self, draft: Draft, name: ast.Name | ast.Attribute, parent: ast.AST | None, models: tuple[Value, ...]
     ) -> Iterator[Edit | Finding]:
         if isinstance(parent, ast.Attribute) and parent.value is name:
             if parent.attr in _TRANSPARENT:
                 return
             if parent.attr == "module":
-                text = f"{{accelerator}}.unwrap_model({name.id})"
+                text = f"{{accelerator}}.unwrap_model({draft.facts.segment(name)})"
                 yield draft.edit(
                     _RULE,
                     parent,
@@ -95,7 +93,8 @@ with torch.no_grad():
                         "DDP-METHOD",
                         Severity.ERROR,
                         outer,
-                        f"`{name.id}.{parent.attr}(...)` reaches the backward pass without going through the wrapper",
+                        f"`{draft.facts.segment(parent)}(...)` reaches the backward pass without going through the "
+                        "wrapper",
                         "call it from forward, or convert with --target runtime",
                     )
                 return
@@ -116,7 +115,7 @@ with torch.no_grad():
         elif isinstance(parent, ast.Dict) and self._is_saved(draft, parent):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
 
-    def _unwrap(self, draft: Draft, name: ast.Name, reason: str) -> Edit:
+    def _unwrap(self, draft: Draft, name: ast.expr, reason: str) -> Edit:
         return draft.edit(
             _RULE,
             name,
@@ -136,7 +135,7 @@ with torch.no_grad():
             for v in draft.facts.resolver.values(draft.facts.resolver.argument(call, 0, "obj"))
         )
 
-    def _asks(self, draft: Draft, call: ast.Call, name: ast.Name) -> bool:
+    def _asks(self, draft: Draft, call: ast.Call, name: ast.expr) -> bool:
         """Whether a built-in function asks a model for something of its own, and not whether it is wrapped."""
         about = call.args[1] if len(call.args) > 1 else None
         wrapper = isinstance(about, ast.Constant) and about.value == "module"

@@ -35,7 +35,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
                 if self._in_memory(draft, call):
                     continue
-                if draft.facts.index.enclosing_class(call) is not None:
+                if draft.facts.unfollowed(call) is not None:
                     saves = True
                     yield draft.finding(
                         "SAVE-RACE",
@@ -103,7 +103,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
 
     def _after_training(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call may come after a training loop has been entered."""
-        if draft.facts.index.enclosing_class(call) is not None:
+        if draft.facts.unfollowed(call) is not None:
             return False
         function = draft.function(call)
         timeline = draft.blueprint.timeline

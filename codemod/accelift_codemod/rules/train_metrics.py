@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role, position
+from accelift_codemod.facts import BatchLoop, How, Role, Scope, position
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Layout
@@ -190,6 +190,8 @@ scheduler.step(running / len(loader))
         if owner is None:
             return []
         last = node.end_lineno or 0
+        if owner.is_class:
+            return self._outside(draft, node, owner, name)
         later = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
         later = [n for n in later if draft.function(n) is draft.function(node)]
 
@@ -213,6 +215,12 @@ scheduler.step(running / len(loader))
                 return load
         return None
 
+    def _outside(self, draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
+        """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
+        inside = {node, *walk(node)}
+        loads = draft.facts.loads(owner, name)
+        return [n for n in loads if n not in inside and not _into_attribute(draft.facts.index.statement(n))]
+
     def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
         """Variables of the loop body whose value differs from process to process."""
         effects = Effects(draft.facts.resolver, node)
@@ -226,6 +234,8 @@ scheduler.step(running / len(loader))
         for _ in range(2):  # what one iteration leaves behind, the next one reads
             for statement in flatten(node.body):
                 names |= effects.tainted(statement, names) | _filled(statement, names)
+                for function in draft.blueprint.timeline.calls_into(statement):
+                    names |= roles.kept(function, data=True)
         return names
 
     def _kept(self, draft: Draft, node: ast.For | ast.AsyncFor, local: set[str]) -> dict[str, ast.AugAssign]:
@@ -250,6 +260,8 @@ scheduler.step(running / len(loader))
             return False
         resolver = draft.facts.resolver
         starts = resolver.reaching(target, owner)
+        if owner.is_class:
+            return self._flows(draft, self._outside(draft, node, owner, target.id))
         after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
         return self._flows(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
 
@@ -407,6 +419,11 @@ def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
         if isinstance(root, ast.Name) and names & {n.id for n in loads(statement.value)}:
             return {root.id}
     return set()
+
+
+def _into_attribute(statement: ast.stmt) -> bool:
+    """Whether a statement puts what it computes into an attribute of self, which is asked about by itself."""
+    return isinstance(statement, ast.Assign) and any("." in name for name in stores(statement))
 
 
 def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg]

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function
 from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.passages import Passage
 from accelift_codemod.plan import Edit, Finding, Operation
-from accelift_codemod.reach import Passage
 from accelift_codemod.rules import Rule
 
 _RULE = "TRAVEL"
@@ -43,6 +44,23 @@ train(model, accelerator, loader)
                 yield from self._rename(draft, passage)
             else:
                 yield from self._add(draft, passage)
+            if draft.facts.resolver.is_method(passage.function):
+                yield from self._keep(draft, passage.function)
+
+    def _keep(self, draft: Draft, constructor: Function) -> Iterator[Edit]:
+        """The constructor keeps the accelerator for the other methods."""
+        name, (first, *rest) = draft.blueprint.accelerator, constructor.body
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and rest:
+            first = rest[0]  # not before the docstring
+        cls = draft.facts.resolver.instance(constructor)
+        assert cls is not None
+        yield draft.edit(
+            _RULE,
+            first,
+            Operation.BEFORE,
+            "the methods find the accelerator in their object",
+            f"{draft.facts.resolver.followed[cls]}.{name} = {name}",
+        )
 
     def _rename(self, draft: Draft, passage: Passage) -> Iterator[Edit]:
         function, name = passage.function, passage.parameter
@@ -57,10 +75,10 @@ train(model, accelerator, loader)
             handed.add(argument)
             keyword = next((k for k in call.keywords if k.value is argument), None)
             if keyword is not None:
-                code = f"{accelerator}={accelerator}"
+                code = f"{accelerator}={{accelerator}}"
                 yield draft.edit(_RULE, keyword, Operation.KEYWORD, reason, code)
             else:
-                yield draft.edit(_RULE, argument, Operation.BECOME, reason, accelerator)
+                yield draft.edit(_RULE, argument, Operation.BECOME, reason, "{accelerator}")
         handed |= self._handed_on(draft, function, name)
         suffix = ".type" if self._is_string(draft, function, name) else ""
         for load in draft.facts.loads(draft.facts.index.scopes[function], name):
@@ -70,7 +88,7 @@ train(model, accelerator, loader)
                     load,
                     Operation.BECOME,
                     "the parameter is the accelerator now",
-                    f"{accelerator}.device{suffix}",
+                    f"{{accelerator}}.device{suffix}",
                 )
 
     def _handed_on(self, draft: Draft, function: ast.AST, name: str) -> set[ast.AST]:
@@ -100,14 +118,15 @@ train(model, accelerator, loader)
         accelerator = draft.blueprint.accelerator
         reason = f"{function.name}() needs the accelerator"
         yield draft.edit(_RULE, function, Operation.ADD_PARAMETER, reason, accelerator, place=passage.place)
+        place = passage.place - 1 if draft.facts.resolver.is_method(function) else passage.place
         for call in draft.facts.resolver.sites(function):
-            by_position = len(call.args) >= passage.place
-            code = accelerator if by_position else f"{accelerator}={accelerator}"
+            by_position = len(call.args) >= place
+            code = "{accelerator}" if by_position else f"{accelerator}={{accelerator}}"
             yield draft.edit(
                 _RULE,
                 call,
                 Operation.ADD_ARGUMENT,
                 reason,
                 code,
-                place=passage.place if by_position else None,
+                place=place if by_position else None,
             )

@@ -193,13 +193,21 @@ class Layouts:
         if node.id in env:
             return env[node.id]
         values = self.resolver.values(node)
-        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
+        if any(v.role in (Role.BATCH, Role.DATA) for v in values) or self._set_by_hooks(node):
             return Layout.UNKNOWN
         return Layout.CONST
+
+    def _set_by_hooks(self, node: ast.Name) -> bool:
+        """Whether a function inside a method, which a library may call, binds an attribute of self."""
+        owner = self.index.scope(node).owner(node.id) if "." in node.id else None
+        functions = [self.index.function(b.node) for b in owner.bindings[node.id]] if owner is not None else []
+        return any(f is not None and not self.resolver.is_method(f) for f in functions)
 
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
             return Layout.CONST
+        if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
+            return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
         if base is Layout.MIXED:
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
@@ -296,9 +304,14 @@ class Layouts:
             owner = self.index.parents.get(target)
             bound = isinstance(owner, ast.ClassDef)
             given = self.resolver.bind(call, target, bound=bound)
+            changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
                 by_name = {n: self.read(e, env) for n, e in given.items()}
+                env.update(changed)
+                if owner in self.resolver.followed:
+                    owner = None  # no module: its attributes are variables
                 return self.modules.function(target, by_name, owner if isinstance(owner, ast.ClassDef) else None)
+            env.update(changed)
         return Layout.CONST if all(e in FIXED for e in everything) and not values else Layout.UNKNOWN
 
 

@@ -1,0 +1,339 @@
+"""Attributes of `self` as variables: the trees that the other facts are drawn from.
+
+A class of which a script makes one object, in one place, and which hands that object to nobody, has as many variables
+as it has attributes: `self.model` is one variable that all its methods see. So these attributes are replaced by names
+(`self.model`, dot included) in a copy of the tree, and everything that is known of names holds for them: what they
+are bound to, who reads them, where an object in them is made and used. The names keep the attributes' places, and
+every node of the copy knows the node of the original that it stands for.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope
+from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.tree import walk
+
+_SPECIAL = frozenset({"__init__", "__repr__", "__str__"})
+# Decorators that run a method as it stands.
+_PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
+_ROOTS = frozenset({"abc.ABC"})
+# What a method does that is more than computing.
+_ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
+# Built-in functions that only look at an object.
+_LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why the attributes of a class are not followed, and the line that says so."""
+
+    line: int
+    reason: str
+
+
+@dataclass
+class Instances:
+    """The tree to draw facts from, and the classes whose attributes are variables in it."""
+
+    tree: ast.Module
+    followed: dict[ast.ClassDef, str] = field(default_factory=dict)  # with what their methods call the object
+    unknown: dict[str, Unknown] = field(default_factory=dict)  # the other classes that train, by name
+    originals: dict[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
+
+
+def find(index: Index) -> Instances:
+    """The tree of a script with the attributes of the classes that train as variables, where they can be."""
+    tree = index.tree
+    classes = {c for call in index.methods.get("backward", []) if (c := index.enclosing_class(call)) is not None}
+    found = Instances(tree)
+    fields: dict[ast.Attribute, ast.ClassDef] = {}
+    names: dict[ast.ClassDef, str] = {}
+    for cls in sorted(classes, key=lambda c: c.lineno):
+        candidate = _Candidate(index, cls)
+        unknown = candidate.unknown()
+        if unknown is not None:
+            found.unknown[cls.name] = unknown
+            continue
+        names[cls] = candidate.self_name
+        fields.update(dict.fromkeys(candidate.reads(), cls))
+    if not names:
+        return found
+    copied: dict[ast.AST, ast.AST] = {}
+    result = _copy(tree, fields, copied)
+    assert isinstance(result, ast.Module)
+    copies = {original: copy for copy, original in copied.items()}
+    followed = {copies[cls]: name for cls, name in names.items()}
+    return Instances(result, followed, found.unknown, copied)  # type: ignore[arg-type]
+
+
+def _copy(node: ast.AST, fields: dict[ast.Attribute, ast.ClassDef], originals: dict[ast.AST, ast.AST]) -> ast.AST:
+    """A copy of a tree in which the given attributes are names."""
+    if isinstance(node, ast.Attribute) and node in fields:
+        assert isinstance(node.value, ast.Name)
+        copy: ast.AST = ast.Name(f"{node.value.id}.{node.attr}", node.ctx)
+    else:
+        copy = node.__class__()
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                value = [_copy(v, fields, originals) if isinstance(v, ast.AST) else v for v in value]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                value = _copy(value, fields, originals)
+            setattr(copy, name, value)
+    ast.copy_location(copy, node)
+    originals[copy] = node
+    return copy
+
+
+class _Candidate:
+    """One class, and whether all that happens to the attributes of its object is known."""
+
+    def __init__(self, index: Index, cls: ast.ClassDef) -> None:
+        self.index = index
+        self.cls = cls
+        self.names = Names(index)
+        self.methods = [s for s in cls.body if isinstance(s, FUNCTIONS)]
+        bound = [m for m in self.methods if not _static(m)]
+        self.self_name = next((p.arg for m in bound for p in (*m.args.posonlyargs, *m.args.args)[:1]), "self")
+        self.bound = bound
+
+    # ---- the class
+
+    def unknown(self) -> Unknown | None:
+        """Why the attributes cannot be followed; None if they can."""
+        return self._shape() or self._methods() or self._of_self() or self._made() or self._object()
+
+    def _no(self, node: ast.AST, reason: str) -> Unknown:
+        return Unknown(node.lineno, reason)  # type: ignore[attr-defined]
+
+    def _shape(self) -> Unknown | None:
+        cls, name = self.cls, self.cls.name
+        if not self.index.scope(cls).is_module:
+            return self._no(cls, f"the class {name} is defined inside a function or class")
+        for base in cls.bases:
+            if self.names.builtin(base) != "object" and self.names.qualified(base) not in _ROOTS:
+                return self._no(cls, f"{name} has a base class, whose methods may use its attributes, too")
+        if cls.keywords or cls.decorator_list:
+            return self._no(cls, f"{name} has a decorator or a metaclass")
+        for statement in cls.body:
+            if isinstance(statement, ast.ClassDef) or not isinstance(
+                statement, (*FUNCTIONS, ast.Expr, ast.Assign, ast.AnnAssign, ast.Pass)
+            ):
+                return self._no(statement, f"the body of {name} has more than methods and constants")
+        return None
+
+    def _methods(self) -> Unknown | None:
+        seen: set[str] = set()
+        for method in self.methods:
+            name = method.name
+            if name in seen:
+                return self._no(method, f"the method {name}() is defined twice")
+            seen.add(name)
+            if name.startswith("__") and name.endswith("__") and name not in _SPECIAL:
+                return self._no(method, f"the method {name}() runs without being called by name")
+            for decorator in method.decorator_list:
+                if _static(method) or self._plain(decorator):
+                    continue
+                return self._no(method, f"the method {name}() has a decorator that may run it in another way")
+        for method in self.methods:
+            inner = next((n for n in walk(method) if isinstance(n, ast.ClassDef)), None)
+            if inner is not None:
+                return self._no(inner, f"the class {inner.name} is defined in a method")
+        for method in self.bound:
+            first = (*method.args.posonlyargs, *method.args.args)[:1]
+            if not first or first[0].arg != self.self_name:
+                return self._no(method, f"the methods call their object {self.self_name} and otherwise")
+            bindings = self.index.scopes[method].bindings[self.self_name]
+            if len(bindings) != 1:
+                return self._no(bindings[-1].node, f"{self.self_name} is bound again")
+        return None
+
+    def _plain(self, decorator: ast.expr) -> bool:
+        func = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return self.names.qualified(func) in _PLAIN
+
+    # ---- the object inside its methods
+
+    def _is_self(self, name: ast.Name) -> bool:
+        owner = self.index.scope(name).owner(name.id)
+        return owner is not None and owner.node in self.bound
+
+    def _selves(self) -> list[ast.Name]:
+        return [
+            n
+            for m in self.bound
+            for n in walk(m)
+            if isinstance(n, ast.Name) and n.id == self.self_name and self._is_self(n)
+        ]
+
+    def _of_self(self) -> Unknown | None:
+        parents = self.index.parents
+        methods = {m.name for m in self.methods}
+        constants = set(self.index.scopes[self.cls].bindings)
+        for node in walk(self.cls):
+            if isinstance(node, ast.Attribute) and node.attr in ("__setattr__", "__delattr__", "__dict__"):
+                return self._no(node, f"`{node.attr}` reaches attributes in another way")
+        for name in self._selves():
+            parent = parents[name]
+            if isinstance(parent, ast.Attribute):
+                if parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__":
+                    return self._no(name, f"`{name.id}.{parent.attr}` reaches attributes in another way")
+                if isinstance(parent.ctx, ast.Del):
+                    return self._no(name, f"`{name.id}.{parent.attr}` is deleted")
+                if parent.attr in constants and not isinstance(parent.ctx, ast.Load):
+                    what = f"the method {parent.attr}() is replaced" if parent.attr in methods else ""
+                    return self._no(
+                        name, what or f"`{parent.attr}` is an attribute of the class, and of its object, too"
+                    )
+                if parent.attr in methods and not _called(parents, parent) and not self._passive(parent.attr):
+                    return self._no(name, f"the method {parent.attr}() is handed on as a value")
+                continue
+            if isinstance(parent, ast.Call) and name in parent.args and self.names.builtin(parent.func) in _LOOKING:
+                continue
+            return self._no(name, "the object itself is handed on, and others may set its attributes")
+        return None
+
+    def _passive(self, name: str) -> bool:
+        """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""
+        method = next(m for m in self.methods if m.name == name)
+        if _static(method):
+            return True
+        parents = self.index.parents
+        methods = {m.name for m in self.methods}
+        for node in walk(method):
+            if isinstance(node, ast.Attribute):
+                if node.attr in _ACTIVE:
+                    return False
+                own = isinstance(node.value, ast.Name) and node.value.id == self.self_name
+                if own and (node.attr in methods or not isinstance(node.ctx, ast.Load)):
+                    return False
+                outer = parents[node]
+                if own and isinstance(outer, (*LOOPS, ast.comprehension)):
+                    return False
+        return True
+
+    def reads(self) -> list[ast.Attribute]:
+        """The attributes of the object that are variables, wherever its methods read or bind them."""
+        parents = self.index.parents
+        found = [a for n in self._selves() if isinstance(a := parents[n], ast.Attribute)]
+        bound = {a.attr for a in found if isinstance(a.ctx, ast.Store)}
+        return [a for a in found if a.attr in bound]
+
+    # ---- the object outside
+
+    def _made(self) -> Unknown | None:
+        """Whether one object is made, once."""
+        name = self.cls.name
+        if len(self.index.module.bindings[name]) != 1:
+            return self._no(self.cls, f"{name} is bound more than once")
+        calls: list[ast.Call] = []
+        for load in _loads(self.index, self.index.module, name):
+            parent = self.index.parents[load]
+            if isinstance(parent, ast.Call) and parent.func is load:
+                calls.append(parent)
+            elif isinstance(parent, ast.ClassDef):
+                return self._no(parent, f"{parent.name} is derived from {name}, and may set its attributes, too")
+            elif not self._harmless(load):
+                return self._no(load, f"the class {name} is handed on as a value")
+        self.call = calls[0] if calls else None
+        if len(calls) > 1:
+            return self._no(calls[1], f"{name} is made in several places, and the objects may differ")
+        if calls and self._often(calls[0]):
+            return self._no(calls[0], f"{name} is made several times, and the objects may differ")
+        return None
+
+    def _harmless(self, load: ast.Name) -> bool:
+        """Whether the class is only named: in an annotation, or as the second argument of isinstance."""
+        for parent in self.index.ancestors(load):
+            if isinstance(parent, ast.arg):
+                return True
+            if isinstance(parent, FUNCTIONS):
+                return parent.returns is not None and load in set(walk(parent.returns))
+            if isinstance(parent, ast.Call):
+                return self.names.builtin(parent.func) in ("isinstance", "super")
+            if isinstance(parent, ast.AnnAssign):
+                return load in set(walk(parent.annotation))
+            if isinstance(parent, ast.stmt):
+                return False
+        return False
+
+    def _often(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether a node may be evaluated more than once."""
+        if depth > 8 or any(isinstance(p, (*LOOPS, *COMPREHENSIONS, ast.Lambda)) for p in self.index.ancestors(node)):
+            return True
+        function = self.index.function(node)
+        if function is None:
+            return False
+        owner = self.index.scope(function)
+        loads = _loads(self.index, owner, function.name)
+        if isinstance(self.index.parents[function], ast.ClassDef) or len(owner.bindings[function.name]) != 1:
+            return True
+        if not loads:
+            return False  # it never is
+        if len(loads) > 1:
+            return True
+        parent = self.index.parents[loads[0]]
+        return not (isinstance(parent, ast.Call) and parent.func is loads[0]) or self._often(loads[0], depth + 1)
+
+    def _variables(self) -> list[ast.Name]:
+        call = self.call
+        statement = self.index.parents[call] if call is not None else None
+        if not isinstance(statement, ast.Assign):
+            return []
+        target = statement.targets[0]
+        assert isinstance(target, ast.Name)
+        owner = self.index.scope(target).owner(target.id)
+        return _loads(self.index, owner, target.id) if owner is not None else []
+
+    def _object(self) -> Unknown | None:
+        """Whether the object stays in one variable, and is only asked for its attributes."""
+        call = self.call
+        if call is None:
+            return None
+        name, parents = self.cls.name, self.index.parents
+        holder = parents[call]
+        if isinstance(holder, ast.Attribute):
+            return self._asked(holder)
+        if isinstance(holder, ast.Expr):
+            return None
+        target = holder.targets[0] if isinstance(holder, ast.Assign) and len(holder.targets) == 1 else None
+        if not isinstance(target, ast.Name):
+            return self._no(call, f"the {name} made here is not kept in one variable")
+        owner = self.index.scope(target).owner(target.id)
+        if owner is None or len(owner.bindings[target.id]) != 1:
+            return self._no(call, f"`{target.id}` is bound more than once")
+        for load in self._variables():
+            parent = parents[load]
+            if isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load):
+                return self._no(load, f"`{target.id}.{parent.attr}` is set outside the class")
+            if not isinstance(parent, ast.Attribute):
+                return self._no(load, f"`{target.id}` is handed on, and others may set its attributes")
+            problem = self._asked(parent)
+            if problem is not None:
+                return problem
+        return None
+
+    def _asked(self, node: ast.Attribute) -> Unknown | None:
+        if node.attr.startswith("__"):
+            return self._no(node, f"`{node.attr}` reaches attributes in another way")
+        if not isinstance(node.ctx, ast.Load):
+            return self._no(node, f"`{node.attr}` is set outside the class")
+        if node.attr in {m.name for m in self.methods} and not _called(self.index.parents, node):
+            return self._no(node, f"the method {node.attr}() is handed on as a value or replaced")
+        return None
+
+
+def _called(parents: dict[ast.AST, ast.AST], node: ast.Attribute) -> bool:
+    parent = parents[node]
+    return isinstance(parent, ast.Call) and parent.func is node
+
+
+def _loads(index: Index, owner: Scope, name: str) -> list[ast.Name]:
+    """The loads of a scope's variable, in nested scopes too."""
+    return [n for s in index.scopes.values() for n in s.loads.get(name, ()) if s.owner(name) is owner]
+
+
+def _static(function: Function) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)

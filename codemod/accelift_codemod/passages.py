@@ -1,0 +1,126 @@
+"""Which functions are given the accelerator, and in which parameter."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts import Function
+from accelift_codemod.refusals import refuse
+
+if TYPE_CHECKING:
+    from accelift_codemod.reach import Reach
+
+
+@dataclass(frozen=True)
+class Passage:
+    """How one function gets the accelerator: in place of its device parameter, or by one more parameter."""
+
+    function: Function
+    parameter: str  # the device parameter it takes the place of; empty for a new one
+    place: int  # where a new one is inserted
+
+
+class Passages:
+    """Decides which functions receive the accelerator, once it is known where it is made."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self.facts = reach.facts
+        self.index = reach.index
+        self.resolver = reach.resolver
+
+    def receivers(self) -> dict[Function, Passage]:
+        """The functions that get the accelerator as a parameter."""
+        wanted: list[Function] = []
+        for edit in self.reach.strong:
+            function = self.index.function(edit.node)  # type: ignore[arg-type]
+            if function is not None and not self.reach.is_home(function) and function not in wanted:
+                wanted.append(function)
+        for edit in (
+            *self.reach.strong,
+            *self.reach.weak,
+        ):  # a device parameter becomes the accelerator wherever it is used
+            function = self.index.function(edit.node)  # type: ignore[arg-type]
+            if function is not None and function not in wanted and function is not self.reach.home:
+                if self._device_parameter(function) is not None and self._passable(function) is None:
+                    wanted.append(function)
+        found: dict[Function, Passage] = {}
+        while wanted:
+            function = self._receiver(wanted.pop())
+            if function in found:
+                continue
+            problem = self._passable(function)
+            if problem is not None:
+                raise refuse("ACC-REACH", function.lineno, problem, "pass what it needs as plain arguments")
+            found[function] = self._passage(function)
+            for call in self.resolver.sites(function):
+                caller = self.index.function(call)
+                if not self.facts.runs(call):
+                    continue
+                if caller is None and self.reach.home is not None:
+                    raise refuse(
+                        "ACC-REACH",
+                        call.lineno,
+                        f"{function.name}() needs the accelerator, but is called where it does not exist",
+                        "call it from the function that makes the model",
+                    )
+                if caller is not None and not self.reach.is_home(caller):
+                    wanted.append(caller)
+        return found
+
+    def _receiver(self, function: Function) -> Function:
+        """The function that is given the accelerator for another: methods find it in their object."""
+        cls = self.resolver.instance(function)
+        constructor = self.resolver.constructor(cls) if cls is not None else None
+        if cls is not None and constructor is None:
+            raise refuse(
+                "ACC-REACH",
+                function.lineno,
+                f"the method {function.name}() needs the accelerator, and {cls.name} has no constructor to keep one",
+                "give it an __init__",
+            )
+        return constructor or function
+
+    def _passable(self, function: Function) -> str | None:
+        """Why a function cannot be given one more argument at every call; None if it can."""
+        name = function.name
+        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self.reach.is_constructor(function):
+            return f"the method {name}() needs the accelerator, and belongs to no object that is followed"
+        if self.facts.references(function):
+            return f"{name}() needs the accelerator, but is also handed on as a value"
+        if function.args.posonlyargs:
+            return f"{name}() needs the accelerator, but has positional-only parameters"
+        sites = self.resolver.sites(function)
+        if not sites:
+            return f"{name}() needs the accelerator, but where it is called cannot be told"
+        for call in sites:
+            if self.resolver.bind(call, function) is None:
+                return f"{name}() needs the accelerator, but is called with * or ** arguments"
+        return None
+
+    def _passage(self, function: Function) -> Passage:
+        parameter = self._device_parameter(function)
+        positional = function.args.args
+        return Passage(function, parameter or "", len(positional) - len(function.args.defaults))
+
+    def _device_parameter(self, function: Function) -> str | None:
+        """The parameter through which a function is given the device at every call."""
+        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self.reach.is_constructor(function):
+            return None
+        scope = self.index.scopes[function]
+        for parameter in (*function.args.args, *function.args.kwonlyargs):
+            if len(scope.bindings.get(parameter.arg, [])) != 1:
+                continue
+            arguments: list[ast.expr | None] = []
+            for call in self.resolver.sites(function):
+                given = self.resolver.bind(call, function)
+                arguments.append((given or {}).get(parameter.arg))
+            if arguments and all(a is not None and self._is_own_device(a) for a in arguments):
+                return parameter.arg
+        return None
+
+    def _is_own_device(self, node: ast.expr) -> bool:
+        """Whether an argument is the script's device variable (not another device spelled out)."""
+        return isinstance(node, (ast.Name, ast.Attribute)) and self.facts.devices.is_device(node)

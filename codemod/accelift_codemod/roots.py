@@ -1,0 +1,196 @@
+"""The variables through which training and evaluation reach an object."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from accelift_codemod.blueprint import Blueprint
+from accelift_codemod.facts import Binding, How, Role, Scope, Value
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.refusals import refuse
+
+# Methods that leave an object as it was.
+_KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_LOOKS = frozenset({"len", "print", "isinstance"})
+
+
+class Roots:
+    """Traces the expressions that training uses back to the variables in which objects were put first."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.facts = blueprint.facts
+        self.resolver = blueprint.facts.resolver
+        self.index = blueprint.facts.index
+        self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
+
+    def of(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
+        """The variables through which the training reaches an object, traced back through parameters."""
+        found: set[tuple[Scope, str]] = set()
+        for use in self._uses.get(key(value), ()):
+            traced = self._trace(use, set())
+            if traced is None:
+                raise refuse(
+                    "PREP-NO-POINT",
+                    use.lineno,
+                    f"the {kind.value} is reached through `{self.facts.segment(use)}`, which is not a plain variable",
+                    "keep it in a plain variable or parameter",
+                )
+            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value)}
+        if not found:
+            for scope in self.index.scopes.values():
+                found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
+        return found
+
+    def _carries(self, scope: Scope, name: str, value: Value) -> bool:
+        """Whether a variable is somewhere assigned the object."""
+        return any(
+            binding.how is How.ASSIGN and any(key(v) == key(value) for v in self.resolver.bound(binding))
+            for binding in scope.bindings[name]
+        )
+
+    @cached_property
+    def _uses(self) -> dict[Key, list[ast.expr]]:
+        """For each object: the expressions through which it may be used for training or evaluation."""
+        found: dict[Key, list[ast.expr]] = {}
+
+        def note(node: ast.expr) -> None:
+            for one in dict.fromkeys(key(v) for v in self.resolver.values(node)):
+                found.setdefault(one, []).append(node)
+
+        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
+            if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
+                for carrier in _carriers(loop.node.iter):
+                    note(carrier)
+        for call in self.index.calls:
+            func = call.func
+            if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):
+                if self.resolver.values(func.value):
+                    note(func.value)
+                    continue
+            if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
+                if self.facts.runs(call) and self._in_batch_loop(call):
+                    note(func)
+        return found
+
+    @cached_property
+    def _loop_nodes(self) -> set[ast.AST]:
+        return {loop.node for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)}
+
+    @cached_property
+    def _loop_functions(self) -> set[ast.AST]:
+        """Functions that batch loops call."""
+        found: set[ast.AST] = set()
+        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
+            for statement in loop.body:
+                found |= self.blueprint.timeline.calls_into(statement)
+        return found
+
+    def _in_batch_loop(self, node: ast.AST) -> bool:
+        if any(outer in self._loop_nodes for outer in self.index.enclosing_loops(node)):
+            return True
+        return self.index.function(node) in self._loop_functions
+
+    def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
+        """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
+        if isinstance(node, ast.Attribute):
+            return self._of_objects(node)
+        if not isinstance(node, ast.Name):
+            return None
+        if node in seen:
+            return set()
+        seen.add(node)
+        owner = self.index.scope(node).owner(node.id)
+        if owner is None:
+            return None
+        found: set[tuple[Scope, str]] = set()
+        for binding in self.resolver.reaching(node, owner):
+            if binding.how is How.PARAMETER:
+                function = self.index.parents[self.index.parents[binding.node]]
+                for call in self.resolver.sites(function):
+                    if not self.facts.runs(call):
+                        continue
+                    given = self.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
+                    argument = (given or {}).get(binding.name)
+                    if argument is None:
+                        continue
+                    if isinstance(argument, ast.Constant):
+                        continue
+                    traced = self._trace(argument, seen)
+                    if traced is None:
+                        return None
+                    found |= traced
+            elif binding.how in (How.ASSIGN, How.AUGMENT):
+                given_to = self._handed_to(binding, seen)
+                found |= given_to if given_to else {(owner, node.id)}
+            else:
+                return None
+        return found
+
+    def _of_objects(self, node: ast.Attribute) -> set[tuple[Scope, str]] | None:
+        """The variable that an attribute of a followed object is (`trainer.model`)."""
+        found: set[tuple[Scope, str]] = set()
+        for value in self.resolver.values(node.value):
+            cls = value.declaration
+            if not isinstance(cls, ast.ClassDef) or cls not in self.resolver.followed:
+                return None
+            name = f"{self.resolver.followed[cls]}.{node.attr}"
+            if name not in self.index.scopes[cls].bindings:
+                return None
+            found.add((self.index.scopes[cls], name))
+        return found or None
+
+    def _handed_to(self, binding: Binding, seen: set[ast.AST]) -> set[tuple[Scope, str]]:
+        """The variables outside whose object a constructor keeps in an attribute (`self.model = model`), if that is all
+        the attribute ever is: the object is then prepared before it is handed in."""
+        value = binding.value
+        if not binding.scope.is_class or binding.path or not isinstance(value, ast.Name):
+            return set()
+        if len(binding.scope.bindings[binding.name]) != 1 or self.index.enclosing_loops(binding.node):
+            return set()
+        if any(b.how is not How.PARAMETER for b in self.resolver.bindings(value)):
+            return set()
+        if not self._only_kept(binding, value.id):
+            return set()  # it is changed there, and prepared after that
+        traced = self._trace(value, seen)
+        if traced:
+            self.copies.setdefault(binding.node)
+        return traced or set()
+
+    def _only_kept(self, binding: Binding, parameter: str) -> bool:
+        """Whether a constructor changes nothing of an object that it is handed and keeps."""
+        constructor = self.index.function(binding.node)
+        parents = self.index.parents
+        for node in walk(constructor) if constructor is not None else ():
+            if not isinstance(node, ast.Name) or node.id not in (parameter, binding.name) or _is_stored(node):
+                continue
+            parent = parents.get(node)
+            if isinstance(parent, ast.Attribute):
+                outer = parents.get(parent)
+                if _is_stored(parent) or (
+                    isinstance(outer, ast.Call) and outer.func is parent and parent.attr not in _KEEPS
+                ):
+                    return False
+            elif isinstance(parent, ast.Call) and self.resolver.builtin(parent.func) not in _LOOKS:
+                return False
+        return True
+
+
+def _is_stored(node: ast.Name | ast.Attribute) -> bool:
+    """Whether an expression is assigned to."""
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _carriers(node: ast.expr) -> list[ast.expr]:
+    """The expressions inside a loop's iterable that may be loaders."""
+    if isinstance(node, ast.Call):
+        found: list[ast.expr] = []
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            found += _carriers(argument)
+        return found
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [c for e in node.elts for c in _carriers(e)]
+    return [node]

@@ -1,0 +1,438 @@
+"""Objects held in attributes of self: classes whose attributes are followed as variables, and those that are not."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.facts import instances
+from accelift_codemod.facts.index import Index
+from accelift_codemod.source import Source
+from scripts import added, converted, findings, removed, script, unchanged
+
+DEVICE = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+DATA = "TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)"
+NO_BODY = dict.fromkeys(
+    ("device", "data", "loader", "model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), ""
+)
+# The parts of a class that trains, each to be replaced by a test.
+PARTS = {
+    "head": "class Trainer:",
+    "signature": "def __init__(self):",
+    "device": f"self.device = {DEVICE}",
+    "loader": f"self.loader = DataLoader({DATA}, batch_size=16, shuffle=True)",
+    "model": "self.model = Net().to(self.device)",
+    "optimizer": "self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)",
+    "last": "",
+    "fit": "def fit(self):",
+    "loop": "for x, y in self.loader:",
+    "move": "x, y = x.to(self.device), y.to(self.device)",
+    "forward": "self.optimizer.zero_grad()\nloss = F.cross_entropy(self.model(x), y)",
+    "backward": "loss.backward()",
+    "step": "self.optimizer.step()",
+    "end": "",
+    "methods": "",
+}
+MADE = "trainer = Trainer()\ntrainer.fit()"
+
+
+def trainer(body: str = MADE, **parts: str) -> str:
+    """A script whose training is a class, with other code in some of its parts."""
+    assert parts.keys() <= PARTS.keys()
+    p = {**PARTS, **parts}
+
+    def block(depth: int, *names: str) -> str:
+        lines = [line for name in names for line in p[name].splitlines()]
+        return "".join(f"{'    ' * depth}{line}\n" if line else "\n" for line in lines)
+
+    text = block(0, "head") + block(1, "signature") + block(2, "device", "loader", "model", "optimizer", "last") + "\n"
+    text += block(1, "fit") + block(2, "loop") + block(3, "move", "forward", "backward", "step") + block(2, "end")
+    return script(definitions=f"{text}\n{block(1, 'methods')}", after=body, **NO_BODY)
+
+
+def lines(text: str, **options: object) -> str:
+    """The conversion as one string, without indentation: what is looked for may stand in any method."""
+    return "\n".join(line.strip() for line in converted(text, **options).splitlines())
+
+
+# ---- converted
+
+
+def test_everything_is_made_in_the_constructor() -> None:
+    assert converted(trainer()) == trainer(
+        device="self.accelerator = Accelerator(\n    dataloader_config=DataLoaderConfiguration(split_batches=True)\n)",
+        model="self.model = Net()",
+        last="self.model, self.optimizer, self.loader = self.accelerator.prepare(\n"
+        "    self.model, self.optimizer, self.loader\n)",
+        move="",
+        backward="self.accelerator.backward(loss)",
+    ).replace(
+        "import torch.nn.functional as F\n",
+        "import torch.nn.functional as F\nfrom accelift import Accelerator, DataLoaderConfiguration\n",
+    )
+
+
+def test_objects_are_handed_in() -> None:
+    text = trainer(
+        f"device = {DEVICE}\nmodel = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        f"loader = DataLoader({DATA}, batch_size=16)\ntrainer = Trainer(model, optimizer, loader, device)\n"
+        "trainer.fit()",
+        signature="def __init__(self, model, optimizer, loader, device):",
+        device="self.device = device",
+        loader="self.loader = loader",
+        model="self.model = model",
+        optimizer="self.optimizer = optimizer",
+    )
+    # the script's device is a global there, and so is the accelerator
+    after = lines(text)
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\ntrainer = Trainer(" in after
+    assert "accelerator.backward(loss)" in after and "self.model = model\n" in after
+    assert "x.to(self.device)" not in after
+
+
+def test_the_accelerator_is_handed_in_and_kept() -> None:
+    text = trainer(
+        f"def main():\n    device = {DEVICE}\n    model = Net().to(device)\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        f"    loader = DataLoader({DATA}, batch_size=16)\n"
+        "    Trainer(model, optimizer, loader, device=device).fit()\n\nmain()",
+        signature='def __init__(self, model, optimizer, loader, device):\n    """Keeps them."""',
+        device="self.device = device",
+        loader="self.loader = loader",
+        model="self.model = model",
+        optimizer="self.optimizer = optimizer",
+    )
+    after = lines(text)
+    assert 'def __init__(self, model, optimizer, loader, accelerator):\n"""Keeps them."""\n' in after
+    assert '"""Keeps them."""\nself.accelerator = accelerator\n' in after
+    assert "Trainer(model, optimizer, loader, accelerator=accelerator).fit()" in after
+    assert "self.accelerator.backward(loss)" in after
+
+
+@pytest.mark.parametrize(
+    ("code", "where"),
+    [
+        ("self.size = sum(p.numel() for p in self.model.parameters())", "outside"),
+        ("self.model.train()\nself.steps = 3 * len(loader)", "outside"),
+        ("self.model.apply(print)", "inside"),
+        ("model.load_state_dict(torch.load('m.pt'))", "inside"),
+        ("start(self.model)", "inside"),
+    ],
+)
+def test_a_model_is_prepared_after_its_last_change(code: str, where: str) -> None:
+    text = trainer(
+        f"model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nloader = DataLoader({DATA})\n"
+        "trainer = Trainer(model, optimizer, loader)\ntrainer.fit()",
+        signature="def __init__(self, model, optimizer, loader):",
+        device="",
+        loader="self.loader = loader",
+        model="self.model = model",
+        optimizer="self.optimizer = optimizer",
+        last=code,
+        move="",
+    )
+    after = lines(text)
+    assert ("self.model = accelerator.prepare(self.model)" in after) is (where == "inside")
+    assert ("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after) is (where == "outside")
+    assert after.index(code.partition("\n")[0]) < after.index("accelerator.prepare(") or where == "outside"
+
+
+def test_a_constructor_without_a_device_gets_one_more_parameter() -> None:
+    text = trainer(
+        f"def main():\n    device = {DEVICE}\n    trainer = Trainer(Net().to(device), 3)\n    trainer.fit()\n"
+        "    torch.save(trainer.model.state_dict(), 'm.pt')\n\nmain()",
+        signature="def __init__(self, model, epochs, verbose=False):",
+        device="self.epochs = epochs",
+        model="self.model = model",
+        move="",
+    )
+    after = lines(text)
+    assert "def __init__(self, model, epochs, accelerator, verbose=False):\nself.accelerator = accelerator\n" in after
+    assert "trainer = Trainer(Net().to(accelerator.device), 3, accelerator)" in after or "3, accelerator)" in after
+    assert "accelerator.save(accelerator.unwrap_model(trainer.model).state_dict(), 'm.pt')" in after
+
+
+def test_objects_made_in_several_methods_are_prepared_where_those_are_called() -> None:
+    after = lines(
+        trainer(
+            "Trainer().run()",
+            model="",
+            optimizer="self.best = None",
+            loader="self.loader = None",
+            methods="def build(self):\n    self.model = Net().to(self.device)\n"
+            "    self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n\n"
+            f"def load(self):\n    self.loader = DataLoader({DATA}, batch_size=16)\n\n"
+            "def run(self):\n    self.build()\n    self.load()\n    for _ in range(2):\n        self.fit()",
+        )
+    )
+    assert (
+        "self.load()\nself.model, self.optimizer, self.loader = self.accelerator.prepare(\n"
+        "self.model, self.optimizer, self.loader\n)\nfor _ in range(2):" in after
+    )
+
+
+def test_the_accelerator_follows_the_arguments_it_needs() -> None:
+    after = lines(
+        trainer(
+            "import argparse\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--no-cuda', action='store_true')\n"
+            "Trainer(parser.parse_args()).fit()",
+            signature="def __init__(self, args):",
+            device="self.args = args\nself.cuda = not self.args.no_cuda and torch.cuda.is_available()\n"
+            "self.device = torch.device('cuda' if self.cuda else 'cpu')",
+        )
+    )
+    assert "self.args = args\n" in after and "cpu=self.args.no_cuda" in after
+    assert after.index("self.args = args") < after.index("Accelerator(\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("print(loss)", "self.accelerator.print(loss)"),
+        ("torch.save(self.model, 'm.pt')", "self.accelerator.save(self.accelerator.unwrap_model(self.model), 'm.pt')"),
+        ("self.epoch(1)", "self.epoch(1)"),
+        (
+            "torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)",
+            "self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)",
+        ),
+    ],
+)
+def test_other_rules_see_the_objects(code: str, expected: str) -> None:
+    text = trainer(step=f"{code}\nself.optimizer.step()" if "clip" in code else "self.optimizer.step()", end=code)
+    text = text.replace("    def fit", "    def epoch(self, n):\n        return n\n\n    def fit")
+    assert expected in lines(text)
+
+
+def test_evaluation_is_gathered() -> None:
+    after = lines(
+        trainer(
+            "t = Trainer()\nt.fit()\nprint(t.test())",
+            methods="def test(self):\n    right = 0\n    with torch.no_grad():\n        for x, y in self.loader:\n"
+            "            x, y = x.to(self.device), y.to(self.device)\n"
+            "            right += (self.model(x).argmax(1) == y).sum().item()\n    return right",
+        )
+    )
+    assert "y = self.accelerator.gather_for_metrics(y)" in after
+
+
+def test_who_makes_the_object_finds_the_accelerator_in_it() -> None:
+    after = lines(
+        trainer(
+            "def main():\n    print('start')\n    t = Trainer()\n    for _ in range(2):\n        print('epoch')\n"
+            "        t.fit()\n    other()\n\ndef other():\n    print('end')\n\nmain()"
+        )
+    )
+    assert "print('start')\nt = Trainer()\nfor _ in range(2):\nt.accelerator.print('epoch')\nt.fit()" in after
+    assert "def other():\nprint('end')" in after
+
+
+def test_two_classes_each_made_once() -> None:
+    other = trainer().split("class Trainer:")[1].split("trainer = ")[0]
+    text = trainer("def main():\n    Trainer().fit()\n    Second().fit()\n\nmain()")
+    text = text.replace("def main", f"class Second:{other}def main")
+    after = lines(text)
+    assert after.count("self.accelerator = accelerator\n") == 2
+    assert "Trainer(accelerator).fit()\nSecond(accelerator).fit()" in after
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"methods": "@staticmethod\ndef name():\n    return 'x'"},
+        {"methods": "def __repr__(self):\n    return 'x'"},
+        {"methods": "def show(self):\n    print(type(self))"},
+        {"head": "class Trainer(object):", "device": f"super(Trainer, self).__init__()\nself.device = {DEVICE}"},
+        {"head": 'class Trainer:\n    """Trains."""\n\n    size: int\n    LIMIT = 3\n'},
+        {"fit": "@torch.enable_grad()\ndef fit(self):"},
+        {
+            "loader": f"self.loader = DataLoader({DATA}, batch_size=16, collate_fn=self.collate)",
+            "methods": "def collate(self, rows):\n    return torch.utils.data.default_collate(rows)",
+        },
+        {"model": "self.model = None\nself.model = Net().to(self.device)"},
+    ],
+)
+def test_what_only_looks_like_a_reason_is_none(parts: dict[str, str]) -> None:
+    assert "self.accelerator.backward(loss)" in lines(trainer(**parts))
+
+
+# ---- left alone
+
+GET = "from other import get\n\n\nclass Trainer:"
+SECOND = "other = Trainer()\nother.fit()"
+REFUSED = [
+    ({"body": f"{MADE}\n{SECOND}"}, "in several places"),
+    ({"body": "for _ in range(3):\n    Trainer().fit()"}, "several times"),
+    ({"body": "trainers = [Trainer() for _ in range(3)]\ntrainers[0].fit()"}, "several times"),
+    ({"body": "def run():\n    Trainer().fit()\n\nrun()\nrun()"}, "several times"),
+    ({"body": "def run():\n    Trainer().fit()\n\nlist(map(run, []))"}, "several times"),
+    ({"body": f"{MADE}\ntrainer.model = Net()"}, "is set outside the class"),
+    ({"body": f"{MADE}\ndel trainer.model"}, "is set outside the class"),
+    ({"body": f"{MADE}\nsetattr(trainer, 'model', Net())"}, "is handed on"),
+    ({"body": f"{MADE}\ntrainer.__dict__.update(model=Net())"}, "in another way"),
+    ({"body": f"{MADE}\nvars(trainer)['model'] = Net()"}, "is handed on"),
+    ({"body": f"{MADE}\nsame = trainer"}, "is handed on"),
+    ({"body": "import atexit\ntrainer = Trainer()\natexit.register(trainer.fit)"}, "handed on as a value"),
+    ({"body": "trainer = Trainer()\ntrainer.fit = print\ntrainer.fit()"}, "is set outside the class"),
+    ({"body": "trainers = {'a': Trainer()}\ntrainers['a'].fit()"}, "not kept in one variable"),
+    ({"body": "def make():\n    return Trainer()\n\nmake().fit()"}, "not kept in one variable"),
+    ({"body": "made = Trainer\nmade().fit()"}, "handed on as a value"),
+    ({"body": "trainer = None\ntrainer = Trainer()\ntrainer.fit()"}, "bound more than once"),
+    ({"body": "class Special(Trainer):\n    pass\n\nSpecial().fit()"}, "derived from"),
+    ({"body": "Trainer.model = Net()\nTrainer().fit()"}, "handed on as a value"),
+    ({"head": "class Base:\n    pass\n\n\nclass Trainer(Base):"}, "has a base class"),
+    ({"head": "class Trainer(nn.Module):", "last": "super().__init__()"}, "has a base class"),
+    ({"head": "class Trainer(metaclass=type):"}, "metaclass"),
+    ({"head": "import functools\n\n\n@functools.total_ordering\nclass Trainer:"}, "decorator"),
+    ({"head": "class Trainer:\n    model = None\n"}, "is an attribute of the class"),
+    ({"methods": "@property\ndef net(self):\n    return self.model"}, "has a decorator"),
+    ({"methods": "@classmethod\ndef make(cls):\n    return cls()"}, "has a decorator"),
+    ({"methods": "def __getattr__(self, name):\n    return 3"}, "without being called by name"),
+    ({"methods": "def __setattr__(self, name, value):\n    pass"}, "without being called by name"),
+    ({"methods": "def __call__(self):\n    self.fit()"}, "without being called by name"),
+    ({"methods": "def fit(self):\n    pass"}, "defined twice"),
+    ({"methods": "def other(this):\n    this.model = None"}, "and otherwise"),
+    ({"methods": "def other(self):\n    self = None"}, "bound again"),
+    ({"methods": "def other(self):\n    del self.model"}, "is deleted"),
+    ({"methods": "def other(self):\n    self.fit = None"}, "is replaced"),
+    ({"methods": "def other(self, name):\n    setattr(self, name, 3)"}, "the object itself is handed on"),
+    ({"methods": "def other(self, name):\n    return getattr(self, name)"}, "the object itself is handed on"),
+    ({"methods": "def other(self):\n    self.__dict__['model'] = Net()"}, "in another way"),
+    ({"methods": "def other(self):\n    super().__setattr__('model', Net())"}, "in another way"),
+    ({"methods": "def other(self):\n    return self"}, "the object itself is handed on"),
+    ({"methods": "def other(self):\n    return map(self.fit, [])"}, "handed on as a value"),
+    (
+        {
+            "last": "self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rate)",
+            "methods": "def rate(self, step):\n    self.seen = step\n    return 1.0",
+        },
+        "handed on as a value",
+    ),
+    ({"methods": "def other(self):\n    class Inner:\n        pass"}, "is defined in a method"),
+]
+
+
+@pytest.mark.parametrize(("parts", "reason"), REFUSED)
+def test_what_is_not_surely_known_is_left_alone(parts: dict[str, str], reason: str) -> None:
+    finding = unchanged(trainer(**parts))
+    assert finding.code == "LOOP-IN-CLASS"
+    assert reason in finding.message
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ({"body": ""}, "NO-ENTRY"),  # never made
+        # used before it is made
+        ({"last": "self.fit()\nself.model = Net()", "body": "Trainer()"}, "PREP-NO-POINT"),
+        # in several methods, none of which runs the others
+        (
+            {
+                "methods": "def again(self):\n    self.model = self.model.float()",
+                "body": f"{MADE}\ntrainer.again()\ntrainer.fit()",
+            },
+            "PREP-NO-POINT",
+        ),
+        # under two names
+        ({"last": "self.net = self.model", "forward": "loss = (self.net(x) + self.model(x)).sum()"}, "PREP-NO-POINT"),
+        ({"loader": f"self.parts = [DataLoader({DATA})]", "loop": "for x, y in self.parts[0]:"}, "PREP-NO-POINT"),
+        ({"methods": f"def move(self):\n    self.device = {DEVICE}"}, "DEV-UNKNOWN"),
+        ({"methods": "def move(self):\n    self.device = torch.device('cpu')"}, "DEV-UNKNOWN"),
+        ({"optimizer": "self.optimizer = get(self.model)", "head": GET}, "OPT-UNKNOWN"),
+        ({"loader": "self.loader = get()", "head": GET}, "LOADER-UNKNOWN"),
+    ],
+)
+def test_objects_without_a_place_to_be_prepared(parts: dict[str, str], code: str) -> None:
+    assert unchanged(trainer(**parts)).code == code
+
+
+def test_what_is_handed_on_may_run_at_once() -> None:
+    after = lines(
+        trainer(
+            device="pass",
+            model="self.model = Net().cuda()",
+            move="x, y = x.cuda(), y.cuda()",
+            optimizer=f"{PARTS['optimizer']}\n"
+            "self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.rate)",
+            methods="def rate(self, step):\n    print(step)\n    return 1.0",
+        )
+    )
+    assert after.index("self.accelerator = Accelerator(") < after.index("LambdaLR(")
+    assert "self.accelerator.print(step)" in after
+
+
+# ---- what outlives a call
+
+
+def test_a_checkpoint_that_may_be_read_at_any_time_is_unwrapped() -> None:
+    load = "def load(self):\n    self.model.load_state_dict(torch.load('m.pt'))"
+    plain = "self.model.load_state_dict(torch.load('m.pt'))"
+    unwrapped = "self.accelerator.unwrap_model(self.model).load_state_dict(torch.load('m.pt'))"
+    assert plain in lines(trainer("Trainer().fit()", last="self.load()", methods=load))
+    assert unwrapped in lines(trainer("t = Trainer()\nt.load()\nt.fit()", methods=load))
+    assert unwrapped in lines(trainer("t = Trainer()\nt.load()\nt.fit()", last="self.load()", methods=load))
+
+
+def test_a_decision_by_what_a_method_measures_is_told() -> None:
+    text = trainer(
+        "t = Trainer()\nt.run()",
+        last="self.total = 0.0\nself.best = 9.0\nself.count = 0",
+        loop="for batch in self.loader:",
+        move="self.learn(batch)",
+        forward="",
+        backward="",
+        step="",
+        methods="def learn(self, batch):\n    x, y = batch\n    x, y = x.to(self.device), y.to(self.device)\n"
+        "    self.optimizer.zero_grad()\n    loss = F.cross_entropy(self.model(x), y)\n    loss.backward()\n"
+        "    self.optimizer.step()\n    self.total += loss.item()\n    self.count += 1\n\n"
+        "def run(self):\n    for _ in range(3):\n        self.fit()\n        if {name} < self.best:\n            break",
+    )
+    assert "COLL-RANKFLOW" in findings(text.replace("{name}", "self.total"))
+    assert "COLL-RANKFLOW" not in findings(text.replace("{name}", "self.count"))
+
+
+def test_evaluation_that_a_method_keeps_is_not_gathered_after_it() -> None:
+    text = trainer(
+        "t = Trainer()\nt.fit()\nt.test()\nprint(t.right)",
+        last=f"self.right = 0\nself.tests = DataLoader({DATA}, batch_size=16)",
+        methods="def judge(self, x, y):\n    self.right += (x.argmax(1) == y).sum().item()\n    return 0\n\n"
+        "def test(self):\n    with torch.no_grad():\n        for x, y in self.tests:\n"
+        "            x, y = x.to(self.device), y.to(self.device)\n            out = self.model(x)\n"
+        "            done = self.judge(out, y)\n",
+    )
+    after = lines(text)
+    assert "out, y = self.accelerator.gather_for_metrics((out, y))\ndone = self.judge(out, y)" in after
+
+
+def test_what_a_hook_keeps_is_not_taken_for_a_constant() -> None:
+    text = trainer(
+        "t = Trainer()\nt.fit()\nprint(t.test())",
+        last=f"self.scale = 1.0\nself.tests = DataLoader({DATA}, batch_size=16)",
+        methods="def test(self):\n{hook}    right = 0\n    with torch.no_grad():\n        for x, y in self.tests:\n"
+        "            x, y = x.to(self.device), y.to(self.device)\n            out = self.model(x) * self.scale\n"
+        "            right += (out.argmax(1) == y).sum().item()\n    return right",
+    )
+    hook = "        def hook(module, given, out):\n            self.scale = out\n\n"
+    hook += "        self.model.layer.register_forward_hook(hook)\n"
+    assert "gather_for_metrics" in converted(text.replace("    {hook}", "    "))
+    assert "EVAL-REPLICATED" in findings(text.replace("    {hook}", f"{hook}    "))
+
+
+# ---- facts
+
+
+def test_the_tree_of_a_script_without_such_a_class_is_the_script_s_own() -> None:
+    source = Source.decode(script().encode(), "x.py")
+    assert instances.find(Index(source.tree)).tree is source.tree
+
+
+def test_nodes_know_what_they_stand_for() -> None:
+    source = Source.decode(trainer().encode(), "x.py")
+    found = instances.find(Index(source.tree))
+    assert found.tree is not source.tree and [c.name for c in found.followed] == ["Trainer"]
+    for copy, original in found.originals.items():
+        if hasattr(copy, "lineno"):
+            assert source.segment(copy) == source.segment(original)
+
+
+def test_only_what_the_conversion_is_about_changes() -> None:
+    text = trainer(methods="def describe(self):\n    return (self.model,\n        self.loader  )  # kept as it is")
+    assert not [line for line in (*removed(text), *added(text)) if "kept" in line or "describe" in line]
