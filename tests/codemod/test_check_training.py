@@ -327,6 +327,7 @@ RIGHT = {
     "BWD-RAW": [
         script(),
         script("accelift"),
+        script(definitions="def never_called(x):\n    model(x).sum().backward()\n"),
         script(after="other = nn.Linear(8, 3)\nother(torch.ones(1, 8)).sum().backward()"),
     ],
     "OPT-UNPREPARED": [

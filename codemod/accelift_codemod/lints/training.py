@@ -37,7 +37,7 @@ for inputs, targets in loader:
 
     def check(self, world: World) -> Iterator[Finding]:
         for call in world.facts.loops.backwards:
-            if world.together.verb(call) or not isinstance(call.func, ast.Attribute):
+            if world.together.verb(call) or not isinstance(call.func, ast.Attribute) or not world.facts.runs(call):
                 continue
             receiver = call.args[0] if world.qualified(call) == "torch.autograd.backward" and call.args else None
             if receiver is None:
