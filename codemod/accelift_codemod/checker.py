@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -55,8 +55,10 @@ def _star(facts: AccelerateFacts) -> bool:
 
 
 def check_bytes(data: bytes, path: str, choice: Choice) -> FileResult:
-    """Check a script given as bytes."""
+    """Check a script or notebook given as bytes."""
     try:
+        if path.endswith(".ipynb"):
+            return _check_notebook(data, path, choice)
         source = Source.decode(data, path)
         if not any(mark in data for mark in _MARKS):
             source.tree  # noqa: B018  (raises if it does not parse)
@@ -66,6 +68,19 @@ def check_bytes(data: bytes, path: str, choice: Choice) -> FileResult:
         return FileResult(path, error=str(error))
     except RecursionError:
         return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
+
+
+def _check_notebook(data: bytes, path: str, choice: Choice) -> FileResult:
+    from accelift_codemod.notebook import Notebook  # late: most files are none
+
+    book = Notebook(data, path)
+    try:
+        result = check_source(book.source, choice)
+    except BadSource as error:
+        raise book.error(error) from None
+    if result.plan is None:
+        return result
+    return replace(result, plan=replace(result.plan, findings=tuple(map(book.finding, result.plan.findings))))
 
 
 def check_file(file: tuple[Path, bool], choice: Choice) -> FileResult:

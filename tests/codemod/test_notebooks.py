@@ -12,6 +12,7 @@ import pytest
 from accelift_codemod import diff
 from accelift_codemod.api import FileResult, convert_bytes, convert_file
 from accelift_codemod.blueprint import Options
+from accelift_codemod.checker import Choice, check_bytes
 from accelift_codemod.notebook import Notebook
 from accelift_codemod.plan import Outcome
 from accelift_codemod.rewrite.result import CannotRewrite
@@ -190,3 +191,14 @@ def test_a_notebook_is_not_verified(tmp_path: Path) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "is a notebook, which is not run; save it as a script first" in done.stderr
+
+
+def test_a_notebook_is_checked() -> None:
+    output = convert(of_script()).output
+    assert output is not None
+    wrong = output.replace(b"accelerator.backward(loss)", b"loss.backward()")
+    assert wrong != output
+    found = [check_bytes(data, "/n.ipynb", Choice()).plan for data in (output, wrong)]
+    assert [[f.code for f in plan.findings] for plan in found if plan is not None] == [[], ["BWD-RAW"]]
+    assert found[1] is not None
+    assert "(cell " in found[1].findings[0].message
