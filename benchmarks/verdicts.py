@@ -75,10 +75,13 @@ def _verdict(comparison: dict[str, Any]) -> str:
 
 
 def _evidence(comparison: dict[str, Any]) -> str:
-    """How far apart the parameters were, and what may be behind it."""
+    """How far apart the parameters were, what else could not be compared, and what may be behind a difference."""
     details = {answer["question"]: answer["detail"] for answer in comparison["answers"]}
+    others = [one["question"] for one in comparison["answers"] if one["verdict"] == "not comparable"]
     causes = ", ".join(cause["cause"] for cause in comparison["causes"][:3])
-    return "; ".join(filter(None, (f"parameters: {details.get('the same parameters', 'not seen')}", causes)))
+    parts = [f"parameters: {details.get('the same parameters', 'not seen')}"]
+    parts += [f"not comparable: {', '.join(others)}"] if others else []
+    return "; ".join(filter(None, (*parts, causes)))
 
 
 def _plain_runs(script: Path, scratch: Path) -> float:

@@ -40,7 +40,7 @@ accelerator.backward(loss)
             "a weighted or masked mean",
             "The loss is a mean over class weights, or over the targets that are not ignored, and each process divides "
             "by its own total; on several processes the average of these means is not the mean over the whole batch. "
-            "The difference is small if the totals are alike.",
+            "The difference is small if the totals are alike; accelerator.backward(loss, weight=total) takes it away.",
         ),
         Explained(
             "LOSS-SUM",
@@ -130,7 +130,10 @@ accelerator.backward(loss)
                 call,
                 f"`{name}` is a mean by weights or over the targets not ignored, and every process divides by its own "
                 "total",
-                "accept the small difference, or sum the loss and divide by the total of all processes",
+                "give accelerator.backward the total of this process: weight=weights[targets].sum(), or the number of "
+                "targets that are not ignored"
+                if draft.runtime
+                else "accept the small difference, or sum the loss and divide by the total of all processes",
             )
         elif layout is not Layout.MEAN:
             yield draft.finding(
