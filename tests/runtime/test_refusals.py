@@ -151,7 +151,7 @@ def test_device_placement() -> None:
             self.device = device.type
             return self
 
-    from accelift.operations import send_to_device
+    from accelift.utils import send_to_device
 
     meta = torch.device("meta")
     batch = {"x": [torch.ones(1)], "y": Batch(), "name": "text", "pair": (torch.ones(2), 3)}
