@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from accelift_codemod.planner import make_plan
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
-from accelift_codemod.source import BadSource, Python2Source, Source
+from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
 _TRAINS = (b"backward", b"Trainer", b"lightning", b"fastai", b"ignite", b"accelerate", b"accelift")
@@ -140,12 +139,9 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
     """
     shown = str(path)
     try:
-        with path.open("rb", buffering=0) as file:
-            data = file.read()
-    except OSError as error:
-        return FileResult(
-            shown, error=f"{shown}: cannot be read ({error.strerror}); check the path and its permissions"
-        )
+        data = read_bytes(path)
+    except BadSource as error:
+        return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
         return _foreign(shown, data, named)
     return convert_bytes(data, shown, options)
@@ -165,44 +161,50 @@ def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
 
 def convert_bytes(data: bytes, path: str, options: Options) -> FileResult:
     """Convert a script or notebook given as bytes. Nothing is written."""
+    convert = _convert_notebook if path.endswith(".ipynb") else _convert_script
+    return guarded(path, lambda: convert(data, path, options))
+
+
+def guarded(path: str, work: Callable[[], FileResult]) -> FileResult:
+    """What becomes of a file, or why it could not be processed."""
     try:
-        if path.endswith(".ipynb"):
-            return _convert_notebook(data, path, options)
-        return convert_source(Source.decode(data, path), options)
-    except Python2Source as error:
-        return _python2(path, error)
+        return work()
     except BadSource as error:
         return FileResult(path, error=str(error))
     except RecursionError:
         return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
 
 
+def _convert_script(data: bytes, path: str, options: Options) -> FileResult:
+    try:
+        return convert_source(Source.decode(data, path), options)
+    except Python2Source as error:
+        return _python2(path, error)
+
+
 def _convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
     from accelift_codemod import notebook  # late: most files are none
 
     book = notebook.Notebook(data, path)
-    try:
+    with book.places():
         result = convert_source(book.source, options)
-    except BadSource as error:
-        raise book.error(error) from None
     plan = result.plan
     if plan is None or result.fault:
         return result
     edits, findings = tuple(map(book.edit, plan.edits)), tuple(map(book.finding, plan.findings))
-    digest = hashlib.sha256(data).hexdigest()
     if result.output is None:
-        return replace(result, plan=replace(plan, digest=digest, edits=edits, findings=findings))
+        return replace(result, plan=replace(plan, digest=book.digest, edits=edits, findings=findings))
     script = result.output.decode()
     try:
         output, changes = book.changed(script)
     except CannotRewrite as error:
         clash = _clash(book.source, str(error), fault=False)
-        return replace(clash, plan=replace(clash.plan, digest=digest) if clash.plan else None)
+        return replace(clash, plan=replace(clash.plan, digest=book.digest) if clash.plan else None)
     if "NOTEBOOK" not in options.ignore:
         findings += (notebook.note(script),)
     return replace(
         result,
-        plan=replace(plan, digest=digest, edits=edits, findings=findings),
+        plan=replace(plan, digest=book.digest, edits=edits, findings=findings),
         diff=diff.unified(path, book.lines, changes),
         output=output,
     )

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from accelift_codemod.api import FileResult
+from accelift_codemod.api import FileResult, guarded
 from accelift_codemod.facts.accelerate import AccelerateFacts
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
 from accelift_codemod.plan import Finding, Outcome, Plan
 from accelift_codemod.refusals import already_uses
-from accelift_codemod.source import BadSource, Source
+from accelift_codemod.source import BadSource, Source, read_bytes
 
 _MARKS = (b"accelerate", b"accelift")
 
@@ -56,41 +56,37 @@ def _star(facts: AccelerateFacts) -> bool:
 
 def check_bytes(data: bytes, path: str, choice: Choice) -> FileResult:
     """Check a script or notebook given as bytes."""
-    try:
-        if path.endswith(".ipynb"):
-            return _check_notebook(data, path, choice)
-        source = Source.decode(data, path)
-        if not any(mark in data for mark in _MARKS):
-            source.tree  # noqa: B018  (raises if it does not parse)
-            return FileResult(path, skipped=True)
-        return check_source(source, choice)
-    except BadSource as error:
-        return FileResult(path, error=str(error))
-    except RecursionError:
-        return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
+    check = _check_notebook if path.endswith(".ipynb") else _check_script
+    return guarded(path, lambda: check(data, path, choice))
+
+
+def _check_script(data: bytes, path: str, choice: Choice) -> FileResult:
+    source = Source.decode(data, path)
+    if not any(mark in data for mark in _MARKS):
+        source.tree  # noqa: B018  (raises if it does not parse)
+        return FileResult(path, skipped=True)
+    return check_source(source, choice)
 
 
 def _check_notebook(data: bytes, path: str, choice: Choice) -> FileResult:
     from accelift_codemod.notebook import Notebook  # late: most files are none
 
     book = Notebook(data, path)
-    try:
+    with book.places():
         result = check_source(book.source, choice)
-    except BadSource as error:
-        raise book.error(error) from None
     if result.plan is None:
         return result
-    return replace(result, plan=replace(result.plan, findings=tuple(map(book.finding, result.plan.findings))))
+    findings = tuple(map(book.finding, result.plan.findings))
+    return replace(result, plan=replace(result.plan, digest=book.digest, findings=findings))
 
 
 def check_file(file: tuple[Path, bool], choice: Choice) -> FileResult:
     """Check one file, given with whether the user named it: others are only looked at if they mention Accelerate."""
     path, named = file
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        problem = f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
-        return FileResult(str(path), error=problem)
+        data = read_bytes(path)
+    except BadSource as error:
+        return FileResult(str(path), error=str(error))
     if not named and not any(mark in data for mark in _MARKS):
         return FileResult(str(path), skipped=True)
     return check_bytes(data, str(path), choice)

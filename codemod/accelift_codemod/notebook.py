@@ -14,6 +14,7 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -60,7 +61,8 @@ class Notebook:
         self.data = data
         self.cells: list[Cell] = []
         self._magics: list[str] = []
-        token = hashlib.sha256(data).hexdigest()[:12]
+        self.digest = hashlib.sha256(data).hexdigest()
+        token = self.digest[:12]
         self._mark = f"# %% {token}\n"
         self._magic = f"# magic {token} "
         try:
@@ -223,11 +225,16 @@ class Notebook:
     def _evidence(self, step: Evidence) -> Evidence:
         return replace(step, line=self.line_of(step.line))
 
-    def error(self, error: BadSource) -> BadSource:
-        """An error in the script as one in the notebook."""
-        cell = self.cell_of(error.line)
-        where = f" in cell {cell.number}, line {error.line - cell.line + 1}" if cell else ""
-        return type(error)(self.path, self.line_of(error.line), f"{error.problem}{where}", error.remedy)
+    @contextmanager
+    def places(self) -> Iterator[None]:
+        """A context in which errors about the script are about the notebook."""
+        try:
+            yield
+        except BadSource as error:
+            cell = self.cell_of(error.line)
+            where = f" in cell {cell.number}, line {error.line - cell.line + 1}" if cell else ""
+            problem = f"{error.problem}{where}"
+            raise BadSource(self.path, self.line_of(error.line), problem, error.remedy) from None
 
 
 def note(script: str) -> Finding:

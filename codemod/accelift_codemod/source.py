@@ -39,6 +39,21 @@ class Python2Source(BadSource):
     """A file in the syntax of Python 2."""
 
 
+def read_bytes(path: Path) -> bytes:
+    """A file's content.
+
+    Raises:
+        BadSource: it cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            return file.read()
+    except OSError as error:
+        raise BadSource(
+            str(path), 0, f"cannot be read ({error.strerror})", "check the path and its permissions"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Source:
     """A decoded script.
@@ -59,15 +74,7 @@ class Source:
         Raises:
             BadSource: the file cannot be read, is empty, binary, or is not in its declared encoding.
         """
-        shown = name or str(path)
-        try:
-            with path.open("rb", buffering=0) as file:
-                data = file.read()
-        except OSError as error:
-            raise BadSource(
-                shown, 0, f"cannot be read ({error.strerror})", "check the path and its permissions"
-            ) from None
-        return cls.decode(data, shown)
+        return cls.decode(read_bytes(path), name or str(path))
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> Source:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from pathlib import Path
 
 import click
 
 from accelift_codemod.api import FileResult, cpu_count
 from accelift_codemod.checker import Choice, check_bytes, check_files
-from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.cli import scripts
 from accelift_codemod.render import lints as render
 from accelift_codemod.report import Findings
 
@@ -20,16 +19,7 @@ from accelift_codemod.report import Findings
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--select", metavar="CODES", help="Look for these only (see `accelift rule`).")
 @click.option("--ignore", metavar="CODES", help="Do not look for these.")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--stdin-filename", metavar="NAME", default="<stdin>", help="What to call the script read from `-`.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Processes to work on; 0: all processors.",
-)
+@scripts.options
 @click.option("-q", "--quiet", is_flag=True, help="Only show errors, and say what could not be processed.")
 @click.option(
     "-v", "--verbose", count=True, help="Also show notes, and the evidence of every finding; twice: every file."
@@ -66,16 +56,12 @@ def command(
             for line in render.lines(result, verbosity, color):
                 click.echo(line, err=bool(result.error))
 
-    files = Files()
-    for given in paths:
-        if given != "-":
-            try:
-                files.add(Path(given))
-            except Nowhere as error:
-                settle(FileResult(given, error=str(error)))
+    files, problems = scripts.find(paths)
+    for problem in problems:
+        settle(problem)
     if "-" in paths:
         settle(check_bytes(sys.stdin.buffer.read(), stdin_filename, choice))
-    for result in check_files(list(files.named.items()), choice, jobs or cpu_count()):
+    for result in check_files(files, choice, jobs or cpu_count()):
         settle(result)
     if format_ == "json":
         click.echo(render.as_json(results, counts), nl=False)
@@ -95,7 +81,7 @@ def _codes(given: str | None, option: str) -> tuple[str, ...]:
     from accelift_codemod.lints import all_lints
 
     known = {lint.code for lint in all_lints()}
-    codes = tuple(c.strip().upper() for c in given.split(",") if c.strip())
+    codes = scripts.codes(given)
     for code in codes:
         if code not in known:
             raise click.UsageError(f"{option}: check knows no {code}; `accelift rule` lists what it looks for")

@@ -16,15 +16,15 @@ import click
 
 from accelift_codemod.api import FileResult, convert_bytes, convert_files, cpu_count
 from accelift_codemod.blueprint import Options
+from accelift_codemod.cli import scripts
 from accelift_codemod.cli.places import Places
-from accelift_codemod.discover import Files, Nowhere, is_folder
+from accelift_codemod.discover import is_folder
 from accelift_codemod.plan import Outcome
 from accelift_codemod.render import text
 from accelift_codemod.report import Report
 from accelift_codemod.source import BadSource, write_atomically
 
 _PROGRESS_FROM = 50  # files
-_STDIN = "<stdin>"  # what a script read from `-` is called if it has no name
 
 
 @click.command("convert", short_help="Convert single-GPU PyTorch scripts: preview the diff, or write the result.")
@@ -66,16 +66,7 @@ _STDIN = "<stdin>"  # what a script read from `-` is called if it has no name
 @click.option("--verify-args", metavar="ARGUMENTS", help="Arguments for the scripts that --verify runs, in one string.")
 @click.option("--select", metavar="CODES", help="Apply only these optional rules (see `accelift rule`).")
 @click.option("--ignore", metavar="CODES", help="Leave these optional rules or findings out.")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--stdin-filename", metavar="NAME", default=_STDIN, help="What to call the script read from `-`.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Processes to work on; 0: all processors.",
-)
+@scripts.options
 @click.option("-q", "--quiet", is_flag=True, help="Only say what could not be processed.")
 @click.option(
     "-v", "--verbose", count=True, help="Also show notes, every edit with its reason and evidence; twice: every file."
@@ -150,7 +141,7 @@ def _check_stdin(name: str, written_as_json: bool, into_folder: bool) -> None:
     """
     if written_as_json:
         raise click.UsageError("-: --write and --format json both write to stdout; leave one out, or use --output")
-    if into_folder and name == _STDIN:
+    if into_folder and name == scripts.STDIN:
         raise click.UsageError(
             "-: a script from stdin needs a name to be placed in a folder; give --stdin-filename NAME"
         )
@@ -173,7 +164,7 @@ def _codes(given: str | None, option: str) -> tuple[str, ...]:
 
     rules = {r.code: r for r in all_rules()}
     findings = {f.code: r.code for r in rules.values() for f in r.findings}
-    codes = tuple(c.strip().upper() for c in given.split(",") if c.strip())
+    codes = scripts.codes(given)
     for code in codes:
         if code not in rules and code not in findings:
             raise click.UsageError(f"{option}: there is no rule {code}; `accelift rule` lists them")
@@ -215,7 +206,7 @@ class _Run:
 
     def convert(self, paths: Sequence[str], stdin_filename: str, jobs: int) -> list[FileResult]:
         """Convert everything, showing each file's results as they come."""
-        files, problems = _files(paths)
+        files, problems = scripts.find(paths)
         self.places = Places(stdin_filename if p == "-" else p for p in paths)
         found = [self._settle(problem) for problem in problems]
         if "-" in paths:
@@ -329,19 +320,6 @@ class _Run:
                 click.echo(f"accelift: {error}", err=True)
                 written = False
         return written
-
-
-def _files(paths: Sequence[str]) -> tuple[list[tuple[Path, bool]], list[FileResult]]:
-    """The files to convert, with whether the user named them, and the paths that lead to none."""
-    files = Files()
-    problems = []
-    for given in paths:
-        if given != "-":
-            try:
-                files.add(Path(given))
-            except Nowhere as error:
-                problems.append(FileResult(given, error=str(error)))
-    return list(files.named.items()), problems
 
 
 class _Bar:

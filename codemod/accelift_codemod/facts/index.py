@@ -341,6 +341,20 @@ class Index:
             yield parent
             node = parent
 
+    def meeting(self, left: ast.AST, right: ast.AST) -> tuple[ast.AST, ast.AST, ast.AST] | None:
+        """The innermost node around two nodes, and those of its children that they are in; None for different trees."""
+        arms: dict[ast.AST, ast.AST] = {}
+        child = left
+        for parent in self.ancestors(left):
+            arms[parent] = child
+            child = parent
+        child = right
+        for parent in self.ancestors(right):
+            if parent in arms:
+                return parent, arms[parent], child
+            child = parent
+        return None
+
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that contains the node (itself, if it is one)."""
         while not isinstance(node, ast.stmt):

@@ -109,20 +109,14 @@ class Timeline:
 
     def exclusive(self, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes of one function stand in different arms of an `if`, so that only one of them runs."""
-        arms: dict[ast.AST, ast.AST] = {}
-        child = left
-        for parent in self.index.ancestors(left):
-            arms[parent] = child
-            child = parent
-        child = right
-        for parent in self.index.ancestors(right):
-            if parent in arms:
-                if not isinstance(parent, ast.If) or child is arms[parent]:
-                    return False
-                apart = (child in parent.body) != (arms[parent] in parent.body)
-                return apart and not self.index.enclosing_loops(parent)
-            child = parent
-        return False
+        meeting = self.index.meeting(left, right)
+        if meeting is None:
+            return False
+        parent, first, second = meeting
+        if not isinstance(parent, ast.If):
+            return False
+        apart = (first in parent.body) != (second in parent.body)
+        return apart and not self.index.enclosing_loops(parent)
 
     def calls_into(self, statement: ast.stmt) -> set[Function]:
         """Functions of the script that a statement may run."""

@@ -6,15 +6,14 @@ processes) and yields findings; it changes nothing and is silent where it is not
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import ClassVar
 
 from accelift_codemod.facts.world import World
+from accelift_codemod.members import members
 from accelift_codemod.plan import Finding, Severity
 
 
@@ -41,11 +40,5 @@ class Lint(ABC):
 @lru_cache(maxsize=1)
 def all_lints() -> tuple[Lint, ...]:
     """Every lint, by code."""
-    found: list[Lint] = []
-    for module in pkgutil.iter_modules(__path__):
-        loaded = importlib.import_module(f"{__name__}.{module.name}")
-        for member in vars(loaded).values():
-            if isinstance(member, type) and issubclass(member, Lint) and not inspect.isabstract(member):
-                if member.__module__ == loaded.__name__:
-                    found.append(member())
+    found = members(__name__, Lint)  # type: ignore[type-abstract]
     return tuple(sorted(found, key=lambda lint: lint.code))

@@ -152,22 +152,14 @@ for inputs in loader:
 
     def _exclusive(self, world: World, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes stand in different arms of an `if`, or the first one leaves the iteration."""
-        arms = {}
-        child: ast.AST = left
-        for parent in world.index.ancestors(left):
-            arms[parent] = child
-            child = parent
-        child = right
-        for parent in world.index.ancestors(right):
-            if parent in arms:
-                other = arms[parent]
-                if isinstance(parent, (ast.If, ast.Try)):
-                    return (child in parent.body) != (other in parent.body)
-                return isinstance(other, ast.If) and any(
-                    isinstance(n, (ast.Continue, ast.Break, ast.Return)) for n in ast.walk(other)
-                )
-            child = parent
-        return False
+        meeting = world.index.meeting(left, right)
+        if meeting is None:
+            return False
+        parent, first, second = meeting
+        if isinstance(parent, (ast.If, ast.Try)):
+            return (first in parent.body) != (second in parent.body)
+        leaves = (ast.Continue, ast.Break, ast.Return)
+        return isinstance(first, ast.If) and any(isinstance(n, leaves) for n in ast.walk(first))
 
 
 class ClippedEach(Lint):

@@ -6,8 +6,6 @@ whose `closing` is set run after the others and see what those have yielded.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.members import members
 from accelift_codemod.plan import Edit, Finding, Safety, Severity
 
 
@@ -48,10 +47,5 @@ class Rule(ABC):
 @lru_cache(maxsize=1)
 def all_rules() -> tuple[Rule, ...]:
     """Every rule: ordinary ones by code, then the closing ones in their order."""
-    found: list[Rule] = []
-    for module in pkgutil.iter_modules(__path__):
-        loaded = importlib.import_module(f"{__name__}.{module.name}")
-        for member in vars(loaded).values():
-            if isinstance(member, type) and issubclass(member, Rule) and member.__module__ == loaded.__name__:
-                found.append(member())
+    found = members(__name__, Rule)  # type: ignore[type-abstract]
     return tuple(sorted(found, key=lambda r: (r.closing, r.code)))

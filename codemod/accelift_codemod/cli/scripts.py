@@ -1,0 +1,52 @@
+"""What commands that read many scripts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from accelift_codemod.api import FileResult
+from accelift_codemod.discover import Files, Nowhere
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+STDIN = "<stdin>"  # what a script read from `-` is called if it has no name
+
+
+def options(command: Command) -> Command:
+    """`--format`, `--stdin-filename` and `--jobs`."""
+    for option in (
+        click.option(
+            "-j",
+            "--jobs",
+            type=click.IntRange(0),
+            default=1,
+            show_default=True,
+            help="Processes to work on; 0: all processors.",
+        ),
+        click.option("--stdin-filename", metavar="NAME", default=STDIN, help="What to call the script read from `-`."),
+        click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+def codes(given: str | None) -> tuple[str, ...]:
+    """Codes between commas."""
+    return tuple(code.strip().upper() for code in (given or "").split(",") if code.strip())
+
+
+def find(paths: Sequence[str]) -> tuple[list[tuple[Path, bool]], list[FileResult]]:
+    """The files that paths lead to, with whether the user named them, and the paths that lead to none."""
+    files = Files()
+    problems = []
+    for given in paths:
+        if given != "-":
+            try:
+                files.add(Path(given))
+            except Nowhere as error:
+                problems.append(FileResult(given, error=str(error)))
+    return list(files.named.items()), problems
