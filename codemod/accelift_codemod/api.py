@@ -14,8 +14,11 @@ from accelift_codemod import diff, gates
 from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
-from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
+from accelift_codemod.project import parts, sharing
+from accelift_codemod.project.program import CannotLink, Program, link
+from accelift_codemod.project.sharing import Sharer
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
@@ -31,7 +34,9 @@ class FileResult:
 
     `error` is set for a file that could not be processed; `skipped` for one that has nothing to do with torch;
     `fault` if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
-    `diff.encoded` makes of it what can be applied to the file.
+    `diff.encoded` makes of it what can be applied to the file. `members` are the other files that a script's conversion
+    changes; `sharers` other scripts that use what it changes in them, with what is done `instead` if those stay as they
+    are.
     """
 
     path: str
@@ -43,6 +48,9 @@ class FileResult:
     error: str = ""
     skipped: bool = False
     fault: bool = False
+    members: tuple[FileResult, ...] = ()
+    sharers: tuple[Sharer, ...] = ()
+    instead: FileResult | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -76,13 +84,71 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
     plan, draft = make_plan(facts, options)
     plan = _without_ignored(plan, options)
     if draft is None:
-        config = ""
-        if any(f.code == "FRAMEWORK" for f in plan.findings):
-            config = _config(facts, None, options)
-        return FileResult(source.path, plan, config=config)
+        return _left_alone(facts, plan, options)
+    result = _rewritten(source, facts.written, plan, limit, _would_change)
+    return result if result.output is None else replace(result, config=_config(facts, draft, options))
+
+
+def convert_program(program: Program, options: Options) -> FileResult:
+    """Convert a script and the project files that it imports. Nothing is written."""
+    if not program.mentions(*_TRAINS):
+        return convert_source(program.entry.source, options)
+    facts = Facts(program)
+    plan, draft = make_plan(facts, options)
+    if draft is None:
+        return _left_alone(facts, parts.refusal(program, plan), options)
     try:
-        rewritten = rewrite(source, facts.written, plan.edits, limit or _limit(source.path))
-        problems = gates.failures(source, facts.written, rewritten, _would_change)
+        plans = parts.divide(program, _without_ignored(plan, options))
+    except parts.CannotSpell as error:
+        finding = Finding("ACC-REACH", Severity.ERROR, 0, str(error), "import it there")
+        return FileResult(
+            program.path, Plan(program.path, program.digest, (), (finding,), Outcome.REFUSED, finding.message)
+        )
+    results = {
+        unit: _rewritten(unit.source, unit.index, own, None, _would_change if unit is program.entry else _never)
+        for unit, own in plans.items()
+    }
+    failed = next((r for r in results.values() if r.output is None), None)
+    if failed is not None:
+        return replace(failed, path=program.path)
+    changed = {unit: result for unit, result in results.items() if unit is not program.entry}
+    entry = replace(results[program.entry], config=_config(facts, draft, options), members=tuple(changed.values()))
+    sharers = sharing.sharers(program, {unit: result.plan.edits for unit, result in changed.items() if result.plan})
+    if not sharers:
+        return entry
+    needed = any(e.need is Need.STRONG for r in changed.values() if r.plan for e in r.plan.edits)
+    alone = convert_source(program.entry.source, options)
+    instead = alone if alone.output is not None and not needed else sharing_refused(entry, sharers)
+    return replace(entry, sharers=sharers, instead=instead)
+
+
+def _never(source: Source, index: Index) -> bool:
+    """A file that is changed along with a script is left alone when it is converted by itself."""
+    return False
+
+
+def sharing_refused(entry: FileResult, sharers: Sequence[Sharer]) -> FileResult:
+    """A script that is left alone because others use the files that would be changed with it."""
+    one = sharers[0]
+    message = f"the conversion changes {one.name} in {one.member}, which {one.path} uses as it is"
+    remedy = "convert both together, or give this script a copy of its own"
+    finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
+    digest = entry.plan.digest if entry.plan is not None else ""
+    return FileResult(entry.path, Plan(entry.path, digest, (), (finding,), Outcome.REFUSED, message))
+
+
+def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
+    framework = any(f.code == "FRAMEWORK" for f in plan.findings)
+    return FileResult(plan.path, plan, config=_config(facts, None, options) if framework else "")
+
+
+def _rewritten(
+    source: Source, index: Index, plan: Plan, limit: int | None, again: Callable[[Source, Index], bool]
+) -> FileResult:
+    """A file as its plan wants it, or why it cannot be had."""
+    try:
+        rewritten = rewrite(source, index, plan.edits, limit or _limit(source.path))
+        problems = gates.failures(source, index, rewritten, again)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)
     if problems:
@@ -93,7 +159,6 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
         diff.unified(source.path, source.lines, rewritten.changes, source.bom),
         source.encoding,
         source.encode(rewritten.text),
-        _config(facts, draft, options),
     )
 
 
@@ -144,7 +209,7 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
         return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
         return _foreign(shown, data, named)
-    return convert_bytes(data, shown, options)
+    return convert_bytes(data, shown, options, path)
 
 
 def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
@@ -159,10 +224,18 @@ def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
     return FileResult(shown, skipped=True)
 
 
-def convert_bytes(data: bytes, path: str, options: Options) -> FileResult:
-    """Convert a script or notebook given as bytes. Nothing is written."""
-    convert = _convert_notebook if path.endswith(".ipynb") else _convert_script
-    return guarded(path, lambda: convert(data, path, options))
+def convert_bytes(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
+    """Convert a script or notebook given as bytes. Nothing is written.
+
+    Args:
+        data: the script.
+        path: what it is called.
+        options: the user's choices.
+        place: where it lies, if the project files that it imports are to be converted with it.
+    """
+    if path.endswith(".ipynb"):
+        return guarded(path, lambda: _convert_notebook(data, path, options))
+    return guarded(path, lambda: _convert_script(data, path, options, place))
 
 
 def guarded(path: str, work: Callable[[], FileResult]) -> FileResult:
@@ -175,9 +248,13 @@ def guarded(path: str, work: Callable[[], FileResult]) -> FileResult:
         return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
 
 
-def _convert_script(data: bytes, path: str, options: Options) -> FileResult:
+def _convert_script(data: bytes, path: str, options: Options, place: Path | None) -> FileResult:
     try:
-        return convert_source(Source.decode(data, path), options)
+        source = Source.decode(data, path)
+        program = link(source, place) if place is not None else None
+        return convert_source(source, options) if program is None else convert_program(program, options)
+    except CannotLink:
+        return convert_source(source, options)
     except Python2Source as error:
         return _python2(path, error)
 

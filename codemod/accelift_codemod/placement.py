@@ -10,7 +10,7 @@ from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import walk
@@ -36,6 +36,7 @@ def draft(facts: Facts, options: Options) -> Blueprint:
 def _free_name(facts: Facts) -> str:
     taken = {name for scope in facts.written.scopes.values() for name in (*scope.bindings, *scope.loads)}
     taken.update(facts.written.attributes if facts.instances.followed else ())
+    taken |= {name.rpartition(MARK)[2] for name in taken}
     return next((name for name in _NAMES if name not in taken), "accelift_main_accelerator")
 
 

@@ -31,6 +31,7 @@ class Reach:
         self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
+        self.site = self._site()
         self.receivers = Passages(self).receivers()
         self.block, self.place = self._position()
 
@@ -41,9 +42,29 @@ class Reach:
         """The variable in which the script keeps its device, in the function where the accelerator is made."""
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
-            if self.facts.runs(statement) and self.index.function(statement) is self.home:
+            if self.facts.runs(statement) and self.index.function(statement) is self.home and not self.apart(statement):
                 return variable
         return None
+
+    def _site(self) -> ast.AST:
+        """A node of the file in which the accelerator is made."""
+        if self.home is not None:
+            return self.home
+        tops = self._at_home(e.node for e in self.strong)  # type: ignore[misc]
+        for other in tops:
+            if not self.facts.same_file(tops[0], other):
+                raise refuse(
+                    "PREP-NO-POINT",
+                    other.lineno,  # type: ignore[attr-defined]
+                    "what trains is made or used outside functions in more than one file, and an accelerator that is "
+                    "made in one of them does not exist in the others",
+                    "make model, optimizer and loaders in one file, or in functions",
+                )
+        return tops[0] if tops else self.facts.tree.body[-1]
+
+    def apart(self, node: ast.AST) -> bool:
+        """Whether code outside functions is in another file than the accelerator."""
+        return self.home is None and self.index.function(node) is None and not self.facts.same_file(node, self.site)
 
     def _home(self) -> Function | None:
         """The function in which the accelerator is made; None for module level."""
@@ -58,6 +79,8 @@ class Reach:
             candidate = self.index.function(statement)
             if candidate is None and variable.scope is not None and not variable.scope.is_module:
                 continue
+            if candidate is None and not self.facts.same_file(statement, self.facts.tree.body[-1]):
+                continue  # of a file that is imported
             if self._leads_to(candidate, anchors):
                 return candidate
         constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
@@ -140,6 +163,8 @@ class Reach:
         accelerator as a parameter there, unless they read other globals of that block anyway.
         """
         if self.home is None:
+            if function is not None and not self.facts.same_file(function, self.site):
+                return False
             return function is None or self._inner is None or self._reads_inner(function)
         if self.is_constructor(self.home) and function is not None:
             return self.resolver.instance(function) is self.resolver.instance(self.home)
@@ -200,7 +225,7 @@ class Reach:
             self._keep_accumulation()  # its number of steps is not known yet where the device is chosen
             floor = self._floor(block, limit)
         chosen = max(floor, wanted)
-        if variable is None and floor and floor <= min([limit, *early]):
+        if variable is None and floor and floor <= min([limit, *early]) and self._is_here(block[floor]):
             chosen = floor  # right after the arguments are known
         if chosen > limit or not self._may_wait(block, at, chosen):
             raise refuse(
@@ -232,8 +257,13 @@ class Reach:
             name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
         )
 
+    def _is_here(self, statement: ast.stmt) -> bool:
+        return self.facts.same_file(statement, self.site)
+
     def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
         """Whether an expression has one value for good, and has it before a statement at home."""
+        if not self._readable_here(steps):
+            return False
         for part in walk(steps):
             if isinstance(part, ast.Name):
                 owner = self.index.scope(part).owner(part.id)
@@ -249,6 +279,10 @@ class Reach:
             elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
                 return False
         return True
+
+    def _readable_here(self, node: ast.expr) -> bool:
+        """Whether an expression means the same in the file in which the accelerator is made."""
+        return self.facts.same_file(node, self.site) or not any(isinstance(n, ast.Name) for n in walk(node))
 
     def _keep_accumulation(self) -> None:
         """Give up managing the accumulation: the script's own arithmetic stays."""
@@ -270,7 +304,8 @@ class Reach:
         self.strong = [e for e in self.strong if e.rule != "ACCUMULATE"]
 
     def _may_use(self, edit: Edit) -> bool:
-        return self.sees(self.index.function(edit.node))  # type: ignore[arg-type]
+        assert edit.node is not None
+        return not self.apart(edit.node) and self.sees(self.index.function(edit.node))
 
     def sees(self, function: Function | None) -> bool:
         """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""
@@ -363,7 +398,7 @@ class Reach:
         node = edit.node
         assert node is not None
         function = self.index.function(node)
-        if not self.sees(function):
+        if self.apart(node) or not self.sees(function):
             return edit.need is Need.WEAK and bool(self._object(node))
         moments = self.timeline.moments(node, self.home)
         if not moments and self.timeline.follows(node, self.home):
@@ -409,6 +444,8 @@ class Reach:
         if condition in (TRUE, FALSE):
             return True
         for atom in condition.atoms():
+            if not self._readable_here(atom):
+                return False
             for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
                 owner = self.index.scope(name).owner(name.id)
                 if owner is None or owner.is_module:

@@ -108,6 +108,18 @@ REASONS = (
         "choice.",
     ),
     Reason(
+        "DEV-IMPORT-ORDER",
+        "chooses a device while it is imported",
+        "A file that the script imports chooses a device at its top level. The process has that device before the "
+        "arguments are read by which the script may be kept on the CPU.",
+    ),
+    Reason(
+        "SHARED-FILE",
+        "would change a file that others use",
+        "The conversion would change functions of a file that other scripts of the project import, too. Those scripts "
+        "call them as they are; they would have to be converted in the same way, and are not.",
+    ),
+    Reason(
         "ACC-REACH",
         "needs the accelerator where it cannot be passed",
         "A function that trains, saves or evaluates has to be given the accelerator, but it is called in a way that "

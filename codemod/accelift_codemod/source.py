@@ -165,6 +165,15 @@ class Source:
         except (RecursionError, MemoryError):
             raise BadSource(self.path, 0, "nests too deeply to be parsed", "split the deepest expression") from None
 
+    @property
+    def reads(self) -> dict[ast.AST, list[ast.alias]]:
+        """Names that stand for what an import brings from another file of the program: here, none do."""
+        return {}
+
+    def unit(self, line: int) -> object:
+        """The file in which a line lies: in a program of several files, not always the same."""
+        return self
+
     def segment(self, node: ast.AST) -> str:
         """The author's text of an expression or statement."""
         first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import instances
 from accelift_codemod.facts.batches import Batches
@@ -18,17 +19,20 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.source import Source
 
+if TYPE_CHECKING:
+    from accelift_codemod.project.program import Program
+
 __all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Role", "Scope", "Value", "position"]
 
 
 class Facts:
-    """Everything the rules may ask about one script.
+    """Everything the rules may ask about one script, or about a program: a script and the project files it imports.
 
     Answers are computed when first asked and kept; nothing changes them afterwards. In `tree`, of which `index` is the
     index, attributes of self may be variables (see instances.py); `written` is the index of the source's own tree.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source | Program) -> None:
         self.source = source
         self.written = Index(source.tree)
         self.instances = instances.find(self.written)
@@ -63,6 +67,15 @@ class Facts:
     def segment(self, node: ast.AST) -> str:
         """The author's text of a node."""
         return self.source.segment(node)
+
+    def same_file(self, left: ast.AST, right: ast.AST) -> bool:
+        """Whether two nodes stand in one file."""
+        unit = self.source.unit
+        return unit(left.lineno) is unit(right.lineno)  # type: ignore[attr-defined]
+
+    def body(self, node: ast.AST) -> list[ast.stmt]:
+        """The statements of the file in which a node stands."""
+        return [s for s in self.tree.body if self.same_file(s, node)]
 
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""
@@ -139,13 +152,23 @@ class Facts:
 
     @cached_property
     def _loads(self) -> dict[tuple[Scope, str], list[ast.Name]]:
-        """The loads of every variable, in source order."""
+        """The loads of every variable, in source order; of imports, also those of what they bring from other files."""
         found: dict[tuple[Scope, str], list[ast.Name]] = {}
+        imports = {
+            self.original(binding.node): (scope, name)
+            for scope in (self.index.scopes.values() if self.source.reads else ())
+            for name, bindings in scope.bindings.items()
+            for binding in bindings
+            if binding.how is How.IMPORT
+        }
         for scope in self.index.scopes.values():
             for name, loads in scope.loads.items():
                 owner = scope.owner(name)
                 if owner is not None:
                     found.setdefault((owner, name), []).extend(loads)
+                for load in loads if imports else ():
+                    for alias in self.source.reads.get(self.original(load), ()):
+                        found.setdefault(imports[alias], []).append(load)
         for loads in found.values():
             loads.sort(key=position)
         return found

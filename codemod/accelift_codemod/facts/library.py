@@ -163,6 +163,11 @@ FRAMEWORKS = {
     "detectron2": "Detectron2",
 }
 
+# The packages that something is known of: never the project's own, even if a copy of one lies in it.
+PACKAGES = frozenset(
+    name.partition(".")[0] for name in (*_ROLES, *_MODEL_FACTORIES, *ITERATES, *DISTRIBUTED, *ACCELERATE, *FRAMEWORKS)
+)
+
 
 @lru_cache(maxsize=4096)
 def role(qualified: str) -> Role | None:

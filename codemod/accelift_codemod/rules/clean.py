@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft, mentions
 from accelift_codemod.facts import How, Scope
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.rules import Rule
 
 _RULE = "CLEAN"
+_PREFIX = re.compile(rf"[^\W\d][\w›]*{MARK}")  # a file's name before that of its global
 
 
 class Clean(Rule):
@@ -97,13 +99,17 @@ if use_cuda:
 
     def _lost(self, draft: Draft) -> Iterator[tuple[Scope, str]]:
         """Variables that were read before the conversion and are not any more."""
-        written = "\n".join(e.code for e in draft.edits)
+        written = _PREFIX.sub("", "\n".join(e.code for e in draft.edits))
         for scope in draft.facts.index.scopes.values():
             if scope.is_class:
                 continue
             for name in scope.bindings:
                 loads = draft.facts.loads(scope, name)
-                if loads and all(draft.gone(load) for load in loads) and not mentions(written, name):
+                if (
+                    loads
+                    and all(draft.gone(load) for load in loads)
+                    and not mentions(written, name.rpartition(MARK)[2])
+                ):
                     yield scope, name
 
     # ---- imports

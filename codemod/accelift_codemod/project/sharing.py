@@ -1,0 +1,129 @@
+"""Who else in a project uses what a conversion changes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit
+from accelift_codemod.project.finder import Finder, project_folder
+from accelift_codemod.project.program import Program, Unit
+from accelift_codemod.source import BadSource, Source, read_bytes
+
+_MOST_FILES = 5000
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)\b[^\n(]*(?:\([^)]*\))?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Sharer:
+    """A script, or a file of one, that uses something of a file that a conversion changes."""
+
+    member: str
+    path: str
+    name: str
+
+
+def sharers(program: Program, edits: Mapping[Unit, Sequence[Edit]]) -> tuple[Sharer, ...]:
+    """Who uses what edits change in the files that a script imports, and does not belong to its program."""
+    members = {unit.path for unit in program.units}
+    root = project_folder(program.entry.path.parent)
+    found = []
+    for unit, own in edits.items():
+        names = _changed_names(unit, own)
+        for path, name in _others(root, unit, names, members) if names else ():
+            found.append(Sharer(unit.source.path, str(path), name))
+    return tuple(found)
+
+
+def _changed_names(unit: Unit, edits: Sequence[Edit]) -> set[str]:
+    """The globals of a file whose meaning edits change: what is edited, and what uses that."""
+    index = unit.index
+    changed: set[str] = set()
+    for edit in edits:
+        if edit.node is not None and isinstance(edit.node, ast.AST):
+            top = _top(index, edit.node)
+            if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
+                changed.add(top.name)
+    uses = {
+        top.name: {n.id for n in walk(top) if isinstance(n, ast.Name)}
+        for top in index.tree.body
+        if isinstance(top, (*FUNCTIONS, ast.ClassDef))
+    }
+    growing = True
+    while growing:
+        more = {name for name, used in uses.items() if name not in changed and used & changed}
+        changed |= more
+        growing = bool(more)
+    return changed
+
+
+def _top(index: Index, node: ast.AST) -> ast.AST:
+    while not isinstance(index.parents.get(node, index.tree), ast.Module):
+        node = index.parents[node]
+    return node
+
+
+def _others(root: Path, unit: Unit, names: set[str], members: set[Path]) -> Iterator[tuple[Path, str]]:
+    """The project's files, other than the members of a program, that use one of a file's globals, with its name."""
+    stem = unit.path.parent.name if unit.path.name == "__init__.py" else unit.path.stem
+    mentions = re.compile(rb"\b" + re.escape(stem.encode()) + rb"\b")
+    for path in _files(root):
+        if path in members or path == unit.path or not mentions.search(_import_lines(path)):
+            continue
+        used = _used(path, unit)
+        found = names & used
+        if found:
+            yield path, min(found)
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _import_lines(path: Path) -> bytes:
+    try:
+        return b"\n".join(_IMPORT.findall(read_bytes(path)))
+    except BadSource:
+        return b""
+
+
+def _used(path: Path, unit: Unit) -> set[str]:
+    """The names of globals of a file that another one may use."""
+    try:
+        tree = Source.read(path).tree
+    except BadSource:
+        return set()
+    finder = Finder(path, tree)
+    used: set[str] = set()
+    for node in walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if finder.find(node.module or "", node.level, path) == unit.path:
+                if any(a.name == "*" for a in node.names):
+                    return {n.id for n in walk(tree) if isinstance(n, ast.Name)}
+                used |= {a.name for a in node.names}
+            elif any(
+                finder.find(f"{node.module}.{a.name}" if node.module else a.name, node.level, path) == unit.path
+                for a in node.names
+            ):
+                return _attributes(tree)
+        elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == unit.path for a in node.names):
+            return _attributes(tree)
+    return used
+
+
+def _attributes(tree: ast.Module) -> set[str]:
+    return {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
+
+
+@lru_cache(maxsize=64)
+def _files(root: Path) -> tuple[Path, ...]:
+    files = Files()
+    try:
+        files.add(root)
+    except Nowhere:
+        return ()
+    return tuple(p.resolve() for p in files.named if p.suffix == ".py")[:_MOST_FILES]
