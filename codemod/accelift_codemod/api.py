@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accelift_codemod import diff, gates
+from accelift_codemod import diff, gates, groups
 from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
@@ -18,55 +18,14 @@ from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
 from accelift_codemod.project import parts, sharing
 from accelift_codemod.project.program import CannotLink, Program, link
-from accelift_codemod.project.sharing import Sharer
 from accelift_codemod.refusals import already_uses
+from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
 _TRAINS = (b"backward", b"Trainer", b"lightning", b"fastai", b"ignite", b"accelerate", b"accelift")
-
-
-@dataclass(frozen=True)
-class FileResult:
-    """What became of one file.
-
-    `error` is set for a file that could not be processed; `skipped` for one that has nothing to do with torch;
-    `fault` if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
-    `diff.encoded` makes of it what can be applied to the file. `members` are the other files that a script's conversion
-    changes; `sharers` other scripts that use what it changes in them, with what is done `instead` if those stay as they
-    are.
-    """
-
-    path: str
-    plan: Plan | None = None
-    diff: str = ""
-    encoding: str = "utf-8"
-    output: bytes | None = None
-    config: str = ""
-    error: str = ""
-    skipped: bool = False
-    fault: bool = False
-    members: tuple[FileResult, ...] = ()
-    sharers: tuple[Sharer, ...] = ()
-    instead: FileResult | None = None
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.plan.outcome if self.plan is not None else Outcome.NOTHING
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain data: the same keys for every file, empty if they do not apply.
-
-        A file with an `error` may have edits all the same: those of a conversion that could not be written.
-        """
-        data = (self.plan or Plan(self.path, "")).to_json()
-        if self.skipped:
-            data["reason"] = "does not mention torch"
-        if self.error:
-            data["outcome"] = "error"
-        return {**data, "error": self.error, "diff": self.diff, "launch_config": self.config}
 
 
 def convert_source(source: Source, options: Options, limit: int | None = None) -> FileResult:
@@ -112,29 +71,23 @@ def convert_program(program: Program, options: Options) -> FileResult:
     if failed is not None:
         return replace(failed, path=program.path)
     changed = {unit: result for unit, result in results.items() if unit is not program.entry}
-    entry = replace(results[program.entry], config=_config(facts, draft, options), members=tuple(changed.values()))
+    entry = replace(
+        results[program.entry],
+        config=_config(facts, draft, options),
+        members=tuple(changed.values()),
+        program=tuple(str(unit.path) for unit in program.units),
+    )
     sharers = sharing.sharers(program, {unit: result.plan.edits for unit, result in changed.items() if result.plan})
     if not sharers:
         return entry
     needed = any(e.need is Need.STRONG for r in changed.values() if r.plan for e in r.plan.edits)
     alone = convert_source(program.entry.source, options)
-    instead = alone if alone.output is not None and not needed else sharing_refused(entry, sharers)
-    return replace(entry, sharers=sharers, instead=instead)
+    return replace(entry, sharers=sharers, instead=alone if alone.output is not None and not needed else None)
 
 
 def _never(source: Source, index: Index) -> bool:
     """A file that is changed along with a script is left alone when it is converted by itself."""
     return False
-
-
-def sharing_refused(entry: FileResult, sharers: Sequence[Sharer]) -> FileResult:
-    """A script that is left alone because others use the files that would be changed with it."""
-    one = sharers[0]
-    message = f"the conversion changes {one.name} in {one.member}, which {one.path} uses as it is"
-    remedy = "convert both together, or give this script a copy of its own"
-    finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
-    digest = entry.plan.digest if entry.plan is not None else ""
-    return FileResult(entry.path, Plan(entry.path, digest, (), (finding,), Outcome.REFUSED, message))
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
@@ -292,33 +245,39 @@ def _python2(path: str, error: Python2Source) -> FileResult:
     return FileResult(path, Plan(path, "", (), (finding,), Outcome.REFUSED, error.problem))
 
 
-def convert_files(files: Sequence[tuple[Path, bool]], options: Options, jobs: int = 1) -> Iterator[FileResult]:
+def convert_files(
+    files: Sequence[tuple[Path, bool]],
+    options: Options,
+    jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> list[FileResult]:
     """Convert files, in their order, on several processes if asked to. Nothing is written.
+
+    Files that change along with a script are its `members`: `groups.flattened` lists them with the rest.
 
     Args:
         files: each with whether the user named it.
         options: the user's choices.
         jobs: processes.
+        advance: is called after every file.
     """
-    if jobs <= 1 or len(files) < 2:
-        for path, named in files:
-            yield convert_file(path, options, named)
-        return
-    from concurrent.futures import ProcessPoolExecutor  # late
-
-    warnings.simplefilter("ignore", DeprecationWarning)
-    chunks = _balanced(files, jobs * 4)
     results: dict[int, FileResult] = {}
-    following = 0
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        work = partial(_convert_chunk, files=files, options=options)
-        for done in pool.map(work, chunks):
-            results.update(done)
-            while following in results:
-                yield results.pop(following)
-                following += 1
-    for i in sorted(results):
-        yield results[i]
+    if jobs <= 1 or len(files) < 2:
+        for i, (path, named) in enumerate(files):
+            results[i] = convert_file(path, options, named)
+            advance()
+    else:
+        from concurrent.futures import ProcessPoolExecutor  # late
+
+        warnings.simplefilter("ignore", DeprecationWarning)
+        chunks = _balanced(files, jobs * 4)
+        with ProcessPoolExecutor(max_workers=jobs) as pool:
+            work = partial(_convert_chunk, files=files, options=options)
+            for done in pool.map(work, chunks):
+                results.update(done)
+                for _ in done:
+                    advance()
+    return groups.settle([results[i] for i in range(len(files))])
 
 
 def _convert_chunk(

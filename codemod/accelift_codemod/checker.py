@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from accelift_codemod.api import FileResult, guarded
+from accelift_codemod.api import guarded
 from accelift_codemod.facts.accelerate import AccelerateFacts
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
 from accelift_codemod.plan import Finding, Outcome, Plan
 from accelift_codemod.refusals import already_uses
+from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, Source, read_bytes
 
 _MARKS = (b"accelerate", b"accelift")

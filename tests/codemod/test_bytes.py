@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from accelift_codemod.api import FileResult, convert_bytes
+from accelift_codemod.api import convert_bytes
 from accelift_codemod.blueprint import Options
 from accelift_codemod.plan import Edit, Operation
+from accelift_codemod.results import FileResult
 from cli_runs import CONVERTED, FIXTURES, SCRIPT
 
 SCRIPTS = sorted([*FIXTURES.glob("legacy/*.py"), *FIXTURES.glob("encodings/*.py")])

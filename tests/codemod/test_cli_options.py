@@ -74,7 +74,7 @@ def test_json_of_a_conversion() -> None:
         first, column, last, end = edit["span"]
         assert 1 <= first <= last <= 17 and min(column, end) >= 0
         assert edit["safety"] == "safe" and edit["reason"] and isinstance(edit["evidence"], list)
-        assert all(set(step) == {"line", "text"} for step in edit["evidence"])
+        assert all(set(step) == {"line", "text", "path"} and not step["path"] for step in edit["evidence"])
 
 
 def test_json_of_findings_refusals_and_errors(folder: Path) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 from accelift.config import LaunchConfig
-from accelift_codemod.api import FileResult, convert_file
+from accelift_codemod.api import convert_file
 from accelift_codemod.blueprint import Options
 from accelift_codemod.plan import Outcome
+from accelift_codemod.results import FileResult
 from cli_runs import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT))

@@ -8,11 +8,12 @@ import sys
 
 import click
 
-from accelift_codemod.api import FileResult, cpu_count
+from accelift_codemod.api import cpu_count
 from accelift_codemod.checker import Choice, check_bytes, check_files
 from accelift_codemod.cli import scripts
 from accelift_codemod.render import lints as render
 from accelift_codemod.report import Findings
+from accelift_codemod.results import FileResult
 
 
 @click.command("check", short_help="Find what goes wrong on several processes in scripts that use Accelerate.")

@@ -10,7 +10,6 @@ from pathlib import Path
 from accelift_codemod.facts import library
 from accelift_codemod.facts.tree import walk
 
-_PROJECT = (".git", "setup.py", "setup.cfg", "pyproject.toml")
 _PATH_CALLS = frozenset({"append", "insert", "extend"})
 
 
@@ -50,10 +49,12 @@ class Finder:
 
 
 def project_folder(folder: Path) -> Path:
-    """The folder where the project begins: the nearest with a repository or a build file, else the script's own."""
-    for candidate in (folder, *folder.parents):
-        if any((candidate / mark).exists() for mark in _PROJECT):
-            return candidate
+    """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
+    around = (folder, *folder.parents)
+    for marks in ((".git",), ("setup.py", "setup.cfg", "pyproject.toml")):
+        for candidate in around:
+            if any((candidate / mark).exists() for mark in marks):
+                return candidate
     return folder
 
 
