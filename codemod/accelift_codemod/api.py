@@ -67,7 +67,7 @@ def convert_program(program: Program, options: Options) -> FileResult:
         unit: _rewritten(unit.source, unit.index, own, None, _would_change if unit is program.entry else _never)
         for unit, own in plans.items()
     }
-    failed = next((r for r in results.values() if r.output is None), None)
+    failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
         return replace(failed, path=program.path)
     changed = {unit: result for unit, result in results.items() if unit is not program.entry}
@@ -99,6 +99,8 @@ def _rewritten(
     source: Source, index: Index, plan: Plan, limit: int | None, again: Callable[[Source, Index], bool]
 ) -> FileResult:
     """A file as its plan wants it, or why it cannot be had."""
+    if plan.outcome is Outcome.CHECKED:
+        return FileResult(source.path, plan)
     try:
         rewritten = rewrite(source, index, plan.edits, limit or _limit(source.path))
         problems = gates.failures(source, index, rewritten, again)

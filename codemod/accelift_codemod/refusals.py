@@ -160,7 +160,10 @@ def _imports(facts: Facts) -> list[tuple[str, int, bool]]:
             for binding in bindings:
                 if binding.how is How.IMPORT:
                     line = binding.node.lineno  # type: ignore[attr-defined]
-                    found.append((binding.qualified, line, bool(facts.loads(scope, name))))
+                    loads = facts.loads(scope, name)
+                    if not facts.same_file(binding.node, facts.tree.body[-1]):
+                        loads = list(filter(facts.runs, loads))  # the file is there for other scripts, too
+                    found.append((binding.qualified, line, bool(loads)))
     found += ((module, 1, True) for module in facts.index.star_imports)
     return sorted(found, key=lambda item: item[1])
 

@@ -50,7 +50,7 @@ class Facts:
 
     @cached_property
     def devices(self) -> Devices:
-        return Devices(self.resolver, self.source.segment)
+        return Devices(self.resolver, self.segment)
 
     @cached_property
     def moves(self) -> Moves:
@@ -66,7 +66,7 @@ class Facts:
 
     def segment(self, node: ast.AST) -> str:
         """The author's text of a node."""
-        return self.source.segment(node)
+        return self.source.segment(self.original(node))
 
     def same_file(self, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes stand in one file."""

@@ -38,24 +38,18 @@ class Finder:
             folder = importer.parent
             for _ in range(level - 1):
                 folder = folder.parent
-            return _below(folder, name)
+            return self.below(folder, name)
         if name.partition(".")[0] in library.PACKAGES:
             return None
         for folder in self.folders:
-            found = _below(folder, name)
+            found = self.below(folder, name)
             if found is not None:
                 return found
         return None
 
-
-def project_folder(folder: Path) -> Path:
-    """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
-    around = (folder, *folder.parents)
-    for marks in ((".git",), ("setup.py", "setup.cfg", "pyproject.toml")):
-        for candidate in around:
-            if any((candidate / mark).exists() for mark in marks):
-                return candidate
-    return folder
+    def below(self, folder: Path, name: str) -> Path | None:
+        """The file (or folder) of a module below a folder."""
+        return _below(folder, name)
 
 
 @lru_cache(maxsize=16384)
@@ -68,6 +62,16 @@ def _below(folder: Path, name: str) -> Path | None:
     if name and module.is_file():
         return module
     return place if place.is_dir() else None
+
+
+def project_folder(folder: Path) -> Path:
+    """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
+    around = (folder, *folder.parents)
+    for marks in ((".git",), ("setup.py", "setup.cfg", "pyproject.toml")):
+        for candidate in around:
+            if any((candidate / mark).exists() for mark in marks):
+                return candidate
+    return folder
 
 
 def _added(tree: ast.Module, folder: Path) -> list[Path]:

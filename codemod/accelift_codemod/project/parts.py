@@ -28,18 +28,19 @@ def divide(program: Program, plan: Plan) -> dict[Unit, Plan]:
     for finding in plan.findings:
         unit = program.unit(finding.line) if finding.line else program.entry
         findings.setdefault(unit, []).append(_finding(program, unit, finding))
-    left = not plan.edits
     found = {}
     for unit in dict.fromkeys([program.entry, *edits, *findings]):
         own = tuple(findings.get(unit, ()))
         worrying = any(f.severity is not Severity.NOTE for f in own)
         outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
+        if unit not in edits:
+            outcome = Outcome.CHECKED
         found[unit] = Plan(
             unit.source.path,
             unit.source.digest,
             tuple(edits.get(unit, ())),
             own,
-            plan.outcome if left else outcome,
+            outcome,
             _readable(unit, plan.reason),
         )
     return found

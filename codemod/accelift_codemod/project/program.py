@@ -119,6 +119,8 @@ def link(entry: Source, path: Path) -> Program | None:
         BadSource: the script does not parse.
         CannotLink: it cannot be taken as one program.
     """
+    if not any(map(_acts, entry.tree.body)):
+        return None  # run by itself, it does nothing
     linker = _Linker(entry, path)
     if not linker.imports_anything():
         return None
@@ -132,6 +134,8 @@ class _Linker:
         self.finder = Finder(path, entry.tree)
         self.loaded: dict[Path, Unit | None] = {self.entry.path: self.entry}
         self.keys: set[str] = set()
+        self._exported: dict[tuple[Unit, str], Target | None] = {}
+        self._stars: dict[Unit, list[Module]] = {}
         self.size = len(entry.data)
 
     def run(self) -> Program:
@@ -254,40 +258,40 @@ class _Linker:
 
     def stars(self, unit: Unit) -> list[Module]:
         """The project's modules from which a file imports everything."""
-        found = []
-        for statement in unit.index.tree.body:
-            if isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names):
-                module = self.module(statement.module or "", statement.level, unit)
-                if module is not None:
-                    found.append(module)
-        return found
+        if unit not in self._stars:
+            self._stars[unit] = [
+                module
+                for statement in unit.index.tree.body
+                if isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names)
+                if (module := self.module(statement.module or "", statement.level, unit)) is not None
+            ]
+        return self._stars[unit]
 
-    def attribute(self, module: Module, name: str, seen: frozenset[Unit] = frozenset()) -> Target | None:
+    def attribute(self, module: Module, name: str) -> Target | None:
         """What a module's attribute is."""
-        unit = module.unit
-        if unit is not None and unit not in seen:
-            found = self.exported(unit, name, seen)
+        if module.unit is not None:
+            found = self.exported(module.unit, name)
             if found is not None:
                 return found
-        folder = module.path if module.unit is None else module.path.parent
         if module.unit is None or module.path.name == "__init__.py":
-            for place in (folder / name / "__init__.py", folder / f"{name}.py"):
-                if place.is_file():
-                    return self._at(place)
-            if (folder / name).is_dir():
-                return Module(folder / name, None)
+            folder = module.path if module.unit is None else module.path.parent
+            place = self.finder.below(folder, name)
+            return self._at(place) if place is not None else None
         return None
 
-    def exported(self, unit: Unit, name: str, seen: frozenset[Unit] = frozenset()) -> Target | None:
+    def exported(self, unit: Unit, name: str) -> Target | None:
         """The global of a file that goes by a name in it; None if there is none, or it may be bound again later."""
+        if (unit, name) not in self._exported:
+            self._exported[unit, name] = None  # while it is looked for: files may import each other
+            self._exported[unit, name] = self._export(unit, name)
+        return self._exported[unit, name]
+
+    def _export(self, unit: Unit, name: str) -> Target | None:
         bindings = unit.index.module.bindings.get(name)
         if bindings is None:
-            for star in reversed(self.stars(unit)):
-                if star.unit is not None and star.unit not in seen and _public(star.unit, name):
-                    found = self.attribute(star, name, seen | {unit})
-                    if found is not None:
-                        return found
-            return None
+            stars = reversed(self.stars(unit))
+            from_stars = (self.attribute(star, name) for star in stars if star.unit and _public(star.unit, name))
+            return next((found for found in from_stars if found is not None), None)
         if all(b.how is How.IMPORT for b in bindings):
             found_all = {self.imported(unit, b) for b in bindings}
             if len(found_all) == 1 and None not in found_all:
@@ -435,6 +439,15 @@ class _Copy:
             if isinstance(base, Module):
                 return self.linker.attribute(base, node.attr)
         return None
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Whether a statement outside functions does something, rather than bind names."""
+    if isinstance(statement, ast.Expr):
+        return not isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.value, ast.Call)
+    return isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
 
 
 def _root(node: ast.Name | ast.Attribute) -> ast.Name:
