@@ -18,6 +18,7 @@ from pathlib import Path
 
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope
 from accelift_codemod.project.finder import Finder
+from accelift_codemod.project.surface import may_train
 from accelift_codemod.source import BadSource, Source, read_bytes
 
 _LEVEL = "›"  # for the dots of a module's name
@@ -122,7 +123,7 @@ def link(entry: Source, path: Path) -> Program | None:
     if not any(map(_acts, entry.tree.body)):
         return None  # run by itself, it does nothing
     linker = _Linker(entry, path)
-    if not linker.imports_anything():
+    if not may_train(linker.entry.path, linker.finder) or not linker.imports_anything():
         return None
     program = linker.run()
     return program if len(program.units) > 1 else None
@@ -442,12 +443,18 @@ class _Copy:
 
 
 def _acts(statement: ast.stmt) -> bool:
-    """Whether a statement outside functions does something, rather than bind names."""
-    if isinstance(statement, ast.Expr):
-        return not isinstance(statement.value, ast.Constant)
-    if isinstance(statement, ast.Assign):
-        return isinstance(statement.value, ast.Call)
-    return isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try))
+    """Whether a statement outside functions may do more than bind names and import."""
+    if isinstance(statement, ast.If) and _is_main(statement.test):
+        return True
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+        return False
+    if isinstance(statement, (ast.If, ast.Try, ast.With)):
+        return any(_acts(s) for s in ast.iter_child_nodes(statement) if isinstance(s, ast.stmt))
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+        return isinstance(statement.value.func, ast.Name)
+    return isinstance(statement, (ast.For, ast.While)) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    )
 
 
 def _root(node: ast.Name | ast.Attribute) -> ast.Name:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,10 +14,10 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit
 from accelift_codemod.project.finder import Finder, project_folder
 from accelift_codemod.project.program import Program, Unit
-from accelift_codemod.source import BadSource, Source, read_bytes
+from accelift_codemod.project.surface import surface
+from accelift_codemod.source import BadSource, Source
 
 _MOST_FILES = 5000
-_IMPORT = re.compile(rb"^[ \t]*(?:from|import)\b[^\n(]*(?:\([^)]*\))?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def sharers(program: Program, edits: Mapping[Unit, Sequence[Edit]]) -> tuple[Sha
     found = []
     for unit, own in edits.items():
         names = _changed_names(unit, own)
-        for path, name in _others(root, unit, names, members) if names else ():
+        for path, name in _others(root, unit.path, names, members) if names else ():
             found.append(Sharer(unit.source.path, str(path), name))
     return tuple(found)
 
@@ -70,28 +69,20 @@ def _top(index: Index, node: ast.AST) -> ast.AST:
     return node
 
 
-def _others(root: Path, unit: Unit, names: set[str], members: set[Path]) -> Iterator[tuple[Path, str]]:
+def _others(root: Path, path: Path, names: set[str], members: set[Path]) -> Iterator[tuple[Path, str]]:
     """The project's files, other than the members of a program, that use one of a file's globals, with its name."""
-    stem = unit.path.parent.name if unit.path.name == "__init__.py" else unit.path.stem
-    mentions = re.compile(rb"\b" + re.escape(stem.encode()) + rb"\b")
-    for path in _files(root):
-        if path in members or path == unit.path or not mentions.search(_import_lines(path)):
+    stem = path.parent.name if path.name == "__init__.py" else path.stem
+    for other in _files(root):
+        if other == path or stem not in surface(other).words():
             continue
-        used = _used(path, unit)
-        found = names & used
-        if found:
-            yield path, min(found)
+        found = names & _used(other, path)
+        if found and other not in members:
+            yield other, min(found)
+        elif found and other.name == "__init__.py":  # a package, which hands them on
+            yield from _others(root, other, found, members)
 
 
-@lru_cache(maxsize=_MOST_FILES)
-def _import_lines(path: Path) -> bytes:
-    try:
-        return b"\n".join(_IMPORT.findall(read_bytes(path)))
-    except BadSource:
-        return b""
-
-
-def _used(path: Path, unit: Unit) -> set[str]:
+def _used(path: Path, member: Path) -> set[str]:
     """The names of globals of a file that another one may use."""
     try:
         tree = Source.read(path).tree
@@ -101,16 +92,16 @@ def _used(path: Path, unit: Unit) -> set[str]:
     used: set[str] = set()
     for node in walk(tree):
         if isinstance(node, ast.ImportFrom):
-            if finder.find(node.module or "", node.level, path) == unit.path:
+            if finder.find(node.module or "", node.level, path) == member:
                 if any(a.name == "*" for a in node.names):
                     return {n.id for n in walk(tree) if isinstance(n, ast.Name)}
                 used |= {a.name for a in node.names}
             elif any(
-                finder.find(f"{node.module}.{a.name}" if node.module else a.name, node.level, path) == unit.path
+                finder.find(f"{node.module}.{a.name}" if node.module else a.name, node.level, path) == member
                 for a in node.names
             ):
                 return _attributes(tree)
-        elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == unit.path for a in node.names):
+        elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == member for a in node.names):
             return _attributes(tree)
     return used
 
