@@ -314,7 +314,23 @@ class Placement:
                 or (touched and self._same_variables(statement, scope, touched))
             ):
                 last = i
+        for item in items:
+            self._require_in_view(item, block[last])
         return Group(scope, block[last], tuple(items))
+
+    def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
+        """Refuse to bind a global of another file to what prepare returns, if a third file reads it."""
+        if self.facts.same_file(item.statements[0], anchor):
+            return
+        for load in self.facts.loads(item.scope, item.name):
+            made_there = self.index.function(load) is None and self.facts.same_file(load, item.statements[0])
+            if not made_there and not self.facts.same_file(load, anchor) and self.facts.runs(load):
+                raise refuse(
+                    "PREP-NO-POINT",
+                    load.lineno,
+                    f"`{item.name}` is prepared in another file than this, which would go on using the original",
+                    "pass it to the function that uses it",
+                )
 
     def _block(self, use: ast.AST | None, statements: list[ast.stmt]) -> list[ast.stmt]:
         """The innermost statement list that leads to the use and holds something that makes an object."""

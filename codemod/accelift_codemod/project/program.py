@@ -224,7 +224,8 @@ class _Linker:
     def _load(self, path: Path) -> Unit | None:
         shown = _beside(path, self.entry)
         try:
-            source = Source.decode(read_bytes(path), shown)
+            data = read_bytes(path)
+            source = Source.decode(data, shown) if data.strip() else Source(shown, b"", "", "utf-8")
             index = Index(source.tree)
         except (BadSource, RecursionError):
             return None
@@ -367,7 +368,7 @@ class _Copy:
                 return ast.Name(self._variable(self.index.scope(node), node.id), node.ctx)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return self._import(node)
-        if isinstance(node, ast.If) and self.unit.key and _is_main(node.test):
+        if isinstance(node, ast.If) and self.unit.key and is_main(node.test):
             return ast.Pass()
         return None
 
@@ -444,7 +445,7 @@ class _Copy:
 
 def _acts(statement: ast.stmt) -> bool:
     """Whether a statement outside functions may do more than bind names and import."""
-    if isinstance(statement, ast.If) and _is_main(statement.test):
+    if isinstance(statement, ast.If) and is_main(statement.test):
         return True
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
         return False
@@ -490,7 +491,8 @@ def _within_function(index: Index, node: ast.AST) -> bool:
     return function is not None and function is not node
 
 
-def _is_main(test: ast.expr) -> bool:
+def is_main(test: ast.expr) -> bool:
+    """Whether a condition holds only for the file that is run."""
     return (
         isinstance(test, ast.Compare)
         and len(test.ops) == 1

@@ -13,7 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit
 from accelift_codemod.project.finder import Finder, project_folder
-from accelift_codemod.project.program import Program, Unit
+from accelift_codemod.project.program import Program, Unit, is_main
 from accelift_codemod.project.surface import surface
 from accelift_codemod.source import BadSource, Source
 
@@ -36,6 +36,7 @@ def sharers(program: Program, edits: Mapping[Unit, Sequence[Edit]]) -> tuple[Sha
     found = []
     for unit, own in edits.items():
         names = _changed_names(unit, own)
+        found += [Sharer(unit.source.path, str(unit.path), name) for name in sorted(names & _main_names(unit))[:1]]
         for path, name in _others(root, unit.path, names, members) if names else ():
             found.append(Sharer(unit.source.path, str(path), name))
     return tuple(found)
@@ -63,51 +64,59 @@ def _changed_names(unit: Unit, edits: Sequence[Edit]) -> set[str]:
     return changed
 
 
+def _main_names(unit: Unit) -> set[str]:
+    """The names that a file uses when it is run itself, in a block that does not run when it is imported."""
+    blocks = [s for s in unit.index.tree.body if isinstance(s, ast.If) and is_main(s.test)]
+    return {n.id for block in blocks for n in walk(block) if isinstance(n, ast.Name)}
+
+
 def _top(index: Index, node: ast.AST) -> ast.AST:
     while not isinstance(index.parents.get(node, index.tree), ast.Module):
         node = index.parents[node]
     return node
 
 
-def _others(root: Path, path: Path, names: set[str], members: set[Path]) -> Iterator[tuple[Path, str]]:
+def _others(
+    root: Path, path: Path, names: set[str], members: set[Path], seen: frozenset[Path] = frozenset()
+) -> Iterator[tuple[Path, str]]:
     """The project's files, other than the members of a program, that use one of a file's globals, with its name."""
     stem = path.parent.name if path.name == "__init__.py" else path.stem
     for other in _files(root):
-        if other == path or stem not in surface(other).words():
+        if other == path or other in seen or stem not in surface(other).words():
             continue
-        found = names & _used(other, path)
-        if found and other not in members:
-            yield other, min(found)
-        elif found and other.name == "__init__.py":  # a package, which hands them on
-            yield from _others(root, other, found, members)
+        use = _Use(other, path, names)
+        if use.read and other not in members:
+            yield other, min(use.read)
+        if use.bound:  # others may import them from here
+            yield from _others(root, other, use.bound, members, seen | {path})
 
 
-def _used(path: Path, member: Path) -> set[str]:
-    """The names of globals of a file that another one may use."""
-    try:
-        tree = Source.read(path).tree
-    except BadSource:
-        return set()
-    finder = Finder(path, tree)
-    used: set[str] = set()
-    for node in walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            if finder.find(node.module or "", node.level, path) == member:
-                if any(a.name == "*" for a in node.names):
-                    return {n.id for n in walk(tree) if isinstance(n, ast.Name)}
-                used |= {a.name for a in node.names}
-            elif any(
-                finder.find(f"{node.module}.{a.name}" if node.module else a.name, node.level, path) == member
-                for a in node.names
-            ):
-                return _attributes(tree)
-        elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == member for a in node.names):
-            return _attributes(tree)
-    return used
+class _Use:
+    """What a file does with globals of another: it reads them, or binds them for others to import."""
 
-
-def _attributes(tree: ast.Module) -> set[str]:
-    return {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
+    def __init__(self, path: Path, other: Path, names: set[str]) -> None:
+        self.read: set[str] = set()
+        self.bound: set[str] = set()
+        try:
+            tree = Source.read(path).tree
+        except BadSource:
+            return
+        finder = Finder(path, tree)
+        loads = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
+        attributes = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
+        for node in walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                if finder.find(node.module or "", node.level, path) == other:
+                    for alias in node.names:
+                        for name in names if alias.name == "*" else names & {alias.name}:
+                            bound = alias.asname or name
+                            self.bound.add(bound)
+                            self.read |= {name} & names if bound in loads else set()
+                inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
+                if any(finder.find(name, node.level, path) == other for name in inner):
+                    self.read |= names & attributes
+            elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == other for a in node.names):
+                self.read |= names & attributes
 
 
 @lru_cache(maxsize=64)

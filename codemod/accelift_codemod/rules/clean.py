@@ -99,18 +99,19 @@ if use_cuda:
 
     def _lost(self, draft: Draft) -> Iterator[tuple[Scope, str]]:
         """Variables that were read before the conversion and are not any more."""
-        written = _PREFIX.sub("", "\n".join(e.code for e in draft.edits))
+        written: dict[object, str] = {}
+        for edit in draft.edits:
+            unit = draft.facts.source.unit(edit.span.line)
+            written[unit] = f"{written.get(unit, '')}\n{_PREFIX.sub('', edit.code)}"
         for scope in draft.facts.index.scopes.values():
             if scope.is_class:
                 continue
-            for name in scope.bindings:
+            for name, bindings in scope.bindings.items():
                 loads = draft.facts.loads(scope, name)
-                if (
-                    loads
-                    and all(draft.gone(load) for load in loads)
-                    and not mentions(written, name.rpartition(MARK)[2])
-                ):
-                    yield scope, name
+                if loads and all(draft.gone(load) for load in loads):
+                    here = draft.facts.source.unit(bindings[0].node.lineno)  # type: ignore[attr-defined]
+                    if not mentions(written.get(here, ""), name.rpartition(MARK)[2]):
+                        yield scope, name
 
     # ---- imports
 
