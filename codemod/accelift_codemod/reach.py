@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.accumulation import Gate, find_gate
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition
+from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
@@ -51,6 +51,7 @@ class Reach:
         anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
         anchors = list(dict.fromkeys(anchors))
         self._chosen_once()
+        chosen: list[tuple[bool, Function | None]] = []
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
             if not self.facts.runs(statement):
@@ -59,7 +60,9 @@ class Reach:
             if candidate is None and variable.scope is not None and not variable.scope.is_module:
                 continue
             if self._leads_to(candidate, anchors):
-                return candidate
+                chosen.append((self._evaluable(variable.cpu, candidate), candidate))
+        if chosen:  # the first function in which it can be told when the device is the CPU
+            return next((candidate for known, candidate in chosen if known), chosen[0][1])
         constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
         for candidate in [*groups, *constructors, *self._makers()]:
             if self._leads_to(candidate, anchors):
@@ -395,7 +398,9 @@ class Reach:
                     f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
                     "choose the device in this file, by torch.cuda.is_available() and a flag",
                 )
-        if condition is None or not self._evaluable(condition):
+        if condition is not None:
+            condition = condition.seen(lambda atom: self._visible(atom, self.home))
+        if condition is None or not self._evaluable(condition, self.home):
             raise refuse(
                 "DEV-UNKNOWN",
                 line,
@@ -404,20 +409,24 @@ class Reach:
             )
         return condition
 
-    def _evaluable(self, condition: Condition) -> bool:
-        """Whether the names in a condition mean the same where the accelerator is made."""
-        if condition in (TRUE, FALSE):
-            return True
-        for atom in condition.atoms():
-            for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
-                owner = self.index.scope(name).owner(name.id)
-                if owner is None or owner.is_module:
-                    continue
-                bindings = owner.bindings[name.id]
-                if owner.is_class and all(self.index.function(b.node) is self.home for b in bindings):
-                    continue
-                if owner.node is not self.home:
-                    return False
+    def _evaluable(self, condition: Condition | None, home: Function | None) -> bool:
+        """Whether the names in a condition mean the same in a function where the accelerator may be made."""
+        if condition is None:
+            return False
+        seen = condition.seen(lambda atom: self._visible(atom, home))
+        return all(self._visible(atom, home) for atom in seen.atoms())
+
+    def _visible(self, atom: ast.expr, home: Function | None) -> bool:
+        """Whether the names in an expression mean the same in a function."""
+        for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
+            owner = self.index.scope(name).owner(name.id)
+            if owner is None or owner.is_module:
+                continue
+            bindings = owner.bindings[name.id]
+            if owner.is_class and all(self.index.function(b.node) is home for b in bindings):
+                continue
+            if owner.node is not home:
+                return False
         return True
 
     @cached_property
