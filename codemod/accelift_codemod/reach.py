@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.accumulation import Gate, find_gate
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition
+from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
@@ -28,6 +28,7 @@ class Reach:
         self.index = draft.facts.index
         self.resolver = draft.facts.resolver
         self.timeline = draft.blueprint.timeline
+        self.site: ast.AST = self.facts.tree.body[-1]  # a node of the file in which it is made
         self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
@@ -72,6 +73,7 @@ class Reach:
         anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
         anchors = list(dict.fromkeys(anchors))
         self._chosen_once()
+        chosen: list[tuple[bool, Function | None]] = []
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
             if not self.facts.runs(statement):
@@ -82,7 +84,9 @@ class Reach:
             if candidate is None and not self.facts.same_file(statement, self.facts.tree.body[-1]):
                 continue  # of a file that is imported
             if self._leads_to(candidate, anchors):
-                return candidate
+                chosen.append((self._evaluable(variable.cpu, candidate), candidate))
+        if chosen:  # the first function in which it can be told when the device is the CPU
+            return next((candidate for known, candidate in chosen if known), chosen[0][1])
         constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
         for candidate in [*groups, *constructors, *self._makers()]:
             if self._leads_to(candidate, anchors):
@@ -262,7 +266,7 @@ class Reach:
 
     def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
         """Whether an expression has one value for good, and has it before a statement at home."""
-        if not self._readable_here(steps):
+        if not self._means_the_same(steps, self.site):
             return False
         for part in walk(steps):
             if isinstance(part, ast.Name):
@@ -280,9 +284,9 @@ class Reach:
                 return False
         return True
 
-    def _readable_here(self, node: ast.expr) -> bool:
-        """Whether an expression means the same in the file in which the accelerator is made."""
-        return self.facts.same_file(node, self.site) or not any(isinstance(n, ast.Name) for n in walk(node))
+    def _means_the_same(self, node: ast.expr, place: ast.AST) -> bool:
+        """Whether an expression means the same in the file of another place."""
+        return self.facts.same_file(node, place) or not any(isinstance(n, ast.Name) for n in walk(node))
 
     def _keep_accumulation(self) -> None:
         """Give up managing the accumulation: the script's own arithmetic stays."""
@@ -430,7 +434,9 @@ class Reach:
                     f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
                     "choose the device in this file, by torch.cuda.is_available() and a flag",
                 )
-        if condition is None or not self._evaluable(condition):
+        if condition is not None:
+            condition = condition.seen(lambda atom: self._visible(atom, self.home))
+        if condition is None or not self._evaluable(condition, self.home):
             raise refuse(
                 "DEV-UNKNOWN",
                 line,
@@ -439,22 +445,26 @@ class Reach:
             )
         return condition
 
-    def _evaluable(self, condition: Condition) -> bool:
-        """Whether the names in a condition mean the same where the accelerator is made."""
-        if condition in (TRUE, FALSE):
-            return True
-        for atom in condition.atoms():
-            if not self._readable_here(atom):
+    def _evaluable(self, condition: Condition | None, home: Function | None) -> bool:
+        """Whether the names in a condition mean the same in a function where the accelerator may be made."""
+        if condition is None:
+            return False
+        seen = condition.seen(lambda atom: self._visible(atom, home))
+        return all(self._visible(atom, home) for atom in seen.atoms())
+
+    def _visible(self, atom: ast.expr, home: Function | None) -> bool:
+        """Whether the names in an expression mean the same in a function."""
+        if not self._means_the_same(atom, home if home is not None else self.site):
+            return False
+        for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
+            owner = self.index.scope(name).owner(name.id)
+            if owner is None or owner.is_module:
+                continue
+            bindings = owner.bindings[name.id]
+            if owner.is_class and all(self.index.function(b.node) is home for b in bindings):
+                continue
+            if owner.node is not home:
                 return False
-            for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
-                owner = self.index.scope(name).owner(name.id)
-                if owner is None or owner.is_module:
-                    continue
-                bindings = owner.bindings[name.id]
-                if owner.is_class and all(self.index.function(b.node) is self.home for b in bindings):
-                    continue
-                if owner.node is not self.home:
-                    return False
         return True
 
     @cached_property

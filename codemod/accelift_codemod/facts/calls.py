@@ -53,6 +53,9 @@ class Calls:
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
+        made = [v.name for v in callees if v.role is Role.LIBRARY]
+        if made and len(made) == len(callees) and {library.role(name) for name in made} == {Role.OPTIMIZER}:
+            return tuple(Value(Role.OPTIMIZER, call, name) for name in made)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
@@ -144,6 +147,9 @@ class Calls:
             return tuple(
                 Value(v.role, call, v.name, v.inner, v.keys, v.declaration) for v in self.resolver.values(first)
             )
+        if qualified == "functools.partial" and len(call.args) == 1:
+            if found := [v for v in self.resolver.values(first) if v.role is Role.LIBRARY]:
+                return tuple(found)
         if qualified in library.NOT_DATA:
             return ()
         if qualified.endswith((".parse_args", ".parse_known_args")):
@@ -161,6 +167,10 @@ class Calls:
             return (Value(Role.ZIP, call, inner=tuple(self.resolver.values(a) for a in call.args)),)
         if name == "next":
             return parts.element(first)
+        if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
+            owner, attribute = self.resolver.qualified(call.args[0]), call.args[1].value
+            if owner is not None and isinstance(attribute, str):
+                return (Value(Role.LIBRARY, call, f"{owner}.{attribute}"),)
         if name in library.ITERATES_BUILTIN:
             if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
                 return first

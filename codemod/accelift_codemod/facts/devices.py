@@ -168,12 +168,15 @@ class Devices:
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
         if isinstance(node, ast.Attribute) and self.option(node) is not None and not self.attribute_bindings(node):
-            return Condition("atom", text=f'{self.segment(node)} == "cpu"', node=node)
+            return self.conditions.atom(node, ' == "cpu"')
         bindings: list[Binding] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
             bindings = [b for b in self._bindings(node) if not _is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
+        if len(bindings) > 1 and all(self._binds_device(b, depth + 1) and b.how is How.ASSIGN for b in bindings):
+            if len({self.index.function(b.node) for b in bindings}) == 1:
+                return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
 
     def indexed(self, node: ast.AST | None) -> ast.expr | None:
@@ -256,7 +259,7 @@ class Devices:
 
     def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
         bindings = sorted(bindings, key=lambda b: position(b.node))
-        statements, whole, cpu = self._region(bindings, text)
+        statements, whole, cpu = self._region(bindings)
         strings = not any(self._is_object(b.value) for b in bindings)
         indexed = next((i for b in bindings if (i := self.indexed(b.value)) is not None), None)
         return DeviceVariable(name, scope, text, tuple(bindings), statements, whole, strings, cpu, indexed)
@@ -267,7 +270,7 @@ class Devices:
             return self._is_object(node.body) or self._is_object(node.orelse)
         return any(v.role is Role.DEVICE for v in self.resolver.values(node))
 
-    def _region(self, bindings: list[Binding], text: str) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
+    def _region(self, bindings: list[Binding]) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
         """The sibling statements that choose a device, whether they do only that, and when it is the CPU."""
         index = self.index
         chains = [index.chain(b.node) for b in bindings]
