@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accelift_codemod import diff, gates
+from accelift_codemod import diff, gates, timelimit
 from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
@@ -162,13 +162,17 @@ def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
 def convert_bytes(data: bytes, path: str, options: Options) -> FileResult:
     """Convert a script or notebook given as bytes. Nothing is written."""
     convert = _convert_notebook if path.endswith(".ipynb") else _convert_script
-    return guarded(path, lambda: convert(data, path, options))
+    return guarded(path, lambda: convert(data, path, options), options.time_limit)
 
 
-def guarded(path: str, work: Callable[[], FileResult]) -> FileResult:
+def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> FileResult:
     """What becomes of a file, or why it could not be processed."""
     try:
-        return work()
+        with timelimit.within(time_limit):
+            return work()
+    except timelimit.TookTooLong:
+        remedy = "give it more with --time-limit, or split its longest function"
+        return FileResult(path, error=f"{path}: is not understood in {time_limit:g} s of processor time; {remedy}")
     except BadSource as error:
         return FileResult(path, error=str(error))
     except RecursionError:

@@ -140,25 +140,6 @@ def test_nothing_is_changed_and_nothing_is_run(wrong: Path) -> None:
     assert tree(wrong.parent) == before
 
 
-def test_functions_that_nest_containers_without_end() -> None:
-    """They are computed with bounded work: without a bound this takes minutes."""
-    nested = """\
-def nested(value):
-    if isinstance(value, dict):
-        return {key: nested(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [nested(item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(nested(item) for item in value)
-    if isinstance(value, slice):
-        return slice(nested(value.start), nested(value.stop), nested(value.step))
-    return value
-"""
-    text = script("accelift", definitions=nested, after="print(nested((model, [loader])), nested({1: [x]}))")
-    result = check_bytes(text.encode(), "nested.py", Choice())
-    assert result.plan is not None and result.plan.pending == ()
-
-
 # ---- conversions
 
 
