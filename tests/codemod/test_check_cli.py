@@ -143,10 +143,15 @@ def test_nothing_is_changed_and_nothing_is_run(wrong: Path) -> None:
 # ---- conversions
 
 
+# What is true of right conversions all the same: their findings say so, too.
+KNOWN = {"wine_keywords": ["LOSS-MASKMEAN"]}
+
+
 @pytest.mark.parametrize("path", sorted((FIXTURES / "converted").glob("*.py")), ids=lambda p: p.stem)
 def test_right_conversions_are_found_right(path: Path) -> None:
     result = check_bytes(path.read_bytes(), str(path), Choice())
-    assert result.plan is not None and result.plan.pending == ()
+    assert result.plan is not None
+    assert [f.code for f in result.plan.pending] == KNOWN.get(path.stem, [])
 
 
 def test_conversions_made_wrong_on_purpose() -> None:
@@ -186,4 +191,4 @@ def test_every_lint_is_explained(lint: handbook_lints.Lint) -> None:
 
 def test_codes_of_lints_are_told_apart() -> None:
     codes = [lint.code for lint in all_lints()]
-    assert len(set(codes)) == len(codes) >= 30
+    assert len(set(codes)) == len(codes) >= 60
