@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accelift_codemod import diff, gates, groups
+from accelift_codemod import diff, gates, groups, timelimit
 from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
@@ -189,14 +189,18 @@ def convert_bytes(data: bytes, path: str, options: Options, place: Path | None =
         place: where it lies, if the project files that it imports are to be converted with it.
     """
     if path.endswith(".ipynb"):
-        return guarded(path, lambda: _convert_notebook(data, path, options))
-    return guarded(path, lambda: _convert_script(data, path, options, place))
+        return guarded(path, lambda: _convert_notebook(data, path, options), options.time_limit)
+    return guarded(path, lambda: _convert_script(data, path, options, place), options.time_limit)
 
 
-def guarded(path: str, work: Callable[[], FileResult]) -> FileResult:
+def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> FileResult:
     """What becomes of a file, or why it could not be processed."""
     try:
-        return work()
+        with timelimit.within(time_limit):
+            return work()
+    except timelimit.TookTooLong:
+        remedy = "give it more with --time-limit, or split its longest function"
+        return FileResult(path, error=f"{path}: is not understood in {time_limit:g} s of processor time; {remedy}")
     except BadSource as error:
         return FileResult(path, error=str(error))
     except RecursionError:

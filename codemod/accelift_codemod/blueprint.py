@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from accelift_codemod import timelimit
 from accelift_codemod.cuts import Cut
 from accelift_codemod.facts import BatchLoop, Facts, Role, Scope, Value, position
 from accelift_codemod.facts.objects import Key, key
@@ -22,6 +23,7 @@ class Options:
     num_processes: int | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    time_limit: float = timelimit.DEFAULT  # for one file, in seconds
 
     def chooses(self, rule: str) -> bool:
         """Whether a rule that is not part of every conversion takes part."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from accelift_codemod import timelimit
 from accelift_codemod.api import guarded
 from accelift_codemod.facts.accelerate import AccelerateFacts
 from accelift_codemod.facts.world import World
@@ -27,6 +28,7 @@ class Choice:
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    time_limit: float = timelimit.DEFAULT  # for one file, in seconds
 
     def chooses(self, code: str) -> bool:
         return (not self.select or code in self.select) and code not in self.ignore
@@ -58,7 +60,7 @@ def _star(facts: AccelerateFacts) -> bool:
 def check_bytes(data: bytes, path: str, choice: Choice) -> FileResult:
     """Check a script or notebook given as bytes."""
     check = _check_notebook if path.endswith(".ipynb") else _check_script
-    return guarded(path, lambda: check(data, path, choice))
+    return guarded(path, lambda: check(data, path, choice), choice.time_limit)
 
 
 def _check_script(data: bytes, path: str, choice: Choice) -> FileResult:

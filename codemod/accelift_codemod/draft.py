@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from accelift_codemod.blueprint import Blueprint, Options
 from accelift_codemod.facts import BatchLoop, Facts, Function, position
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout import Environment
+from accelift_codemod.facts.layout.algebra import dealt
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Evidence, Role, Values
+from accelift_codemod.facts.values import Evidence
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity, Span
 
 if TYPE_CHECKING:
@@ -169,22 +170,8 @@ class Draft:
             return None
         env: Environment = {}
         stock = all(self.facts.objects.loader(v).stock_batches for v in loop.loaders)
-        self.facts.layouts.assign(loop.node.target, self._dealt(loop, stock), env)
+        self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), stock), env)
         return self.facts.layouts.before(node, loop.node.body, env)
-
-    def _dealt(self, loop: BatchLoop, stock: bool) -> Shape:
-        def shape(values: Values) -> Shape:
-            for value in values:
-                if value.role is Role.ENUMERATE:
-                    return (Layout.CONST, shape(value.inner[0]))
-                if value.role is Role.ITERATOR:
-                    return shape(value.inner[0])
-                if value.role is Role.ZIP:
-                    return tuple(shape(inner) for inner in value.inner)
-            return Layout.BATCH if stock else Layout.UNKNOWN
-
-        assert isinstance(loop.node, (ast.For, ast.AsyncFor))
-        return shape(self.facts.resolver.values(loop.node.iter))
 
     @cached_property
     def reach(self) -> Reach:

@@ -30,6 +30,15 @@ certain nothing is said, so silence is no proof: `accelift verify` runs the scri
 finding the way by which it comes about; `--select` and `--ignore` take codes; `--format json` is for programs; `-`
 reads stdin. Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2 something could not be processed.
 """
+_TAIL = """\
+## What is not looked for
+
+* Where `prepare` has to stand (PREP-NO-POINT of `accelift convert`): a script that uses Accelerate has its place for it.
+  What goes past a prepared object is found: DDP-METHOD, DDP-SUBMODULE, MODEL-UNPREPARED, OPT-UNPREPARED, DATA-UNSHARDED.
+* What only other ways of sharing a model out do (FSDP, DeepSpeed, Megatron): where a script sets one up, nothing is
+  said of DistributedDataParallel.
+* Whether a data set is a multiple of the batches, so that DATA-TAIL is a note; and whether dropout, noise or
+  augmentation hurt where they differ from those of one process: no reading tells."""
 
 
 def text(lint: Lint) -> str:
@@ -69,6 +78,7 @@ def page() -> str:
         lines += ["", f"## {lint.code}", "", f"**{lint.title}** ({lint.severity.value}{_only(lint)})", ""]
         lines += [textwrap.fill(lint.text(), 120), "", "```python", "# wrong", lint.wrong.rstrip()]
         lines += ["", "# right", lint.right.rstrip(), "```"]
+    lines += ["", _TAIL]
     lines += ["", "This page is written by `make docs` from the lints themselves."]
     return "\n".join(lines) + "\n"
 

@@ -140,32 +140,18 @@ def test_nothing_is_changed_and_nothing_is_run(wrong: Path) -> None:
     assert tree(wrong.parent) == before
 
 
-def test_functions_that_nest_containers_without_end() -> None:
-    """They are computed with bounded work: without a bound this takes minutes."""
-    nested = """\
-def nested(value):
-    if isinstance(value, dict):
-        return {key: nested(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [nested(item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(nested(item) for item in value)
-    if isinstance(value, slice):
-        return slice(nested(value.start), nested(value.stop), nested(value.step))
-    return value
-"""
-    text = script("accelift", definitions=nested, after="print(nested((model, [loader])), nested({1: [x]}))")
-    result = check_bytes(text.encode(), "nested.py", Choice())
-    assert result.plan is not None and result.plan.pending == ()
-
-
 # ---- conversions
+
+
+# What is true of right conversions all the same: their findings say so, too.
+KNOWN = {"wine_keywords": ["LOSS-MASKMEAN"]}
 
 
 @pytest.mark.parametrize("path", sorted((FIXTURES / "converted").glob("*.py")), ids=lambda p: p.stem)
 def test_right_conversions_are_found_right(path: Path) -> None:
     result = check_bytes(path.read_bytes(), str(path), Choice())
-    assert result.plan is not None and result.plan.pending == ()
+    assert result.plan is not None
+    assert [f.code for f in result.plan.pending] == KNOWN.get(path.stem, [])
 
 
 def test_conversions_made_wrong_on_purpose() -> None:
@@ -205,4 +191,4 @@ def test_every_lint_is_explained(lint: handbook_lints.Lint) -> None:
 
 def test_codes_of_lints_are_told_apart() -> None:
     codes = [lint.code for lint in all_lints()]
-    assert len(set(codes)) == len(codes) >= 30
+    assert len(set(codes)) == len(codes) >= 60

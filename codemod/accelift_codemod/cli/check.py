@@ -32,6 +32,7 @@ def command(
     format_: str,
     stdin_filename: str,
     jobs: int,
+    time_limit: float,
     quiet: bool,
     verbose: int,
 ) -> None:
@@ -43,7 +44,7 @@ def command(
 
     Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2 something could not be processed.
     """
-    choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"))
+    choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"), time_limit)
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
     verbosity = -1 if quiet else verbose
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ

@@ -89,6 +89,7 @@ def command(
     format_: str,
     stdin_filename: str,
     jobs: int,
+    time_limit: float,
     quiet: bool,
     verbose: int,
 ) -> None:
@@ -108,7 +109,7 @@ def command(
     if "-" in paths:
         _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
-    options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"))
+    options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"), time_limit)
     run = _Run(
         options,
         write,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from accelift_codemod import timelimit
 from accelift_codemod.discover import Files, Nowhere
 from accelift_codemod.results import FileResult
 
@@ -17,8 +18,16 @@ STDIN = "<stdin>"  # what a script read from `-` is called if it has no name
 
 
 def options(command: Command) -> Command:
-    """`--format`, `--stdin-filename` and `--jobs`."""
+    """`--format`, `--stdin-filename`, `--time-limit` and `--jobs`."""
     for option in (
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(0),
+            default=timelimit.DEFAULT,
+            show_default=True,
+            metavar="SECONDS",
+            help="Give up on a file that takes longer, in processor time; 0: never.",
+        ),
         click.option(
             "-j",
             "--jobs",

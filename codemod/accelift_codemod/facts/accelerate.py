@@ -21,7 +21,6 @@ _STATES = frozenset(
     for home in ("", ".state")
     for name in ("PartialState", "AcceleratorState")
 )
-_MAX_SIZE = 300
 _PREPARES = frozenset({"prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"})
 # What these return is the same on every process, or made of the values of all of them.
 GATHERS = frozenset({"gather", "gather_for_metrics", "reduce", "gather_object", "broadcast", "broadcast_object_list"})
@@ -85,27 +84,11 @@ class AccelerateResolver(Resolver):
         super().__init__(index)
         self.calls = _Calls(self)
         self.prepared: dict[ast.AST, ast.Call] = {}  # arguments of `prepare`, and the calls
-        self._sizes: dict[int, tuple[Value, int]] = {}
         self._timeline: Timeline | None = None
         self._reached: dict[tuple[ast.Name, Scope], list[Binding]] = {}
         self.sites(index.tree)  # when every call of a function is known, its reads of outer variables can be placed
         self._values.clear()
         self._timeline = Timeline(self)
-
-    def _compute(self, node: ast.AST) -> Iterable[Value]:
-        """What an expression may be; of containers of containers without end (a recursive function's) only that."""
-        found = tuple(super()._compute(node))
-        return tuple(v if self._size(v) <= _MAX_SIZE else Value(Role.OBJECT, node) for v in found)
-
-    def _size(self, value: Value) -> int:
-        """How many values a value is made of, those that it has in several places counted there."""
-        if not value.inner:
-            return 1
-        known = self._sizes.get(id(value))
-        if known is None:
-            size = 1 + sum(self._size(part) for inner in value.inner for part in inner)
-            known = self._sizes[id(value)] = (value, size)  # the value is kept, so that its id stays its own
-        return known[1]
 
     def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
         """Of the bindings of a variable, those that can reach a read; of one in a function, at the calls that run it.

@@ -125,13 +125,17 @@ class Flow:
         if isinstance(node, ast.Attribute):
             return node.attr in _SHAPES
         if isinstance(node, ast.Name):
-            values = self.resolver.values(node)
-            return bool(values) and all(self.resolver.is_prepared(v) for v in values)
+            return self.names_prepared(node)
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
                 return True
             return self.resolver.builtin(node.func) in ("len", "isinstance", "range", "type", "hasattr")
         return False
+
+    def names_prepared(self, node: ast.AST) -> bool:
+        """Whether a variable certainly is an object that `prepare` returned (and no batch of one)."""
+        values = self.resolver.values(node) if isinstance(node, ast.Name) else ()
+        return bool(values) and all(self.resolver.is_prepared(v) and v.role is not Role.BATCH for v in values)
 
     def unknown(self, call: ast.Call) -> bool:
         """Whether a call may do anything: talk to other processes, for instance."""

@@ -9,6 +9,7 @@ from accelift_codemod.facts.values import Role, Value, Values
 
 MAX_VALUES = 24  # an expression that may be more things than this is as good as unknown
 MAX_NESTING = 3
+MAX_SIZE = 300  # of a value; containers of containers without end are what a recursive function makes
 BATCH_LIKE = frozenset({Role.BATCH, Role.DATA})
 
 
@@ -69,6 +70,11 @@ def data(node: ast.AST, values: Iterable[Value]) -> Values:
     """A tensor computed from those of the values that come from batches."""
     loaders = unique(v for value in values if value.role in BATCH_LIKE for part in value.inner for v in part)
     return (Value(Role.DATA, node, inner=(loaders,)),) if loaders else ()
+
+
+def bounded(values: Iterable[Value], node: ast.AST) -> Values:
+    """What an expression may be; of what is made of too many values only that it is an object."""
+    return unique(v if v.size <= MAX_SIZE else Value(Role.OBJECT, node) for v in values)
 
 
 def unique(values: Iterable[Value]) -> Values:

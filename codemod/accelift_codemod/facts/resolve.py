@@ -248,7 +248,7 @@ class Resolver(Names):
         found: Values = ()
         for _ in range(_MAX_ROUNDS):
             self._low = _NO_CYCLE
-            found = parts.unique(self._compute(node))
+            found = parts.bounded(self._compute(node), node)
             if self._low != depth or found == self._assumed.get(node, ()):
                 break
             self._assumed[node] = found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -43,7 +43,8 @@ class Value:
 
     `origin` is the node that created it: two values with one origin are the same object. `name` is a
     qualified library name or an attribute; `inner` holds what it is made of (elements, wrapped iterables,
-    the receiver of a method); `declaration` the class or function of the script it refers to.
+    the receiver of a method); `declaration` the class or function of the script it refers to. `size` counts the values
+    that it is made of, those that it has in several places there: comparing two values takes as many steps.
     """
 
     role: Role
@@ -52,6 +53,11 @@ class Value:
     inner: tuple[tuple[Value, ...], ...] = ()
     keys: tuple[object, ...] = ()
     declaration: ast.AST | None = None
+    size: int = field(init=False, default=1, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.inner:
+            object.__setattr__(self, "size", 1 + sum(part.size for inner in self.inner for part in inner))
 
 
 Values = tuple[Value, ...]

@@ -9,6 +9,7 @@ from functools import cached_property
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.flow import Flow
 from accelift_codemod.facts.index import FUNCTIONS, Scope, position
+from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Key, Optimizer, key
 from accelift_codemod.facts.ranks import Ranks
@@ -83,6 +84,20 @@ class World:
         """Whether the batch sizes of loaders may be those of all processes together."""
         return not self.settings_known or self.mentions("split_batches")
 
+    @cached_property
+    def wraps(self) -> bool:
+        """Whether models are wrapped in DistributedDataParallel, as far as the script says: nothing else is set up."""
+        others = ("fsdp_plugin", "parallelism_config", "deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
+        return not any(map(self.mentions, others))
+
+    def certainly_before(self, first: ast.AST, second: ast.AST) -> bool:
+        """Whether a node has certainly run when another one in its function does."""
+        index = self.index
+        if index.function(first) is not index.function(second):
+            return False
+        block, place = index.block(index.statement(first))
+        return any(other is block and at > place for other, at in map(index.block, index.chain(second)))
+
     # ---- what is prepared
 
     def prepared(self, node: ast.AST | None, role: Role) -> Values:
@@ -135,6 +150,18 @@ class World:
         """Whether a loop certainly draws from prepared loaders only."""
         return all(self.resolver.is_prepared(v) for v in loop.loaders)
 
+    def layout(self, node: ast.expr) -> Shape:
+        """How an expression in the body of a loop over prepared loaders depends on the samples of a batch."""
+        loop = self.around(node)
+        if loop is None or not isinstance(loop.node, (ast.For, ast.AsyncFor)) or not self.all_prepared(loop):
+            return Layout.UNKNOWN
+        stock = all(self.facts.objects.loader(self.original(v)).stock_batches for v in loop.loaders)
+        layouts = self.facts.layouts
+        env: Environment = {}
+        layouts.assign(loop.node.target, dealt(self.resolver.values(loop.node.iter), stock), env)
+        before = layouts.before(node, loop.node.body, env)
+        return Layout.UNKNOWN if before is None else layouts.read(node, before)
+
     def around(self, node: ast.AST) -> BatchLoop | None:
         """The innermost loop over batches around a node, in its function."""
         known = {loop.node: loop for loop in self.loops}
@@ -148,16 +175,12 @@ class World:
             if not self.together.of(call) or self.together.verb(call) in ("prepare", "backward"):
                 continue
             for argument in (*call.args, *(k.value for k in call.keywords)):
-                for part in self.flow.sources(argument, self._is_prepared):
+                for part in self.flow.sources(argument, self.flow.names_prepared):
                     if isinstance(part, ast.Name):
                         owner = self.index.scope(part).owner(part.id)
                         if owner is not None:
                             found.setdefault((owner, part.id), call)
         return found
-
-    def _is_prepared(self, node: ast.AST) -> bool:
-        values = self.resolver.values(node) if isinstance(node, ast.Name) else ()
-        return bool(values) and all(self.resolver.is_prepared(v) for v in values)
 
     def mentions(self, word: str) -> bool:
         """Whether the script mentions a name anywhere, as a variable, attribute or argument."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts.accelerate import is_state
 from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -149,3 +150,57 @@ torch.set_default_device(accelerator.device)
                     f"`{world.text(call)}` makes tensors on a device that the accelerator has not chosen",
                     "set accelerator.device, or leave it out",
                 )
+
+
+class TooLate(Lint):
+    """Accelerate's state is made once, by what comes first: a `PartialState()` has chosen the device before
+    `Accelerator(cpu=True)` is asked for the CPU, and stays on the GPU; a second `Accelerator` that asks for another
+    precision than the first one raises an error. (The bundled runtime's accelerators each have their own precision.)
+    """
+
+    code = "DEV-IMPORT-ORDER"
+    severity = Severity.ERROR
+    title = "the accelerator's arguments come too late"
+    library = "accelerate"
+    wrong = """\
+state = PartialState()
+accelerator = Accelerator(cpu=True)
+"""
+    right = """\
+accelerator = Accelerator(cpu=True)
+state = PartialState()
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for made in world.accelerators:
+            cpu = world.resolver.argument(made, None, "cpu")
+            first = self._before(world, made)
+            if first is None:
+                continue
+            shown, before = world.text(made), f"`{world.text(first)}` (line {first.lineno})"
+            if first not in world.accelerators:
+                if cpu is not None and not (isinstance(cpu, ast.Constant) and not cpu.value):
+                    message = f"`{shown}` comes after {before}, which has chosen the device: `cpu` changes nothing"
+                    yield Finding(self.code, self.severity, made.lineno, message, "make the Accelerator first")
+            elif self._differ(world, first, made):
+                message = f"`{shown}` asks for another precision than {before}, which has made the state: an error"
+                yield Finding(self.code, self.severity, made.lineno, message, "use one Accelerator")
+
+    def _before(self, world: World, made: ast.Call) -> ast.Call | None:
+        """The call that certainly makes the state before an accelerator is made, in the same function."""
+        if world.mentions("_reset_state"):
+            return None
+        for call in world.calls:
+            if any(k.arg in (None, "cpu") for k in call.keywords) or not any(
+                is_state(v) and v.origin is call for v in world.resolver.values(call)
+            ):
+                continue
+            if world.certainly_before(call, made):
+                return call
+        return None
+
+    def _differ(self, world: World, first: ast.Call, second: ast.Call) -> bool:
+        known, asked = (world.resolver.argument(c, None, "mixed_precision") for c in (first, second))
+        if not (isinstance(asked, ast.Constant) and isinstance(known, ast.Constant)):
+            return False
+        return None not in (asked.value, known.value) and asked.value != known.value

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout.algebra import Layout
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -72,6 +73,81 @@ accelerator.backward(loss * accelerator.num_processes)  # accelift: backward(los
             made = [v.origin for v in values]
             return node if all(isinstance(m, ast.Call) and _says_sum(world, m) for m in made) else None
         return None
+
+
+class MaskedMean(Lint):
+    """A mean over the targets that are not ignored, or by weights, divides by their number, or total, and that differs
+    from process to process: each has another share of the batch. The mean of such means is not the mean over all of
+    them.
+    """
+
+    code = "LOSS-MASKMEAN"
+    severity = Severity.WARNING
+    title = "every process divides the loss by a total of its own"
+    wrong = """\
+loss = F.cross_entropy(model(inputs), targets, ignore_index=0)
+accelerator.backward(loss)
+"""
+    right = """\
+loss = F.cross_entropy(model(inputs), targets, ignore_index=0, reduction="sum")
+total = accelerator.reduce((targets != 0).sum(), reduction="sum")
+accelerator.backward(loss * accelerator.num_processes / total)  # accelift: backward(mean, weight=(targets != 0).sum())
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        remedy = "sum the loss instead, multiply it by num_processes, and divide it by the total of all processes"
+        if world.library == "accelift":
+            remedy = "give accelerator.backward the total of this process: weight=..."
+        what = "is a mean by weights or over the targets not ignored"
+        yield from _of_layout(self, world, Layout.WEIGHTED, what, "divides by its own total", remedy)
+
+
+class InBatch(Lint):
+    """A loss that compares the samples of a batch with each other (contrastive, triplets, similarities within the
+    batch) sees on each process only the samples of its own share: with N processes there are N times fewer to compare
+    each with, and it is another loss.
+    """
+
+    code = "LOSS-INBATCH"
+    severity = Severity.ERROR
+    title = "samples are compared within each process's share"
+    wrong = """\
+left, right = F.normalize(model(left)), F.normalize(model(right))
+loss = F.cross_entropy(left @ right.T, torch.arange(len(left)))
+accelerator.backward(loss)
+"""
+    right = """\
+left, right = F.normalize(model(left)), F.normalize(model(right))
+everyones = torch.cat(torch.distributed.nn.functional.all_gather(right))
+own = torch.arange(len(left)) + len(left) * accelerator.process_index
+loss = F.cross_entropy(left @ everyones.T, own)
+accelerator.backward(loss)
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        remedy = (
+            "gather what is compared with torch.distributed.nn.functional.all_gather, or accept smaller comparisons"
+        )
+        what = "compares the samples of a batch with each other"
+        yield from _of_layout(self, world, Layout.MIXED, what, "has its own share of them only", remedy)
+
+
+def _of_layout(lint: Lint, world: World, layout: Layout, what: str, share: str, remedy: str) -> Iterator[Finding]:
+    """The losses, given to backward in a loop over prepared loaders, that depend on the samples in one way."""
+    for call in world.verbs("backward"):
+        loss = world.resolver.argument(call, 0, "loss")
+        if loss is None or any(k.arg in ("reduction", "weight", None) for k in call.keywords):
+            continue
+        loop = world.around(call)
+        if loop is not None and isinstance(loop.node, (ast.For, ast.AsyncFor)) and world.layout(loss) is layout:
+            yield Finding(
+                lint.code,
+                lint.severity,
+                call.lineno,
+                f"`{world.text(loss)}` {what}, and every process {share}, so that N processes train otherwise than one",
+                remedy,
+                (Evidence(loop.node.lineno, f"`{world.text(loop.node.iter)}` is prepared"),),
+            )
 
 
 def _says_sum(world: World, call: ast.Call) -> bool:

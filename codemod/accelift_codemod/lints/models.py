@@ -49,6 +49,8 @@ loss = model(batch)
 """
 
     def check(self, world: World) -> Iterator[Finding]:
+        if not world.wraps:
+            return
         for nodes in world.index.attributes.values():
             for node in nodes:
                 if not isinstance(node.ctx, ast.Load):

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TypeAlias
 
+from accelift_codemod.facts.values import Role, Values
+
 
 class Layout(Enum):
     """How one value depends on the samples of a batch."""
@@ -58,6 +60,18 @@ def join(left: Shape, right: Shape) -> Shape:
     if pair == {Layout.MEAN, Layout.WEIGHTED}:
         return Layout.WEIGHTED
     return Layout.MIXED if Layout.MIXED in pair else Layout.UNKNOWN
+
+
+def dealt(values: Values, stock: bool) -> Shape:
+    """The layout of what a loop is dealt; `stock` says that its loaders collate as torch does."""
+    for value in values:
+        if value.role is Role.ENUMERATE:
+            return (Layout.CONST, dealt(value.inner[0], stock))
+        if value.role is Role.ITERATOR:
+            return dealt(value.inner[0], stock)
+        if value.role is Role.ZIP:
+            return tuple(dealt(inner, stock) for inner in value.inner)
+    return Layout.BATCH if stock else Layout.UNKNOWN
 
 
 def element(value: Shape) -> Shape:

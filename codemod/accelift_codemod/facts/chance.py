@@ -1,0 +1,52 @@
+"""Random numbers: what draws them from a global generator, and what seeds those."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.resolve import Resolver
+
+_TORCH = frozenset(
+    "rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like".split()
+)
+_IN_PLACE = frozenset("normal_ uniform_ random_ bernoulli_ exponential_".split())
+_NOT_DRAWN = frozenset(
+    "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
+    "setstate".split()
+)
+_SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed", "numpy.random.seed", "random.seed"})
+
+
+def drawn_from(resolver: Resolver, call: ast.Call) -> str:
+    """The library from whose global generator a call draws: torch, numpy or random; empty if from none."""
+    if any(k.arg in ("generator", None) for k in call.keywords):
+        return ""
+    qualified = resolver.qualified(call.func)
+    if qualified is None:
+        func = call.func
+        draws = isinstance(func, ast.Attribute) and func.attr in _IN_PLACE and resolver.callee(call) is None
+        return "torch" if draws else ""
+    home, _, name = qualified.rpartition(".")
+    if home == "torch":
+        return "torch" if name in _TORCH else ""
+    if home in ("numpy.random", "random"):
+        return "" if name in _NOT_DRAWN else home.partition(".")[0]
+    return ""
+
+
+def shuffles(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call puts indices into a random order, or picks some at random, by a global generator."""
+    return bool(drawn_from(resolver, call)) and (resolver.qualified(call.func) or "").rpartition(".")[2] in (
+        "randperm",
+        "permutation",
+        "shuffle",
+        "choice",
+        "sample",
+    )
+
+
+def seeds(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call seeds a global generator: a function of torch, numpy or Python, or `set_seed` of Accelerate."""
+    qualified = resolver.qualified(call.func) or ""
+    root, _, rest = qualified.partition(".")
+    return qualified in _SEEDS or (root in ("accelerate", "accelift") and rest.rpartition(".")[2] == "set_seed")
