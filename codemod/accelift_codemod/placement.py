@@ -122,11 +122,31 @@ class Placement:
                             "make the optimizer outside the class, or convert it by hand",
                         )
                     found.setdefault(key(model), model)
+        if self.facts.processes.managed:
+            self._all_wrapped(found)
         return list(found.values())
 
+    def _all_wrapped(self, models: dict[Key, Value]) -> None:
+        """Refuse a script that distributes itself and trains a model whose gradients it does not average."""
+        arguments = (self.resolver.argument(c, 0, "module") for c in self.facts.processes.wraps)
+        wrapped = {key(v) for a in arguments for v in self.resolver.values(a)}
+        for one, model in models.items():
+            if one not in wrapped:
+                raise refuse(
+                    "ALREADY-DISTRIBUTED",
+                    getattr(model.origin, "lineno", 0),
+                    f"trains {model.name} without DistributedDataParallel, and other models with it",
+                    "convert it by hand",
+                )
+
     def _loaders(self) -> list[Value]:
-        """Loaders to prepare: those that train, and those of evaluation loops that can gather."""
+        """Loaders to prepare: those that train, and those of evaluation loops that can gather.
+
+        None of a script that distributes itself: it deals the samples by its own samplers, which stay.
+        """
         blueprint = self.blueprint
+        if self.facts.processes.managed:
+            return []
         chosen: dict[Key, Value] = {}
         for loop in blueprint.train_loops:
             for value in loop.loaders:

@@ -88,7 +88,8 @@ class Reach:
         if chosen:  # the first function in which it can be told when the device is the CPU
             return next((candidate for known, candidate in chosen if known), chosen[0][1])
         constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
-        for candidate in [*groups, *constructors, *self._makers()]:
+        callers = [c for g in groups for c in self.timeline.callers(g) if c is not None]
+        for candidate in [*groups, *constructors, *self._makers(), *sorted(callers, key=position, reverse=True)]:
             if self._leads_to(candidate, anchors):
                 return candidate
         if all(self.timeline.places(a, None) for a in anchors):

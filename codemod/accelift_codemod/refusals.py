@@ -39,8 +39,9 @@ REASONS = (
     Reason(
         "ALREADY-DISTRIBUTED",
         "is distributed already",
-        "The script manages several processes itself (torch.distributed, DistributedDataParallel, DeepSpeed, Horovod, "
-        "...). Take its own distribution out first, or keep it.",
+        "The script manages several processes itself, with more than what can be put in the accelerator's place: "
+        "DeepSpeed, Horovod, FSDP, or calls of torch.distributed beyond a process group, DistributedDataParallel, "
+        "DistributedSampler, ranks, barriers and sums. Take its own distribution out first, or keep it.",
     ),
     Reason(
         "FRAMEWORK",
@@ -187,25 +188,14 @@ def _accelerate(facts: Facts) -> None:
 
 
 def _distributed(facts: Facts) -> None:
-    names = frozenset(library.DISTRIBUTED)
-    for qualified, line, used in _imports(facts):
-        match = library.matches(qualified, names)
-        if match is not None and used:
-            raise _already(match, line)
-    for attribute in ("DistributedDataParallel", "DistributedSampler", "distributed", "spawn", "Process", "fsdp"):
-        for node in facts.index.attributes.get(attribute, []):
-            match = library.matches(facts.resolver.qualified(node) or "", names)
-            if match is not None:
-                raise _already(match, node.lineno)
-
-
-def _already(match: str, line: int) -> Refused:
-    return refuse(
-        "ALREADY-DISTRIBUTED",
-        line,
-        f"uses {library.DISTRIBUTED[match]}: it manages several processes itself",
-        "take its own distribution out first, or keep it",
-    )
+    problem = facts.processes.problem
+    if problem is not None:
+        raise refuse(
+            "ALREADY-DISTRIBUTED",
+            problem.node.lineno,  # type: ignore[attr-defined]
+            f"manages several processes itself, and {problem.message}",
+            "take its own distribution out first, or keep it",
+        )
 
 
 def _frameworks(facts: Facts) -> None:

@@ -102,7 +102,8 @@ class Roots:
     def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
         if isinstance(node, ast.Attribute):
-            return self._of_objects(node)
+            wrapped = node.attr == "module" and self.resolver.values(node) == self.resolver.values(node.value)
+            return self._trace(node.value, seen) if wrapped else self._of_objects(node)
         if not isinstance(node, ast.Name):
             return None
         if node in seen:

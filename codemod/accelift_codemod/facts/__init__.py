@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import instances
+from accelift_codemod.facts import instances, spawned
 from accelift_codemod.facts.batches import Batches
+from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.layout import Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.source import Source
@@ -35,9 +37,11 @@ class Facts:
     def __init__(self, source: Source | Program) -> None:
         self.source = source
         self.written = Index(source.tree)
-        self.instances = instances.find(self.written)
+        self.spawned = spawned.find(self.written)
+        direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
+        self.instances = instances.find(direct)
         self.tree = self.instances.tree
-        self.index = Index(self.tree) if self.instances.followed else self.written
+        self.index = Index(self.tree) if self.instances.followed else direct
         self.resolver = Resolver(self.index, self.instances.followed)
 
     @cached_property
@@ -49,8 +53,17 @@ class Facts:
         return Loops(self.resolver)
 
     @cached_property
+    def command_line(self) -> CommandLine:
+        return CommandLine(self.resolver)
+
+    @cached_property
+    def processes(self) -> Processes:
+        own = {new for new, node in self.instances.originals.items() if node in self.spawned.ranks}
+        return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks)
+
+    @cached_property
     def devices(self) -> Devices:
-        return Devices(self.resolver, self.segment)
+        return Devices(self.resolver, self.command_line, self.processes, self.segment)
 
     @cached_property
     def moves(self) -> Moves:
@@ -79,7 +92,8 @@ class Facts:
 
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""
-        return self.instances.originals.get(node, node)
+        node = self.instances.originals.get(node, node)
+        return self.spawned.originals.get(node, node)
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed."""

@@ -33,6 +33,7 @@ class Create(Rule):
     code = _RULE
     name = "the accelerator"
     required = True
+    always = True
     closing = 2
     before = """\
 use_cuda = not args.no_cuda and torch.cuda.is_available()
@@ -95,7 +96,7 @@ accelerator = Accelerator(
                 "the script never moves anything to a GPU, so it stays on the CPU",
                 "to use GPUs, take cpu=True out and move what is made outside the loaders to accelerator.device",
             )
-        if draft.options.batch != "global":
+        if draft.options.batch != "global" and not draft.facts.processes.managed:
             yield draft.finding(
                 "BATCH-SCALE",
                 Severity.NOTE,
@@ -120,15 +121,25 @@ accelerator = Accelerator(
                     "gradient_accumulation_plugin="
                     f"GradientAccumulationPlugin(num_steps={steps}, sync_with_dataloader=False)"
                 )
-        if draft.options.batch == "global":
+        if self._shares(draft):
             arguments.append("dataloader_config=DataLoaderConfiguration(split_batches=True)")
+        settings = draft.facts.processes.settings if draft.facts.processes.managed else {}
+        if settings:
+            given = ", ".join(f"{name}={draft.facts.segment(value)}" for name, value in settings.items())
+            arguments.append(f"kwargs_handlers=[DistributedDataParallelKwargs({given})]")
         return f"{{accelerator}} = Accelerator({', '.join(arguments)})"
+
+    def _shares(self, draft: Draft) -> bool:
+        """Whether each batch of the script is shared out; one that distributes itself makes one for each process."""
+        return draft.options.batch == "global" and not draft.facts.processes.managed
 
     def _import(self, draft: Draft) -> Iterator[Edit]:
         package = "accelift" if draft.runtime else "accelerate"
         names = ["Accelerator"]
-        if draft.options.batch == "global":
+        if self._shares(draft):
             names.append("DataLoaderConfiguration")
+        if draft.facts.processes.managed and draft.facts.processes.settings:
+            names.append("DistributedDataParallelKwargs")
         lines = [f"from {package} import {', '.join(names)}"]
         gate = draft.reach.gate
         if gate is not None and not gate.flushes:
