@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -88,6 +89,10 @@ class Operation(str, Enum):
 STATEMENT_OPERATIONS = frozenset({Operation.DROP, Operation.SWAP, Operation.BEFORE, Operation.AFTER, Operation.ENCLOSE})
 
 
+STATE = "PartialState()"  # what code asks about the processes where the accelerator is not at hand
+_STATE_CAN = frozenset({"print", "is_main_process", "is_local_main_process", "main_process_first"})
+
+
 class Need(str, Enum):
     """Whether the code that an edit writes uses the accelerator.
 
@@ -154,6 +159,13 @@ class Edit:
             "reason": self.reason,
             "evidence": [asdict(e) for e in self.evidence],
         }
+
+    def by_state(self) -> Edit | None:
+        """The edit with the state of the processes in the accelerator's place; None if the state cannot do it."""
+        asked = re.findall(r"\{accelerator\}\.?(\w*)", self.code)
+        if not asked or not _STATE_CAN.issuperset(asked):
+            return None
+        return replace(self, code=self.code.replace("{accelerator}", STATE), need=Need.NONE)
 
     def named(self, accelerator: str) -> Edit:
         """The edit with the accelerator's name filled in."""

@@ -84,7 +84,10 @@ def _settle(work: Draft) -> None:
     reach = work.reach
     for edit in [e for e in work.edits if e.need is Need.WEAK and not reach.available(e)]:
         work.remove(edit)
-        if edit.otherwise is not None and not (edit.otherwise.code == "SAVE-RACE" and _takes_turns(work, edit)):
+        other = edit.by_state() if reach.stated(edit) else None
+        if other is not None:
+            work.add(other)
+        elif edit.otherwise is not None and not (edit.otherwise.code == "SAVE-RACE" and _takes_turns(work, edit)):
             work.findings.append(edit.otherwise)
     for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and _enclosed(work, e)]:
         work.remove(edit)

@@ -12,10 +12,10 @@ from accelift_codemod.facts.accumulation import Gate, find_gate
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.passages import Passages
-from accelift_codemod.plan import Edit, Need, Operation, Severity
+from accelift_codemod.plan import STATE, Edit, Need, Operation, Severity
 from accelift_codemod.refusals import refuse
 
 
@@ -410,6 +410,30 @@ class Reach:
             return True
         made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
         return bool(moments) and min(moments) >= position(made)
+
+    def stated(self, edit: Edit) -> bool:
+        """Whether an edit stands in a function that only runs once the accelerator is made: processes have a state."""
+        node = edit.node
+        assert node is not None
+        function = self.index.function(node)
+        made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
+        seen: set[Function | None] = set()
+        while function is not None and function not in seen:  # nested functions are known where they are made
+            seen.add(function)
+            if isinstance(self.index.parents.get(function), ast.ClassDef) or self.facts.references(function):
+                return False
+            function = self.index.function(function)
+        if not seen or self._takes_state_name():
+            return False
+        moments = self.timeline.moments(node, self.home)
+        if not moments and self.timeline.follows(node, self.home):
+            return True
+        return bool(moments) and self.timeline.within(node, self.home) and min(moments) >= position(made)
+
+    def _takes_state_name(self) -> bool:
+        """Whether the script has something of its own that is called as the state is."""
+        name = STATE.partition("(")[0]
+        return any(bound.rpartition(MARK)[2] == name for s in self.index.scopes.values() for bound in s.bindings)
 
     # ---- what it is made with
 

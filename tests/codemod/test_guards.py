@@ -99,6 +99,20 @@ def test_functions_that_see_the_accelerator() -> None:
     )
 
 
+LINES = ["os.makedirs(name)", "os.makedirs(name, exist_ok=True)", "shutil.rmtree(name)", "sys.stdout.write(name)"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_functions_that_do_not_see_it(line: str) -> None:
+    """They run after the accelerator is made, so they can ask for the state of the processes."""
+    slots = {"imports": "import os\nimport shutil\nimport sys", "before": "make('a')"}
+    text = script(main=True, definitions=f"def make(name):\n    {line}", **slots)
+    guarded = f"def make(name):\n    if PartialState().is_main_process:\n        {line}"
+    after = lifted(main=True, definitions=guarded, **slots)
+    assert converted(text) == after.replace("DataLoaderConfiguration\n", "DataLoaderConfiguration, PartialState\n", 1)
+    assert findings(text) == []
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -108,10 +122,11 @@ def test_functions_that_see_the_accelerator() -> None:
         ("sys.stdout.write(name)", []),
     ],
 )
-def test_functions_that_do_not_see_it(line: str, expected: list[str]) -> None:
+@pytest.mark.parametrize("slot", ["made(make)", "make = torch.no_grad()(make)"])
+def test_functions_that_may_run_before_it(line: str, expected: list[str], slot: str) -> None:
     slots = {
-        "imports": "import os\nimport shutil\nimport sys",
-        "definitions": f"def make(name):\n    {line}",
+        "imports": "import os\nimport shutil\nimport sys\nfrom elsewhere import made",
+        "definitions": f"def make(name):\n    {line}\n\n\n{slot}",
         "before": "make('a')",
     }
     assert converted(script(main=True, **slots)) == lifted(main=True, **slots)

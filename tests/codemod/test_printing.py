@@ -93,22 +93,29 @@ def test_functions_that_see_the_accelerator() -> None:
     )
 
 
+def test_functions_that_do_not_see_it() -> None:
+    """A print alone is no reason to hand the accelerator on: the state of the processes is known everywhere."""
+    slots = {"epoch_end": "report(epoch)"}
+    text = script(main=True, definitions="def report(value):\n    print(value)", **slots)
+    after = lifted(main=True, definitions="def report(value):\n    PartialState().print(value)", **slots)
+    assert converted(text) == after.replace("DataLoaderConfiguration\n", "DataLoaderConfiguration, PartialState\n", 1)
+
+
 @pytest.mark.parametrize(
     ("definitions", "slot"),
     [
-        ("def report(value):\n    print(value)", {"epoch_end": "report(epoch)"}),
-        ("def collate(rows):\n    print(len(rows))\n    return rows", {"epoch_end": "collate([1])"}),
+        ("def report(value):\n    print(value)\n\n\nreport(0)", {"epoch_end": "report(epoch)"}),
+        ("def report(rows):\n    print(len(rows))\n    return rows\n\n\nrun = report", {"epoch_end": "report([1])"}),
+        ("class PartialState:\n    pass\n\n\ndef report(value):\n    print(value)", {"epoch_end": "report(epoch)"}),
     ],
 )
-def test_functions_that_do_not_see_it_are_reported(definitions: str, slot: dict[str, str]) -> None:
-    """A print alone is no reason to hand the accelerator on."""
+def test_functions_that_may_run_before_it_are_reported(definitions: str, slot: dict[str, str]) -> None:
     text = script(main=True, definitions=definitions, **slot)
     assert converted(text) == lifted(main=True, definitions=definitions, **slot)
     result = convert(text)
     assert result.plan is not None
-    name = definitions[4:].partition("(")[0]
     assert [str(f) for f in result.plan.findings] == [
-        f"PRINT-ALL print in {name}() runs on every process; "
+        "PRINT-ALL print in report() runs on every process; "
         "print under `if accelerator.is_main_process:` where the accelerator is at hand"
     ]
 

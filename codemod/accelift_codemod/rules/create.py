@@ -11,7 +11,7 @@ from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.plan import STATE, Edit, Finding, Operation, Severity
 from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -62,8 +62,12 @@ accelerator = Accelerator(
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        made = list(self._make(draft))
+        yield from self._imports(draft, [*draft.edits, *(m for m in made if isinstance(m, Edit))])
+        yield from made
+
+    def _make(self, draft: Draft) -> Iterator[Edit | Finding]:
         reach = draft.reach
-        yield from self._import(draft)
         creation = self._creation(draft)
         variable = reach.variable
         in_place = reach.replaces_variable and variable is not None and variable.whole
@@ -133,26 +137,39 @@ accelerator = Accelerator(
         """Whether each batch of the script is shared out; one that distributes itself makes one for each process."""
         return draft.options.batch == "global" and not draft.facts.processes.managed
 
-    def _import(self, draft: Draft) -> Iterator[Edit]:
+    def _imports(self, draft: Draft, edits: list[Edit]) -> Iterator[Edit]:
+        """What the edits of each file need, for the file in which the accelerator is made first."""
+        unit = draft.facts.source.unit
+        here = draft.reach.block[draft.reach.place]
+        places: dict[object, ast.AST] = {unit(here.lineno): here}
+        written: dict[object, str] = {}
+        for edit in edits:
+            if edit.node is not None:
+                place = unit(edit.span.line)
+                places.setdefault(place, edit.node)
+                written[place] = f"{written.get(place, '')}\n{edit.code}"
+        for place, node in places.items():
+            lines = self._lines(draft, node is here, written.get(place, ""))
+            if "os.devnull" in written.get(place, "") and not _binds_os(draft, node):
+                lines.insert(0, "import os")
+            if lines:
+                yield from _import(draft, node, lines)
+
+    def _lines(self, draft: Draft, here: bool, written: str) -> list[str]:
+        """The imports from the library that a file needs."""
         package = "accelift" if draft.runtime else "accelerate"
-        names = ["Accelerator"]
-        if self._shares(draft):
+        names = ["Accelerator"] if here else []
+        if here and self._shares(draft):
             names.append("DataLoaderConfiguration")
-        if draft.facts.processes.managed and draft.facts.processes.settings:
+        if here and draft.facts.processes.managed and draft.facts.processes.settings:
             names.append("DistributedDataParallelKwargs")
-        lines = [f"from {package} import {', '.join(names)}"]
+        if STATE in written:
+            names.append("PartialState")
+        lines = [f"from {package} import {', '.join(names)}"] if names else []
         gate = draft.reach.gate
-        if gate is not None and not gate.flushes:
+        if here and gate is not None and not gate.flushes:
             lines.append(f"from {package}.utils import GradientAccumulationPlugin")
-        here: ast.AST = draft.reach.block[draft.reach.place]
-        places = [here, *(e.node for e in draft.edits if e.node is not None and "os.devnull" in e.code)]
-        for i, place in enumerate(places):
-            if not any(draft.facts.same_file(place, other) for other in places[:i]):
-                own = [] if i else lines
-                if any(draft.facts.same_file(place, other) for other in places[1:]) and not _binds_os(draft, place):
-                    own = ["import os", *own]
-                if own:
-                    yield from _import(draft, place, own)
+        return lines
 
     # ---- the device
 
@@ -235,9 +252,7 @@ accelerator = Accelerator(
                 "the CPU",
                 "choose the device where the arguments are known, and pass it on",
             )
-        yield from self._rebind(draft, variable, "PartialState()")
-        package = "accelift" if draft.runtime else "accelerate"
-        yield from _import(draft, variable.statements[0], [f"from {package} import PartialState"])
+        yield from self._rebind(draft, variable, STATE)
 
 
 def _binds_os(draft: Draft, node: ast.AST) -> bool:
