@@ -33,8 +33,9 @@ reads stdin. Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2
 _TAIL = """\
 ## What is not looked for
 
-* Where `prepare` has to stand (PREP-NO-POINT of `accelift convert`): a script that uses Accelerate has its place for it.
-  What goes past a prepared object is found: DDP-METHOD, DDP-SUBMODULE, MODEL-UNPREPARED, OPT-UNPREPARED, DATA-UNSHARDED.
+* Where `prepare` has to stand (PREP-NO-POINT of `accelift convert`): a script that uses Accelerate has its place for
+  it. What goes past a prepared object is found: DDP-METHOD, DDP-SUBMODULE, MODEL-UNPREPARED, OPT-UNPREPARED,
+  DATA-UNSHARDED.
 * What only other ways of sharing a model out do (FSDP, DeepSpeed, Megatron): where a script sets one up, nothing is
   said of DistributedDataParallel.
 * Whether a data set is a multiple of the batches, so that DATA-TAIL is a note; and whether dropout, noise or

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 
+from accelift_codemod import headers
 from accelift_codemod.blueprint import Options
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts
 from accelift_codemod.placement import draft
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity, Span
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
 from accelift_codemod.refusals import Refused
 from accelift_codemod.rules import Rule, all_rules
 
@@ -28,7 +28,7 @@ def make_plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         if outcome is Outcome.NOTHING:
             finding = replace(finding, severity=Severity.NOTE)
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
-    joined = _joined(work, sorted(work.edits, key=lambda e: e.span))
+    joined = headers.joined(work, sorted(work.edits, key=lambda e: e.span))
     edits = tuple(_as_written(work, e) for e in joined)
     findings = tuple(sorted(dict.fromkeys(work.findings), key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
@@ -89,8 +89,8 @@ def _settle(work: Draft) -> None:
             work.add(other)
         elif edit.otherwise is not None and not (edit.otherwise.code == "SAVE-RACE" and _takes_turns(work, edit)):
             work.findings.append(edit.otherwise)
-    for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and _enclosed(work, e)]:
-        work.remove(edit)
+    headers.drop_inner(work)
+    headers.lift(work)
 
 
 def _takes_turns(work: Draft, edit: Edit) -> bool:
@@ -100,45 +100,4 @@ def _takes_turns(work: Draft, edit: Edit) -> bool:
     return bool(places) and all(
         any(e.operation is Operation.ENCLOSE and "process_first" in e.code for e in work.edits_at(s))
         for s in map(work.facts.index.statement, places)
-    )
-
-
-def _enclosed(work: Draft, edit: Edit) -> bool:
-    """Whether a statement already stands under the header that an edit would put it under."""
-    assert edit.node is not None
-    return any(
-        other.operation is Operation.ENCLOSE and other.code == edit.code
-        for outer in work.facts.index.ancestors(edit.node)
-        for other in work.edits_at(outer)
-    )
-
-
-def _joined(work: Draft, edits: list[Edit]) -> list[Edit]:
-    """Neighbouring statements that go under the same header go under one."""
-    joined: list[Edit] = []
-    for edit in edits:
-        before = joined[-1] if joined else None
-        if (
-            before is not None
-            and edit.operation is before.operation is Operation.ENCLOSE
-            and edit.code == before.code
-            and isinstance(edit.node, ast.stmt)
-            and isinstance(before.node, ast.stmt)
-            and _follows(work, before, edit)
-        ):
-            span = Span(before.span.line, before.span.column, edit.span.end_line, edit.span.end_column)
-            joined[-1] = replace(before, span=span)
-        else:
-            joined.append(edit)
-    return joined
-
-
-def _follows(work: Draft, before: Edit, edit: Edit) -> bool:
-    block, place = work.facts.index.block(edit.node)  # type: ignore[arg-type]
-    other, _ = work.facts.index.block(before.node)  # type: ignore[arg-type]
-    if block is not other or place == 0:
-        return False
-    return (block[place - 1].end_lineno, block[place - 1].end_col_offset) == (
-        before.span.end_line,
-        before.span.end_column,
     )

@@ -260,3 +260,111 @@ def test_pathlib(line: str) -> None:
 def test_statements_on_a_shared_line(line: str, apart: str) -> None:
     assert converted(script(imports=OS, before=line)) == lifted(imports=OS, before=apart)
     assert findings(script(imports=OS, before=line)) == []
+
+
+# ---- loops and branches that do nothing else
+
+
+BAR = """\
+import sys
+
+
+def bar(done, total):
+    sys.stdout.write("[")
+    for _ in range(done):
+        sys.stdout.write("=")
+    if done < total:
+        sys.stdout.write(">")
+    else:
+        sys.stdout.write("]")"""
+GUARDED = """\
+import sys
+
+
+def bar(done, total):
+    if PartialState().is_main_process:
+        sys.stdout.write("[")
+        for _ in range(done):
+            sys.stdout.write("=")
+        if done < total:
+            sys.stdout.write(">")
+        else:
+            sys.stdout.write("]")"""
+
+
+def bars(definitions: str) -> tuple[str, str]:
+    slots = {"epoch_end": "bar(epoch, 2)"}
+    text = script(main=True, definitions=definitions, **slots)
+    return converted(text), lifted(main=True, definitions="\0", **slots)
+
+
+def expected_bars(frame: str, definitions: str) -> str:
+    return frame.replace("DataLoaderConfiguration\n", "DataLoaderConfiguration, PartialState\n", 1).replace(
+        "\0", definitions
+    )
+
+
+def test_loops_and_branches_go_under_one_guard() -> None:
+    output, frame = bars(BAR)
+    assert output == expected_bars(frame, GUARDED)
+
+
+MAIN = "if PartialState().is_main_process:"
+LONE = f"""\
+    {MAIN}
+        sys.stdout.write("[")
+    for _ in range(done):
+        {MAIN}
+            sys.stdout.write("=")
+"""
+ENDS = f"""\
+    {MAIN}
+        if done < total:
+            sys.stdout.write(">")
+        else:
+            sys.stdout.write("]")"""
+APART = f"""\
+        {MAIN}
+            sys.stdout.write(">")
+    else:
+        {MAIN}
+            sys.stdout.write("]")"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(
+            "range(done)", "ask(done)", LONE.replace("range", "ask") + ENDS, id="the iterable may do something"
+        ),
+        pytest.param(
+            "done < total",
+            "ask(done)",
+            GUARDED[GUARDED.index("    if Partial") : GUARDED.index("        if done")] + f"    if ask(done):\n{APART}",
+            id="the test may do something",
+        ),
+        pytest.param(
+            '("=")',
+            '("=")\n        total += 1',
+            LONE + "        total += 1\n" + ENDS,
+            id="the loop does something else",
+        ),
+        pytest.param(
+            "    if done <",
+            "    total += _\n    if done <",
+            LONE + "    total += _\n" + ENDS,
+            id="its variable is read later",
+        ),
+    ],
+)
+def test_loops_and_branches_that_do_more_stay(old: str, new: str, expected: str) -> None:
+    start = "import sys\n\nfrom elsewhere import ask\n\n\ndef bar(done, total):\n"
+    output, frame = bars(BAR.replace(BAR[: BAR.index("    sys")], start).replace(old, new))
+    assert output == expected_bars(frame, start + expected)
+
+
+def test_a_branch_alone_stays_outside() -> None:
+    text = "import sys\n\n\ndef bar(done, total):\n    if done < total:\n        sys.stdout.write('>')"
+    output, frame = bars(text)
+    guarded = f"        {MAIN}\n            sys.stdout.write('>')"
+    assert output == expected_bars(frame, text.replace("        sys.stdout.write('>')", guarded))

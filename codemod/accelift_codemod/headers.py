@@ -1,0 +1,131 @@
+"""Statements that go under the same header: together, where they stand together."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit, Operation, Span
+
+# Builtin functions that only compute.
+_COMPUTING = frozenset("range len int float str min max round abs enumerate zip reversed sorted isinstance".split())
+
+
+def drop_inner(work: Draft) -> None:
+    """Take out edits that put a statement under a header under which it stands already."""
+    for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and _enclosed(work, e)]:
+        work.remove(edit)
+
+
+def _enclosed(work: Draft, edit: Edit) -> bool:
+    assert edit.node is not None
+    return any(
+        other.operation is Operation.ENCLOSE and other.code == edit.code
+        for outer in work.facts.index.ancestors(edit.node)
+        for other in work.edits_at(outer)
+    )
+
+
+def lift(work: Draft) -> None:
+    """Put a loop or an `if` under a header, where all that it does is under that header."""
+    lifted = True
+    while lifted:
+        lifted = False
+        for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and e.node is not None]:
+            outer = work.facts.index.parents.get(edit.node)  # type: ignore[arg-type]
+            if not isinstance(outer, (ast.For, ast.If)) or work.edits_at(outer) or not _pays(work, outer, edit):
+                continue
+            inner = [next((e for e in work.edits_at(s) if _alike(e, edit)), None) for s in (*outer.body, *outer.orelse)]
+            if any(e is None or _other_edits(work, e) for e in inner) or not _computes(work, outer):
+                continue
+            for one in inner:
+                assert one is not None
+                work.remove(one)
+            work.add(replace(edit, node=outer, span=Span.of(outer)))
+            lifted = True
+
+
+def _pays(work: Draft, outer: ast.For | ast.If, edit: Edit) -> bool:
+    """Whether there are fewer headers, or fewer tests of one, if a statement goes under it as a whole."""
+    if isinstance(outer, ast.For) or outer.orelse:
+        return True
+    block, place = work.facts.index.block(outer)
+    return any(
+        _alike(e, edit)
+        for s in (*block[max(place - 1, 0) : place], *block[place + 1 : place + 2])
+        for e in work.edits_at(s)
+    )
+
+
+def _alike(edit: Edit, other: Edit) -> bool:
+    return edit.operation is Operation.ENCLOSE and edit.code == other.code
+
+
+def _other_edits(work: Draft, edit: Edit) -> bool:
+    """Whether a statement is more than put under the header."""
+    assert edit.node is not None
+    return any(e is not edit for node in walk(edit.node) for e in work.edits_at(node))
+
+
+def _computes(work: Draft, outer: ast.For | ast.If) -> bool:
+    """Whether skipping a loop or an `if` as a whole skips nothing but its body: it binds nothing that is read later."""
+    resolver = work.facts.resolver
+    head = [outer.iter, outer.target] if isinstance(outer, ast.For) else [outer.test]
+    for node in (n for h in head for n in walk(h)):
+        if isinstance(node, ast.Call) and resolver.builtin(node.func) not in _COMPUTING:
+            return False
+        if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    if isinstance(outer, ast.If):
+        return True
+    if not isinstance(outer.target, ast.Name) or any(isinstance(n, LOOPS) for s in outer.body for n in walk(s)):
+        return False
+    inside = set(walk(outer))
+    owner = work.facts.index.scope(outer.target).owner(outer.target.id)
+    return (
+        owner is not None
+        and not owner.is_module
+        and all(
+            load in inside or load.id != outer.target.id or _bound_again(work, load, outer)
+            for load in work.facts.loads(owner, outer.target.id)
+        )
+    )
+
+
+def _bound_again(work: Draft, load: ast.Name, outer: ast.For) -> bool:
+    """Whether a read of the loop's variable sees another binding than the loop's."""
+    return all(b.node is not outer.target for b in work.facts.resolver.bindings(load))
+
+
+def joined(work: Draft, edits: list[Edit]) -> list[Edit]:
+    """Neighbouring statements that go under the same header go under one."""
+    found: list[Edit] = []
+    for edit in edits:
+        before = found[-1] if found else None
+        if (
+            before is not None
+            and edit.operation is before.operation is Operation.ENCLOSE
+            and edit.code == before.code
+            and isinstance(edit.node, ast.stmt)
+            and isinstance(before.node, ast.stmt)
+            and _follows(work, before, edit)
+        ):
+            span = Span(before.span.line, before.span.column, edit.span.end_line, edit.span.end_column)
+            found[-1] = replace(before, span=span)
+        else:
+            found.append(edit)
+    return found
+
+
+def _follows(work: Draft, before: Edit, edit: Edit) -> bool:
+    block, place = work.facts.index.block(edit.node)  # type: ignore[arg-type]
+    other, _ = work.facts.index.block(before.node)  # type: ignore[arg-type]
+    if block is not other or place == 0:
+        return False
+    return (block[place - 1].end_lineno, block[place - 1].end_col_offset) == (
+        before.span.end_line,
+        before.span.end_column,
+    )
