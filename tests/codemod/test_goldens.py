@@ -12,13 +12,13 @@ import yaml
 from accelift.config import LaunchConfig
 from accelift_codemod.api import convert_file
 from accelift_codemod.blueprint import Options
-from accelift_codemod.plan import Outcome
+from accelift_codemod.plan import Outcome, Severity
 from accelift_codemod.results import FileResult
 from cli_runs import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from fixtures.goldens import CONVERTED, convert, convertible
+from fixtures.goldens import CONVERTED, convert, convertible, projects
 
 UNTOUCHED = {
     "averages_itself": (Outcome.NOTHING, "ALREADY-DISTRIBUTED", 14),
@@ -64,7 +64,9 @@ def test_golden_is_a_conversion(script: Path) -> None:
 def test_every_golden_has_its_script() -> None:
     names = [script.stem for script in convertible()]
     assert len(set(names)) == len(names)
-    assert {p.name for p in CONVERTED.iterdir()} == {f"{n}{end}" for n in names for end in (".py", ".yaml")}
+    files = {f"{n}{end}" for n in names for end in (".py", ".yaml")}
+    assert {p.name for p in CONVERTED.iterdir()} == files | {"projects"}
+    assert {p.name for p in (CONVERTED / "projects").iterdir()} == {p.parent.name for p in projects()}
 
 
 # ---- launch configs
@@ -129,3 +131,18 @@ def test_frameworks_alone_have_a_launch_config(name: str) -> None:
     assert bool(config) == (UNTOUCHED[name][1] == "FRAMEWORK")
     if config:
         assert LaunchConfig.from_yaml(config) == LaunchConfig()
+
+
+# ---- projects
+
+
+@pytest.mark.parametrize("script", projects(), ids=lambda script: script.parent.name)
+def test_project(script: Path) -> None:
+    """Every file that changes is committed as it becomes, and no other."""
+    result = convert(script)
+    found = {Path(r.path).relative_to(script.parent): r.output for r in (result, *result.members)}
+    folder = CONVERTED / "projects" / script.parent.name
+    assert found == {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.py")}
+    for part in (result, *result.members):
+        assert part.plan is not None and not part.error
+        assert [f.code for f in part.plan.findings if f.severity is not Severity.NOTE] == []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from fixtures.goldens import CONVERTED, convertible
+from fixtures.goldens import CONVERTED, FIXTURES, convertible, projects
 from fixtures.runs import Run, compare, run
 
 # Rounding grows over many steps of Adam and dead units, so two processes are compared where it has not yet.
@@ -85,3 +86,22 @@ def test_script(script: Path, tmp_path: Path) -> None:
         comparison = compare(original, two, steps=STEPS)
         assert comparison.steps == comparison.other_steps
         assert comparison.difference <= TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", projects(), ids=lambda script: script.parent.name)
+def test_project(script: Path, tmp_path: Path) -> None:
+    """The same for scripts that are converted with the files that they import."""
+    name = script.parent.name
+    converted = tmp_path / "converted"
+    shutil.copytree(script.parent, converted)
+    shutil.copytree(CONVERTED / "projects" / name, converted, dirs_exist_ok=True)
+    original, files = recorded(FIXTURES / "projects" / name / script.name, tmp_path / "original")
+    one, files_of_one = recorded(converted / script.name, tmp_path / "one")
+    assert compare(original, one).identical
+    assert (one.stdout, files_of_one) == (original.stdout, files)
+    two, files_of_two = recorded(converted / script.name, tmp_path / "two", processes=2)
+    assert (len(two.stdout), files_of_two) == (len(original.stdout), files)
+    comparison = compare(original, two, steps=STEPS)
+    assert comparison.steps == comparison.other_steps
+    assert comparison.difference <= TOLERANCE

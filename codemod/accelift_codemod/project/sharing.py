@@ -11,7 +11,7 @@ from pathlib import Path
 from accelift_codemod.discover import Files, Nowhere
 from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit
+from accelift_codemod.plan import Edit, Operation
 from accelift_codemod.project.finder import Finder, project_folder
 from accelift_codemod.project.program import Program, Unit, is_main
 from accelift_codemod.project.surface import surface
@@ -47,10 +47,15 @@ def _changed_names(unit: Unit, edits: Sequence[Edit]) -> set[str]:
     index = unit.index
     changed: set[str] = set()
     for edit in edits:
-        if edit.node is not None and isinstance(edit.node, ast.AST):
-            top = _top(index, edit.node)
-            if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
-                changed.add(top.name)
+        if edit.node is None:
+            continue
+        top = _top(index, edit.node)
+        if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
+            changed.add(top.name)
+        elif edit.operation in (Operation.DROP, Operation.DROP_NAME):  # what others may import from here
+            aliases = (n for n in walk(edit.node) if isinstance(n, ast.alias))
+            changed |= {a.asname or a.name.partition(".")[0] for a in aliases}
+            changed |= {n.id for n in walk(edit.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     uses = {
         top.name: {n.id for n in walk(top) if isinstance(n, ast.Name)}
         for top in index.tree.body
