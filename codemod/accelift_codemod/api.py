@@ -61,7 +61,7 @@ class FileResult:
         return {**data, "error": self.error, "diff": self.diff, "launch_config": self.config}
 
 
-def convert_source(source: Source, options: Options, limit: int | None = None) -> FileResult:
+def convert_source(source: Source, options: Options, width: int | None = None) -> FileResult:
     """Convert one decoded script. Nothing is written.
 
     Raises:
@@ -81,7 +81,7 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
             config = _config(facts, None, options)
         return FileResult(source.path, plan, config=config)
     try:
-        rewritten = rewrite(source, facts.written, plan.edits, limit or _limit(source.path))
+        rewritten = rewrite(source, facts.written, plan.edits, width or limit(source.path))
         problems = gates.failures(source, facts.written, rewritten, _would_change)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)
@@ -103,7 +103,8 @@ def _config(facts: Facts, draft: Any, options: Options) -> str:
     return launch_config(facts, draft, options)
 
 
-def _limit(path: str) -> int:
+def limit(path: str) -> int:
+    """The length of lines that the file's project asks for."""
     return line_length(Path(os.path.normpath(Path(path).absolute())).parent)
 
 
