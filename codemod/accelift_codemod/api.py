@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accelift_codemod import diff, gates, timelimit
+from accelift_codemod import diff, gates, groups, timelimit
 from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
-from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
+from accelift_codemod.project import parts, sharing
+from accelift_codemod.project.program import CannotLink, Program, link
 from accelift_codemod.refusals import already_uses
+from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
@@ -25,43 +28,7 @@ _MARK = b"torch"
 _TRAINS = (b"backward", b"Trainer", b"lightning", b"fastai", b"ignite", b"accelerate", b"accelift")
 
 
-@dataclass(frozen=True)
-class FileResult:
-    """What became of one file.
-
-    `error` is set for a file that could not be processed; `skipped` for one that has nothing to do with torch;
-    `fault` if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
-    `diff.encoded` makes of it what can be applied to the file.
-    """
-
-    path: str
-    plan: Plan | None = None
-    diff: str = ""
-    encoding: str = "utf-8"
-    output: bytes | None = None
-    config: str = ""
-    error: str = ""
-    skipped: bool = False
-    fault: bool = False
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.plan.outcome if self.plan is not None else Outcome.NOTHING
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain data: the same keys for every file, empty if they do not apply.
-
-        A file with an `error` may have edits all the same: those of a conversion that could not be written.
-        """
-        data = (self.plan or Plan(self.path, "")).to_json()
-        if self.skipped:
-            data["reason"] = "does not mention torch"
-        if self.error:
-            data["outcome"] = "error"
-        return {**data, "error": self.error, "diff": self.diff, "launch_config": self.config}
-
-
-def convert_source(source: Source, options: Options, width: int | None = None) -> FileResult:
+def convert_source(source: Source, options: Options, limit: int | None = None) -> FileResult:
     """Convert one decoded script. Nothing is written.
 
     Raises:
@@ -76,13 +43,67 @@ def convert_source(source: Source, options: Options, width: int | None = None) -
     plan, draft = make_plan(facts, options)
     plan = _without_ignored(plan, options)
     if draft is None:
-        config = ""
-        if any(f.code == "FRAMEWORK" for f in plan.findings):
-            config = _config(facts, None, options)
-        return FileResult(source.path, plan, config=config)
+        return _left_alone(facts, plan, options)
+    result = _rewritten(source, facts.written, plan, limit, _would_change)
+    return result if result.output is None else replace(result, config=_config(facts, draft, options))
+
+
+def convert_program(program: Program, options: Options) -> FileResult:
+    """Convert a script and the project files that it imports. Nothing is written."""
+    if not program.mentions(*_TRAINS):
+        return convert_source(program.entry.source, options)
+    facts = Facts(program)
+    plan, draft = make_plan(facts, options)
+    if draft is None:
+        return _left_alone(facts, parts.refusal(program, plan), options)
     try:
-        rewritten = rewrite(source, facts.written, plan.edits, width or limit(source.path))
-        problems = gates.failures(source, facts.written, rewritten, _would_change)
+        plans = parts.divide(program, _without_ignored(plan, options))
+    except parts.CannotSpell as error:
+        finding = Finding("ACC-REACH", Severity.ERROR, 0, str(error), "import it there")
+        return FileResult(
+            program.path, Plan(program.path, program.digest, (), (finding,), Outcome.REFUSED, finding.message)
+        )
+    results = {
+        unit: _rewritten(unit.source, unit.index, own, None, _would_change if unit is program.entry else _never)
+        for unit, own in plans.items()
+    }
+    failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
+    if failed is not None:
+        return replace(failed, path=program.path)
+    changed = {unit: result for unit, result in results.items() if unit is not program.entry}
+    entry = replace(
+        results[program.entry],
+        config=_config(facts, draft, options),
+        members=tuple(changed.values()),
+        program=tuple(str(unit.path) for unit in program.units),
+    )
+    sharers = sharing.sharers(program, {unit: result.plan.edits for unit, result in changed.items() if result.plan})
+    if not sharers:
+        return entry
+    needed = any(e.need is Need.STRONG for r in changed.values() if r.plan for e in r.plan.edits)
+    alone = convert_source(program.entry.source, options)
+    return replace(entry, sharers=sharers, instead=alone if alone.output is not None and not needed else None)
+
+
+def _never(source: Source, index: Index) -> bool:
+    """A file that is changed along with a script is left alone when it is converted by itself."""
+    return False
+
+
+def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
+    framework = any(f.code == "FRAMEWORK" for f in plan.findings)
+    return FileResult(plan.path, plan, config=_config(facts, None, options) if framework else "")
+
+
+def _rewritten(
+    source: Source, index: Index, plan: Plan, limit: int | None, again: Callable[[Source, Index], bool]
+) -> FileResult:
+    """A file as its plan wants it, or why it cannot be had."""
+    if plan.outcome is Outcome.CHECKED:
+        return FileResult(source.path, plan)
+    try:
+        rewritten = rewrite(source, index, plan.edits, limit or line_limit(source.path))
+        problems = gates.failures(source, index, rewritten, again)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)
     if problems:
@@ -93,7 +114,6 @@ def convert_source(source: Source, options: Options, width: int | None = None) -
         diff.unified(source.path, source.lines, rewritten.changes, source.bom),
         source.encoding,
         source.encode(rewritten.text),
-        _config(facts, draft, options),
     )
 
 
@@ -103,7 +123,7 @@ def _config(facts: Facts, draft: Any, options: Options) -> str:
     return launch_config(facts, draft, options)
 
 
-def limit(path: str) -> int:
+def line_limit(path: str) -> int:
     """The length of lines that the file's project asks for."""
     return line_length(Path(os.path.normpath(Path(path).absolute())).parent)
 
@@ -145,7 +165,7 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
         return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
         return _foreign(shown, data, named)
-    return convert_bytes(data, shown, options)
+    return convert_bytes(data, shown, options, path)
 
 
 def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
@@ -160,10 +180,18 @@ def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
     return FileResult(shown, skipped=True)
 
 
-def convert_bytes(data: bytes, path: str, options: Options) -> FileResult:
-    """Convert a script or notebook given as bytes. Nothing is written."""
-    convert = _convert_notebook if path.endswith(".ipynb") else _convert_script
-    return guarded(path, lambda: convert(data, path, options), options.time_limit)
+def convert_bytes(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
+    """Convert a script or notebook given as bytes. Nothing is written.
+
+    Args:
+        data: the script.
+        path: what it is called.
+        options: the user's choices.
+        place: where it lies, if the project files that it imports are to be converted with it.
+    """
+    if path.endswith(".ipynb"):
+        return guarded(path, lambda: _convert_notebook(data, path, options), options.time_limit)
+    return guarded(path, lambda: _convert_script(data, path, options, place), options.time_limit)
 
 
 def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> FileResult:
@@ -180,9 +208,13 @@ def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> Fil
         return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
 
 
-def _convert_script(data: bytes, path: str, options: Options) -> FileResult:
+def _convert_script(data: bytes, path: str, options: Options, place: Path | None) -> FileResult:
     try:
-        return convert_source(Source.decode(data, path), options)
+        source = Source.decode(data, path)
+        program = link(source, place) if place is not None else None
+        return convert_source(source, options) if program is None else convert_program(program, options)
+    except CannotLink:
+        return convert_source(source, options)
     except Python2Source as error:
         return _python2(path, error)
 
@@ -220,33 +252,39 @@ def _python2(path: str, error: Python2Source) -> FileResult:
     return FileResult(path, Plan(path, "", (), (finding,), Outcome.REFUSED, error.problem))
 
 
-def convert_files(files: Sequence[tuple[Path, bool]], options: Options, jobs: int = 1) -> Iterator[FileResult]:
+def convert_files(
+    files: Sequence[tuple[Path, bool]],
+    options: Options,
+    jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> list[FileResult]:
     """Convert files, in their order, on several processes if asked to. Nothing is written.
+
+    Files that change along with a script are its `members`: `groups.flattened` lists them with the rest.
 
     Args:
         files: each with whether the user named it.
         options: the user's choices.
         jobs: processes.
+        advance: is called after every file.
     """
-    if jobs <= 1 or len(files) < 2:
-        for path, named in files:
-            yield convert_file(path, options, named)
-        return
-    from concurrent.futures import ProcessPoolExecutor  # late
-
-    warnings.simplefilter("ignore", DeprecationWarning)
-    chunks = _balanced(files, jobs * 4)
     results: dict[int, FileResult] = {}
-    following = 0
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        work = partial(_convert_chunk, files=files, options=options)
-        for done in pool.map(work, chunks):
-            results.update(done)
-            while following in results:
-                yield results.pop(following)
-                following += 1
-    for i in sorted(results):
-        yield results[i]
+    if jobs <= 1 or len(files) < 2:
+        for i, (path, named) in enumerate(files):
+            results[i] = convert_file(path, options, named)
+            advance()
+    else:
+        from concurrent.futures import ProcessPoolExecutor  # late
+
+        warnings.simplefilter("ignore", DeprecationWarning)
+        chunks = _balanced(files, jobs * 4)
+        with ProcessPoolExecutor(max_workers=jobs) as pool:
+            work = partial(_convert_chunk, files=files, options=options)
+            for done in pool.map(work, chunks):
+                results.update(done)
+                for _ in done:
+                    advance()
+    return groups.settle([results[i] for i in range(len(files))])
 
 
 def _convert_chunk(

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 
 from accelift_codemod import diff, gates, timelimit
-from accelift_codemod.api import FileResult, guarded, limit
+from accelift_codemod.api import guarded, line_limit
 from accelift_codemod.facts.accelerate import AccelerateFacts
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
 from accelift_codemod.plan import Finding, Outcome, Plan
 from accelift_codemod.refusals import already_uses
+from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.source import BadSource, Source, read_bytes
 
@@ -54,12 +55,11 @@ def check_source(source: Source, choice: Choice) -> FileResult:
     findings = tuple(sorted(dict.fromkeys(found), key=lambda f: (f.line, f.code)))
     if not choice.fix or source.path.endswith(".ipynb"):
         return FileResult(source.path, Plan(source.path, source.digest, (), findings, Outcome.CHECKED))
-    return _fixed(facts, findings, choice)
+    return _fixed(source, facts, findings, choice)
 
 
-def _fixed(facts: AccelerateFacts, findings: tuple[Finding, ...], choice: Choice) -> FileResult:
+def _fixed(source: Source, facts: AccelerateFacts, findings: tuple[Finding, ...], choice: Choice) -> FileResult:
     """The script with what is certain set right, by the same rewriter and gates as a conversion."""
-    source = facts.source
     edits = tuple(edit for finding in findings for edit in finding.fix)
     left = tuple(f for f in findings if not f.fix)
     plan = Plan(source.path, source.digest, edits, left, Outcome.CHECKED)
@@ -71,7 +71,7 @@ def _fixed(facts: AccelerateFacts, findings: tuple[Finding, ...], choice: Choice
         return result.plan is not None and any(f.fix for f in result.plan.findings)
 
     try:
-        rewritten = rewrite(source, facts.written, edits, limit(source.path))
+        rewritten = rewrite(source, facts.written, edits, line_limit(source.path))
         problems = gates.failures(source, facts.written, rewritten, again)
     except CannotRewrite as error:
         problems = [str(error)]

@@ -111,6 +111,8 @@ class Draft:
                     return True
                 if edit.operation is Operation.METHOD and isinstance(parent, ast.Call) and parent.func is not child:
                     return True
+                if edit.operation is Operation.DIRECT and isinstance(parent, ast.Call) and parent.args[0] is child:
+                    return True
                 if edit.operation is Operation.LEFT and isinstance(parent, ast.BinOp) and parent.right is child:
                     return True
                 if edit.operation is Operation.INNER and isinstance(parent, ast.Call) and _leaves(parent, child, edit):
@@ -193,8 +195,8 @@ def _leaves(call: ast.Call, part: ast.AST, edit: Edit) -> bool:
 
 
 def mentions(code: str, name: str) -> bool:
-    """Whether code reads a name."""
-    return re.search(rf"(?<![\w.]){re.escape(name)}\b", code) is not None
+    """Whether code reads a name (and does not just give an argument of that name)."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", code) is not None
 
 
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD"})

@@ -168,8 +168,8 @@ class _Config:
             self.origins["use_cpu"] = f"{self.name} never moves anything to a GPU"
             return True
         for atom in condition.atoms() if condition.constant is None else ():
-            if isinstance(atom, ast.Attribute) and atom.attr in self.facts.devices.options:
-                call = self.facts.devices.options[atom.attr]
+            if isinstance(atom, ast.Attribute) and atom.attr in self.facts.command_line.options:
+                call = self.facts.command_line.options[atom.attr]
                 flag = next((str(a.value) for a in call.args if isinstance(a, ast.Constant)), atom.attr)
                 self.origins["use_cpu"] = self._at(call, f"{flag} stays a flag of the script")
         return False

@@ -59,7 +59,7 @@ class Passages:
                 caller = self.index.function(call)
                 if not self.facts.runs(call):
                     continue
-                if caller is None and self.reach.home is not None:
+                if caller is None and (self.reach.home is not None or self.reach.apart(call)):
                     raise refuse(
                         "ACC-REACH",
                         call.lineno,

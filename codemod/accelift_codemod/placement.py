@@ -10,7 +10,7 @@ from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import walk
@@ -36,6 +36,7 @@ def draft(facts: Facts, options: Options) -> Blueprint:
 def _free_name(facts: Facts) -> str:
     taken = {name for scope in facts.written.scopes.values() for name in (*scope.bindings, *scope.loads)}
     taken.update(facts.written.attributes if facts.instances.followed else ())
+    taken |= {name.rpartition(MARK)[2] for name in taken}
     return next((name for name in _NAMES if name not in taken), "accelift_main_accelerator")
 
 
@@ -121,11 +122,31 @@ class Placement:
                             "make the optimizer outside the class, or convert it by hand",
                         )
                     found.setdefault(key(model), model)
+        if self.facts.processes.managed:
+            self._all_wrapped(found)
         return list(found.values())
 
+    def _all_wrapped(self, models: dict[Key, Value]) -> None:
+        """Refuse a script that distributes itself and trains a model whose gradients it does not average."""
+        arguments = (self.resolver.argument(c, 0, "module") for c in self.facts.processes.wraps)
+        wrapped = {key(v) for a in arguments for v in self.resolver.values(a)}
+        for one, model in models.items():
+            if one not in wrapped:
+                raise refuse(
+                    "ALREADY-DISTRIBUTED",
+                    getattr(model.origin, "lineno", 0),
+                    f"trains {model.name} without DistributedDataParallel, and other models with it",
+                    "convert it by hand",
+                )
+
     def _loaders(self) -> list[Value]:
-        """Loaders to prepare: those that train, and those of evaluation loops that can gather."""
+        """Loaders to prepare: those that train, and those of evaluation loops that can gather.
+
+        None of a script that distributes itself: it deals the samples by its own samplers, which stay.
+        """
         blueprint = self.blueprint
+        if self.facts.processes.managed:
+            return []
         chosen: dict[Key, Value] = {}
         for loop in blueprint.train_loops:
             for value in loop.loaders:
@@ -313,7 +334,23 @@ class Placement:
                 or (touched and self._same_variables(statement, scope, touched))
             ):
                 last = i
+        for item in items:
+            self._require_in_view(item, block[last])
         return Group(scope, block[last], tuple(items))
+
+    def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
+        """Refuse to bind a global of another file to what prepare returns, if a third file reads it."""
+        if self.facts.same_file(item.statements[0], anchor):
+            return
+        for load in self.facts.loads(item.scope, item.name):
+            made_there = self.index.function(load) is None and self.facts.same_file(load, item.statements[0])
+            if not made_there and not self.facts.same_file(load, anchor) and self.facts.runs(load):
+                raise refuse(
+                    "PREP-NO-POINT",
+                    load.lineno,
+                    f"`{item.name}` is prepared in another file than this, which would go on using the original",
+                    "pass it to the function that uses it",
+                )
 
     def _block(self, use: ast.AST | None, statements: list[ast.stmt]) -> list[ast.stmt]:
         """The innermost statement list that leads to the use and holds something that makes an object."""

@@ -49,7 +49,8 @@ class Operation(str, Enum):
 
     Expressions: BECOME replaces it by `code`; RECEIVER keeps what a method is called on (`x.to(d)` -> `x`);
     LEFT keeps the left operand (`x / k` -> `x`); INNER keeps the argument at `place`, or of the keyword `code`
-    (`f(x, a)` -> `x`); CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND puts the
+    (`f(x, a)` -> `x`); DIRECT calls what processes are started with (`spawn(f, args=(x,), nprocs=n)` -> `f(code, x)`);
+    CALL_ON hands the receiver to a function (`x.m(a)` -> `code(x, a)`); SURROUND puts the
     expression, the value of a keyword argument, or a call's argument at `place` into `code`, in place of its `{}`;
     NAME_ARGUMENTS gives the names in `code` to positional arguments;
     ADD_ARGUMENT gives a call one more argument, `code`, at `place` (None: as the last one); ARGUMENT replaces the
@@ -66,6 +67,7 @@ class Operation(str, Enum):
     LEFT = "left"
     INNER = "inner"
     CALL_ON = "call-on"
+    DIRECT = "direct"
     SURROUND = "surround"
     METHOD = "method"
     NAME_ARGUMENTS = "name-arguments"

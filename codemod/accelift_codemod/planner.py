@@ -47,6 +47,8 @@ def _run(work: Draft, options: Options) -> None:
     for rule in all_rules():
         if rule.closing == 1:
             _settle(work)
+        if work.facts.processes.managed and not rule.always:
+            continue
         chosen = rule.required or options.chooses(rule.code)
         if not chosen and rule.closing:
             continue

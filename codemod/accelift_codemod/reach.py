@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.accumulation import Gate, find_gate
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition
+from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
@@ -28,9 +28,11 @@ class Reach:
         self.index = draft.facts.index
         self.resolver = draft.facts.resolver
         self.timeline = draft.blueprint.timeline
+        self.site: ast.AST = self.facts.tree.body[-1]  # a node of the file in which it is made
         self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
+        self.site = self._site()
         self.receivers = Passages(self).receivers()
         self.block, self.place = self._position()
 
@@ -41,9 +43,29 @@ class Reach:
         """The variable in which the script keeps its device, in the function where the accelerator is made."""
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
-            if self.facts.runs(statement) and self.index.function(statement) is self.home:
+            if self.facts.runs(statement) and self.index.function(statement) is self.home and not self.apart(statement):
                 return variable
         return None
+
+    def _site(self) -> ast.AST:
+        """A node of the file in which the accelerator is made."""
+        if self.home is not None:
+            return self.home
+        tops = self._at_home(e.node for e in self.strong)  # type: ignore[misc]
+        for other in tops:
+            if not self.facts.same_file(tops[0], other):
+                raise refuse(
+                    "PREP-NO-POINT",
+                    other.lineno,  # type: ignore[attr-defined]
+                    "what trains is made or used outside functions in more than one file, and an accelerator that is "
+                    "made in one of them does not exist in the others",
+                    "make model, optimizer and loaders in one file, or in functions",
+                )
+        return tops[0] if tops else self.facts.tree.body[-1]
+
+    def apart(self, node: ast.AST) -> bool:
+        """Whether code outside functions is in another file than the accelerator."""
+        return self.home is None and self.index.function(node) is None and not self.facts.same_file(node, self.site)
 
     def _home(self) -> Function | None:
         """The function in which the accelerator is made; None for module level."""
@@ -51,6 +73,7 @@ class Reach:
         anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
         anchors = list(dict.fromkeys(anchors))
         self._chosen_once()
+        chosen: list[tuple[bool, Function | None]] = []
         for variable in self.facts.devices.variables:
             statement = variable.statements[0]
             if not self.facts.runs(statement):
@@ -58,10 +81,15 @@ class Reach:
             candidate = self.index.function(statement)
             if candidate is None and variable.scope is not None and not variable.scope.is_module:
                 continue
+            if candidate is None and not self.facts.same_file(statement, self.facts.tree.body[-1]):
+                continue  # of a file that is imported
             if self._leads_to(candidate, anchors):
-                return candidate
+                chosen.append((self._evaluable(variable.cpu, candidate), candidate))
+        if chosen:  # the first function in which it can be told when the device is the CPU
+            return next((candidate for known, candidate in chosen if known), chosen[0][1])
         constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
-        for candidate in [*groups, *constructors, *self._makers()]:
+        callers = [c for g in groups for c in self.timeline.callers(g) if c is not None]
+        for candidate in [*groups, *constructors, *self._makers(), *sorted(callers, key=position, reverse=True)]:
             if self._leads_to(candidate, anchors):
                 return candidate
         if all(self.timeline.places(a, None) for a in anchors):
@@ -140,6 +168,8 @@ class Reach:
         accelerator as a parameter there, unless they read other globals of that block anyway.
         """
         if self.home is None:
+            if function is not None and not self.facts.same_file(function, self.site):
+                return False
             return function is None or self._inner is None or self._reads_inner(function)
         if self.is_constructor(self.home) and function is not None:
             return self.resolver.instance(function) is self.resolver.instance(self.home)
@@ -200,7 +230,7 @@ class Reach:
             self._keep_accumulation()  # its number of steps is not known yet where the device is chosen
             floor = self._floor(block, limit)
         chosen = max(floor, wanted)
-        if variable is None and floor and floor <= min([limit, *early]):
+        if variable is None and floor and floor <= min([limit, *early]) and self._is_here(block[floor]):
             chosen = floor  # right after the arguments are known
         if chosen > limit or not self._may_wait(block, at, chosen):
             raise refuse(
@@ -232,8 +262,13 @@ class Reach:
             name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
         )
 
+    def _is_here(self, statement: ast.stmt) -> bool:
+        return self.facts.same_file(statement, self.site)
+
     def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
         """Whether an expression has one value for good, and has it before a statement at home."""
+        if not self._means_the_same(steps, self.site):
+            return False
         for part in walk(steps):
             if isinstance(part, ast.Name):
                 owner = self.index.scope(part).owner(part.id)
@@ -249,6 +284,10 @@ class Reach:
             elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
                 return False
         return True
+
+    def _means_the_same(self, node: ast.expr, place: ast.AST) -> bool:
+        """Whether an expression means the same in the file of another place."""
+        return self.facts.same_file(node, place) or not any(isinstance(n, ast.Name) for n in walk(node))
 
     def _keep_accumulation(self) -> None:
         """Give up managing the accumulation: the script's own arithmetic stays."""
@@ -270,7 +309,8 @@ class Reach:
         self.strong = [e for e in self.strong if e.rule != "ACCUMULATE"]
 
     def _may_use(self, edit: Edit) -> bool:
-        return self.sees(self.index.function(edit.node))  # type: ignore[arg-type]
+        assert edit.node is not None
+        return not self.apart(edit.node) and self.sees(self.index.function(edit.node))
 
     def sees(self, function: Function | None) -> bool:
         """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""
@@ -363,7 +403,7 @@ class Reach:
         node = edit.node
         assert node is not None
         function = self.index.function(node)
-        if not self.sees(function):
+        if self.apart(node) or not self.sees(function):
             return edit.need is Need.WEAK and bool(self._object(node))
         moments = self.timeline.moments(node, self.home)
         if not moments and self.timeline.follows(node, self.home):
@@ -395,7 +435,9 @@ class Reach:
                     f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
                     "choose the device in this file, by torch.cuda.is_available() and a flag",
                 )
-        if condition is None or not self._evaluable(condition):
+        if condition is not None:
+            condition = condition.seen(lambda atom: self._visible(atom, self.home))
+        if condition is None or not self._evaluable(condition, self.home):
             raise refuse(
                 "DEV-UNKNOWN",
                 line,
@@ -404,20 +446,26 @@ class Reach:
             )
         return condition
 
-    def _evaluable(self, condition: Condition) -> bool:
-        """Whether the names in a condition mean the same where the accelerator is made."""
-        if condition in (TRUE, FALSE):
-            return True
-        for atom in condition.atoms():
-            for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
-                owner = self.index.scope(name).owner(name.id)
-                if owner is None or owner.is_module:
-                    continue
-                bindings = owner.bindings[name.id]
-                if owner.is_class and all(self.index.function(b.node) is self.home for b in bindings):
-                    continue
-                if owner.node is not self.home:
-                    return False
+    def _evaluable(self, condition: Condition | None, home: Function | None) -> bool:
+        """Whether the names in a condition mean the same in a function where the accelerator may be made."""
+        if condition is None:
+            return False
+        seen = condition.seen(lambda atom: self._visible(atom, home))
+        return all(self._visible(atom, home) for atom in seen.atoms())
+
+    def _visible(self, atom: ast.expr, home: Function | None) -> bool:
+        """Whether the names in an expression mean the same in a function."""
+        if not self._means_the_same(atom, home if home is not None else self.site):
+            return False
+        for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
+            owner = self.index.scope(name).owner(name.id)
+            if owner is None or owner.is_module:
+                continue
+            bindings = owner.bindings[name.id]
+            if owner.is_class and all(self.index.function(b.node) is home for b in bindings):
+                continue
+            if owner.node is not home:
+                return False
         return True
 
     @cached_property

@@ -39,8 +39,9 @@ REASONS = (
     Reason(
         "ALREADY-DISTRIBUTED",
         "is distributed already",
-        "The script manages several processes itself (torch.distributed, DistributedDataParallel, DeepSpeed, Horovod, "
-        "...). Take its own distribution out first, or keep it.",
+        "The script manages several processes itself, with more than what can be put in the accelerator's place: "
+        "DeepSpeed, Horovod, FSDP, or calls of torch.distributed beyond a process group, DistributedDataParallel, "
+        "DistributedSampler, ranks, barriers and sums. Take its own distribution out first, or keep it.",
     ),
     Reason(
         "FRAMEWORK",
@@ -108,6 +109,18 @@ REASONS = (
         "choice.",
     ),
     Reason(
+        "DEV-IMPORT-ORDER",
+        "chooses a device while it is imported",
+        "A file that the script imports chooses a device at its top level. The process has that device before the "
+        "arguments are read by which the script may be kept on the CPU.",
+    ),
+    Reason(
+        "SHARED-FILE",
+        "would change a file that others use",
+        "The conversion would change functions of a file that other scripts of the project import, too. Those scripts "
+        "call them as they are; they would have to be converted in the same way, and are not.",
+    ),
+    Reason(
         "ACC-REACH",
         "needs the accelerator where it cannot be passed",
         "A function that trains, saves or evaluates has to be given the accelerator, but it is called in a way that "
@@ -148,7 +161,10 @@ def _imports(facts: Facts) -> list[tuple[str, int, bool]]:
             for binding in bindings:
                 if binding.how is How.IMPORT:
                     line = binding.node.lineno  # type: ignore[attr-defined]
-                    found.append((binding.qualified, line, bool(facts.loads(scope, name))))
+                    loads = facts.loads(scope, name)
+                    if not facts.same_file(binding.node, facts.tree.body[-1]):
+                        loads = list(filter(facts.runs, loads))  # the file is there for other scripts, too
+                    found.append((binding.qualified, line, bool(loads)))
     found += ((module, 1, True) for module in facts.index.star_imports)
     return sorted(found, key=lambda item: item[1])
 
@@ -172,25 +188,14 @@ def _accelerate(facts: Facts) -> None:
 
 
 def _distributed(facts: Facts) -> None:
-    names = frozenset(library.DISTRIBUTED)
-    for qualified, line, used in _imports(facts):
-        match = library.matches(qualified, names)
-        if match is not None and used:
-            raise _already(match, line)
-    for attribute in ("DistributedDataParallel", "DistributedSampler", "distributed", "spawn", "Process", "fsdp"):
-        for node in facts.index.attributes.get(attribute, []):
-            match = library.matches(facts.resolver.qualified(node) or "", names)
-            if match is not None:
-                raise _already(match, node.lineno)
-
-
-def _already(match: str, line: int) -> Refused:
-    return refuse(
-        "ALREADY-DISTRIBUTED",
-        line,
-        f"uses {library.DISTRIBUTED[match]}: it manages several processes itself",
-        "take its own distribution out first, or keep it",
-    )
+    problem = facts.processes.problem
+    if problem is not None:
+        raise refuse(
+            "ALREADY-DISTRIBUTED",
+            problem.node.lineno,  # type: ignore[attr-defined]
+            f"manages several processes itself, and {problem.message}",
+            "take its own distribution out first, or keep it",
+        )
 
 
 def _frameworks(facts: Facts) -> None:

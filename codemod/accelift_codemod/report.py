@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from accelift_codemod.api import FileResult
 from accelift_codemod.plan import Outcome, Severity
+from accelift_codemod.results import FileResult
 
 _ORDER = (Outcome.CONVERTED, Outcome.CONVERTED_WITH_FINDINGS, Outcome.REFUSED, Outcome.NOTHING)
 

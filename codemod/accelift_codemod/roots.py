@@ -58,18 +58,23 @@ class Roots:
         found: dict[Key, list[ast.expr]] = {}
 
         def note(node: ast.expr) -> None:
-            for one in dict.fromkeys(key(v) for v in self.resolver.values(node)):
+            values = self.resolver.values(node)
+            for one in dict.fromkeys(key(v) for v in (*values, *self.facts.loops.loaders(values))):
                 found.setdefault(one, []).append(node)
 
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 for carrier in _carriers(loop.node.iter):
                     note(carrier)
+            for stream in self.facts.loops.streams(loop.node) if not loop.direct else ():
+                note(stream)
         for call in self.index.calls:
             func = call.func
             if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):
-                if self.resolver.values(func.value):
+                if values := self.resolver.values(func.value):
                     note(func.value)
+                    if any(v.role is Role.SCALER for v in values) and call.args:
+                        note(call.args[0])
                     continue
             if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
                 if self.facts.runs(call) and self._in_batch_loop(call):
@@ -97,7 +102,8 @@ class Roots:
     def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
         if isinstance(node, ast.Attribute):
-            return self._of_objects(node)
+            wrapped = node.attr == "module" and self.resolver.values(node) == self.resolver.values(node.value)
+            return self._trace(node.value, seen) if wrapped else self._of_objects(node)
         if not isinstance(node, ast.Name):
             return None
         if node in seen:
@@ -123,12 +129,21 @@ class Roots:
                     if traced is None:
                         return None
                     found |= traced
+            elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
+                for carrier in _carriers(binding.value):  # type: ignore[arg-type]
+                    found |= self._trace(carrier, seen) or set()
             elif binding.how in (How.ASSIGN, How.AUGMENT):
                 given_to = self._handed_to(binding, seen)
                 found |= given_to if given_to else {(owner, node.id)}
             else:
                 return None
         return found
+
+    def _iterates(self, node: ast.expr | None) -> bool:
+        """Whether an expression makes an iterator over loaders (`tqdm(loader)`), which is none itself."""
+        values = self.resolver.values(node)
+        loaders = self.facts.loops.loaders(values)
+        return isinstance(node, ast.Call) and bool(loaders) and not set(loaders) & set(values)
 
     def _of_objects(self, node: ast.Attribute) -> set[tuple[Scope, str]] | None:
         """The variable that an attribute of a followed object is (`trainer.model`)."""

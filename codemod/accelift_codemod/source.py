@@ -11,6 +11,8 @@ import stat
 import tempfile
 import tokenize
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -165,6 +167,15 @@ class Source:
         except (RecursionError, MemoryError):
             raise BadSource(self.path, 0, "nests too deeply to be parsed", "split the deepest expression") from None
 
+    @property
+    def reads(self) -> dict[ast.AST, list[ast.alias]]:
+        """Names that stand for what an import brings from another file of the program: here, none do."""
+        return {}
+
+    def unit(self, line: int) -> object:
+        """The file in which a line lies: in a program of several files, not always the same."""
+        return self
+
     def segment(self, node: ast.AST) -> str:
         """The author's text of an expression or statement."""
         first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]
@@ -207,24 +218,55 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises:
         BadSource: the file is read-only, or its folder cannot be written.
     """
-    target = Path(os.path.realpath(path))
-    temporary = ""
+    write_together({path: data})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Replace the contents of several files: all of them, or none if one cannot be written.
+
+    Raises:
+        BadSource: as in `write_atomically`.
+    """
+    staged: dict[Path, tuple[Path, Path]] = {}  # file -> what is written, what it takes the place of
     try:
-        mode = _permissions(target)
-        if mode is not None and not (mode & 0o222 and os.access(target, os.W_OK)):
-            raise BadSource(str(path), 0, "is read-only", "make it writable, or use --output DIR")
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+        for path, data in files.items():
+            target = Path(os.path.realpath(path))
+            with _writing(path):
+                staged[path] = (_stage(path, target, data), target)
+        for path, (temporary, target) in staged.items():
+            with _writing(path):
+                temporary.replace(target)
+    finally:
+        for temporary, _ in staged.values():
+            temporary.unlink(missing_ok=True)
+
+
+def _stage(path: Path, target: Path, data: bytes) -> Path:
+    """Write a file's new content beside it."""
+    mode = _permissions(target)
+    if mode is not None and not (mode & 0o222 and os.access(target, os.W_OK)):
+        raise BadSource(str(path), 0, "is read-only", "make it writable, or use --output DIR")
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+    temporary = Path(name)
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         if mode is None:
             umask = os.umask(0)
             os.umask(umask)
             mode = 0o666 & ~umask
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
+        temporary.chmod(mode)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise BadSource(
             str(path), 0, f"cannot be written ({error.strerror})", "check the folder's permissions and space"
         ) from None

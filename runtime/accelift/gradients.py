@@ -9,6 +9,7 @@ from accelift.dataclasses import GradientAccumulationPlugin
 if TYPE_CHECKING:
     from accelift.data.loader import PreparedLoader
     from accelift.data.preparation import LoaderPass
+    from accelift.data.share import Share
 
 
 class GradientState:
@@ -27,6 +28,7 @@ class GradientState:
         backwards: how often gradients were computed.
         passes: the loaders being iterated; the one that dealt last comes last.
         deals_batches: whether a loader was prepared that gives the processes different batches.
+        by_hand: how the newest batch was shared out, if no loader dealt it but ``split_batch``.
         warned_of_shares: whether the user knows of loaders that deal different shares.
     """
 
@@ -38,6 +40,7 @@ class GradientState:
     backwards: int
     passes: list[LoaderPass]
     deals_batches: bool
+    by_hand: Share | None
     warned_of_shares: bool
     _of_accelerator: bool
     _group: int | None
@@ -54,6 +57,7 @@ class GradientState:
             self.backwards = 0
             self.passes = []
             self.deals_batches = False
+            self.by_hand = None
             self.warned_of_shares = False
             self._of_accelerator = False
             self._group = None
@@ -105,6 +109,11 @@ class GradientState:
     def current(self) -> LoaderPass | None:
         """The pass that dealt the current batch, or ``None`` outside of any prepared loader."""
         return self.passes[-1] if self.passes else None
+
+    @property
+    def share(self) -> Share | None:
+        """How the current batch was dealt, or ``None`` if it was not."""
+        return self.by_hand or (self.passes[-1].share if self.passes else None)
 
     @property
     def active_dataloader(self) -> PreparedLoader | None:

@@ -22,8 +22,7 @@ def loss_factor(reduction: str, gradient_state: GradientState, state: PartialSta
         gradient_state: knows how the current batch was dealt.
         state: the processes.
     """
-    passes = gradient_state.passes
-    share = passes[-1].share if passes else None
+    share = gradient_state.share
     if reduction == "sum":
         # The average must become the sum of all parts, unless each has the whole already.
         whole = share.replicated if share is not None else not gradient_state.deals_batches
@@ -31,7 +30,7 @@ def loss_factor(reduction: str, gradient_state: GradientState, state: PartialSta
     if share is None:
         return 1.0
     weight = share.weights[state.process_index]
-    if len(passes) > 1:
+    if len(gradient_state.passes) > 1 and gradient_state.by_hand is None:
         _warn_if_disagreeing(weight, gradient_state, state)
     return weight
 

@@ -142,9 +142,7 @@ class ProcessVerbs:
         Raises:
             TypeError: if there is an object that is not in a list.
         """
-        current = self.gradient_state.current
-        share = None if current is None else current.share
-        return metrics.gather_for_metrics(input_data, share, self.state, use_gather_object)
+        return metrics.gather_for_metrics(input_data, self.gradient_state.share, self.state, use_gather_object)
 
     def reduce(self, tensor: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
         """See :func:`accelift.operations.reduce`."""

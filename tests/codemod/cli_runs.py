@@ -30,7 +30,7 @@ for x, y in loader:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    print(loss.item())
+    print(len(loader))
 """
 CONVERTED = """\
 import torch
@@ -49,7 +49,7 @@ for x, y in loader:
     optimizer.zero_grad()
     accelerator.backward(loss)
     optimizer.step()
-    accelerator.print(loss.item())
+    accelerator.print(len(loader))
 """
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import textwrap
 
-from accelift_codemod.api import FileResult, convert_bytes
+from accelift_codemod.api import convert_bytes
 from accelift_codemod.blueprint import Options
 from accelift_codemod.plan import Finding, Outcome
+from accelift_codemod.results import FileResult
 
 # At the root of the file system no project's settings change the length of lines: it is black's, 88.
 PATH = "/train.py"

@@ -76,6 +76,24 @@ def test_later_readers_of_the_loss_see_it_divided(forward: str, again: str) -> N
     assert converted(before) == managed(*inside, rest="seen.append(loss.item())", **slots)
 
 
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"epoch_end": "print(epoch, loss.item())"},
+        {"after": "print(loss.item())"},
+        {"before": "loss = torch.zeros(())", "epoch": "print(epoch, loss.item())"},
+    ],
+)
+def test_readers_of_the_loss_after_the_loop_see_it_divided(slots: dict[str, str]) -> None:
+    after = converted(accumulating(**slots))
+    assert "accelerator.backward(loss)\n            loss = loss / 4\n" in after
+
+
+def test_a_loss_that_is_made_anew_after_the_loop_is_another_one() -> None:
+    slots = {"epoch_end": "loss = 0\nshown = loss"}
+    assert converted(accumulating(**slots)) == managed(**slots)
+
+
 def test_the_number_of_steps_may_be_a_variable_known_in_time() -> None:
     slots = {"setup": "every = 4"}
     before = accumulating("(i + 1) % every == 0 or i + 1 == len(loader)", forward=f"{LOSS} / every", **slots)

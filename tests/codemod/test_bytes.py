@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from accelift_codemod.api import FileResult, convert_bytes
+from accelift_codemod.api import convert_bytes
 from accelift_codemod.blueprint import Options
 from accelift_codemod.plan import Edit, Operation
+from accelift_codemod.results import FileResult
 from cli_runs import CONVERTED, FIXTURES, SCRIPT
 
 SCRIPTS = sorted([*FIXTURES.glob("legacy/*.py"), *FIXTURES.glob("encodings/*.py")])
@@ -205,11 +206,11 @@ def test_mixed_line_ends_stay_mixed() -> None:
         ("model", "modèle"),
         ("loader", "数据"),
         ("loss", "𝔩"),  # two UTF-16 units; Python reads it as `l`
-        ("(loss.item())", "('\N{PARTY POPPER}', loss.item())"),
-        ("(loss.item())", "(\n        'x',  # first\n        loss.item(),\n    )"),
-        ("(loss.item())", '("""a\n  b   \n\tc""", loss.item())'),
-        ("(loss.item())", f"('{'x' * 5000}', loss.item())"),
-        ("print(loss.item())\n", "print(loss.item())\n\n\n   \n\t# the end\n\t"),
+        ("(len(loader))", "('\N{PARTY POPPER}', len(loader))"),
+        ("(len(loader))", "(\n        'x',  # first\n        len(loader),\n    )"),
+        ("(len(loader))", '("""a\n  b   \n\tc""", len(loader))'),
+        ("(len(loader))", f"('{'x' * 5000}', len(loader))"),
+        ("print(len(loader))\n", "print(len(loader))\n\n\n   \n\t# the end\n\t"),
     ],
     ids=lambda pair: ascii(pair[1])[:30],
 )
@@ -257,9 +258,9 @@ def test_statements_on_shared_lines(old: str, new: str, before: str, after: str)
 
 @pytest.mark.parametrize("character", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"], ids=ascii)
 def test_characters_that_look_like_line_ends_in_edited_statements(character: str) -> None:
-    old, new = replaced(("(loss.item())", f"('a{character}b', loss.item())"))
+    old, new = replaced(("(len(loader))", f"('a{character}b', len(loader))"))
     assert converted(old) == new
-    old, new = replaced(("loss.item())\n", f"loss.item())  # a{character}\n"))
+    old, new = replaced(("len(loader))\n", f"len(loader))  # a{character}\n"))
     assert converted(old) == new
     assert all(line[:1] in " +-@" for line in result_of(old).diff.split("\n")[:-1])
 

@@ -14,7 +14,7 @@ from cli_runs import CONVERTED, FIXTURES, SCRIPT, accelift, convert, process, tr
 OLD, NEW = SCRIPT.encode(), CONVERTED.encode()
 NOTHING = b"import torch\n\nprint(torch.__version__)\n"
 DISTRIBUTED = SCRIPT.replace("import torch\n", "import torch\nimport torch.distributed as dist\n", 1)
-ALREADY = DISTRIBUTED.replace("print(loss", "dist.barrier(loss").encode()
+ALREADY = DISTRIBUTED.replace("print(len(loader)", "dist.barrier(len(loader)").encode()
 FULL_BATCH = FIXTURES / "untouched" / "full_batch.py"
 
 

@@ -11,7 +11,7 @@ from accelift.config import LaunchConfig
 from cli_runs import CONVERTED, FIXTURES, SCRIPT, convert, tree
 
 UNTOUCHED = FIXTURES / "untouched"
-EPOCHS = SCRIPT.replace("for x, y", "total = 0.0\nfor x, y").replace("print(loss.item())", "total += loss.item()")
+EPOCHS = SCRIPT.replace("for x, y", "total = 0.0\nfor x, y").replace("print(len(loader))", "total += loss.item()")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_json_of_a_conversion() -> None:
         first, column, last, end = edit["span"]
         assert 1 <= first <= last <= 17 and min(column, end) >= 0
         assert edit["safety"] == "safe" and edit["reason"] and isinstance(edit["evidence"], list)
-        assert all(set(step) == {"line", "text"} for step in edit["evidence"])
+        assert all(set(step) == {"line", "text", "path"} and not step["path"] for step in edit["evidence"])
 
 
 def test_json_of_findings_refusals_and_errors(folder: Path) -> None:
@@ -203,7 +203,7 @@ def test_select(folder: Path) -> None:
     ]
     convert("train.py", "--select", "NOTE", "--write")
     text = Path("train.py").read_text()
-    assert "    print(loss.item())\n" in text and "model = nn.Linear(4, 1).to(device)\n" in text
+    assert "    print(len(loader))\n" in text and "model = nn.Linear(4, 1).to(device)\n" in text
     assert "accelerator.backward(loss)\n" in text and "accelerator.prepare(" in text
 
 

@@ -180,6 +180,6 @@ def test_stdin(applier: list[str], folder: Path) -> None:
     assert Path("src/train.py").read_bytes() == convert("-", "--write", stdin=SCRIPT.encode()).stdout
 
 
-@pytest.mark.parametrize("name", ["inference_only", "full_batch", "already_ddp", "sklearn_only"])
+@pytest.mark.parametrize("name", ["inference_only", "full_batch", "averages_itself", "sklearn_only"])
 def test_nothing_to_apply(name: str) -> None:
     assert convert(FIXTURES / "untouched" / f"{name}.py").stdout == b""

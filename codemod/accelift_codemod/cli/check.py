@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 
-from accelift_codemod.api import FileResult, cpu_count
+from accelift_codemod.api import cpu_count
 from accelift_codemod.checker import Choice, check_bytes, check_files
 from accelift_codemod.cli import scripts
 from accelift_codemod.render import lints as render
 from accelift_codemod.render import text
 from accelift_codemod.report import Findings
+from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, write_atomically
 
 

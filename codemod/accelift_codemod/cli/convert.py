@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 
-from accelift_codemod.api import FileResult, convert_bytes, convert_files, cpu_count
+from accelift_codemod import groups
+from accelift_codemod.api import convert_bytes, convert_files, cpu_count
 from accelift_codemod.blueprint import Options
 from accelift_codemod.cli import scripts
 from accelift_codemod.cli.places import Places
@@ -22,7 +23,8 @@ from accelift_codemod.discover import is_folder
 from accelift_codemod.plan import Outcome
 from accelift_codemod.render import text
 from accelift_codemod.report import Report
-from accelift_codemod.source import BadSource, write_atomically
+from accelift_codemod.results import FileResult
+from accelift_codemod.source import BadSource, write_together
 
 _PROGRESS_FROM = 50  # files
 
@@ -200,23 +202,24 @@ class _Run:
         self.verify = verify
         self.report = Report()
         self.stdin = b""
+        self.members: set[str] = set()  # files that were written along with a script
         self.places = Places(())
         self.color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
     # ---- converting
 
     def convert(self, paths: Sequence[str], stdin_filename: str, jobs: int) -> list[FileResult]:
-        """Convert everything, showing each file's results as they come."""
+        """Convert everything, write it and show it."""
         files, problems = scripts.find(paths)
         self.places = Places(stdin_filename if p == "-" else p for p in paths)
         found = [self._settle(problem) for problem in problems]
         if "-" in paths:
             self.stdin = sys.stdin.buffer.read()
-            found.append(self._settle(convert_bytes(self.stdin, stdin_filename, self.options), from_stdin=True))
+            found.append(self._settle(self._handed_through(convert_bytes(self.stdin, stdin_filename, self.options))))
         with self._progress(len(files)) as advance:
-            for result in convert_files(files, self.options, jobs):
-                found.append(self._settle(result))
-                advance()
+            results = convert_files(files, self.options, jobs, advance)
+        done = [self._written(self._proved(result)) for result in results]
+        found += [self._settle(result) for result in groups.flattened(done)]
         return found
 
     def _progress(self, count: int) -> Any:
@@ -227,38 +230,47 @@ class _Run:
 
     # ---- one result
 
-    def _settle(self, result: FileResult, from_stdin: bool = False) -> FileResult:
-        """Write and show one file's result."""
-        if self.verify is not None and not from_stdin:
-            result = self._proved(result, self.verify)
-        if result.output is not None:
-            try:
-                self._write(result, result.output, from_stdin)
-            except BadSource as error:
-                result = replace(result, error=str(error))
-        elif from_stdin and self.write:
-            self._print(self.stdin)  # left alone: handed through
-        self.report.add(result)
-        if not self.json:
-            self._show(result)
-        return result
-
-    def _proved(self, result: FileResult, arguments: list[str]) -> FileResult:
+    def _proved(self, result: FileResult) -> FileResult:
+        """The result of a script, refused if --verify asks for a proof and there is none."""
+        if self.verify is None:
+            return result
         from accelift_codemod.verify.gate import gate
 
         def say(text: str) -> None:
             if self.verbosity >= 0:
                 click.echo(f"{result.path}: running {text}", err=True)
 
-        return gate(result, arguments, self.options.num_processes or 2, say)
+        return gate(result, self.verify, self.options.num_processes or 2, say)
 
-    def _write(self, result: FileResult, output: bytes, from_stdin: bool) -> None:
+    def _written(self, result: FileResult) -> FileResult:
+        """Write a script and the files that change with it: all of them or none."""
+        outputs = {r.path: r.output for r in (result, *result.members) if r.output is not None}
+        try:
+            if self.output is not None:
+                for path, output in outputs.items():
+                    if path == result.path or path not in self.members:
+                        self.places.write(self.places.below(self.output, path), output, path, "--output")
+                self.members |= outputs.keys() - {result.path}
+            elif self.write:
+                write_together({Path(path): output for path, output in outputs.items()})
+        except BadSource as error:
+            return replace(result, error=str(error), members=())
+        return result
+
+    def _handed_through(self, result: FileResult) -> FileResult:
+        """Write what came from stdin, converted or not."""
         if self.output is not None:
-            self.places.write(self.places.below(self.output, result.path), output, result.path, "--output")
-        elif self.write and from_stdin:
-            self._print(output)
-        elif self.write:
-            write_atomically(Path(result.path), output)
+            return self._written(result)
+        if self.write:
+            self._print(self.stdin if result.output is None else result.output)
+        return result
+
+    def _settle(self, result: FileResult) -> FileResult:
+        """Count and show one file's result."""
+        self.report.add(result)
+        if not self.json:
+            self._show(result)
+        return result
 
     def _print(self, data: bytes) -> None:
         sys.stdout.flush()

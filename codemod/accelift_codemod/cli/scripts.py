@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from accelift_codemod import timelimit
-from accelift_codemod.api import FileResult
 from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.results import FileResult
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

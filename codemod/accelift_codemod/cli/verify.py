@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from accelift_codemod.api import convert_bytes
+from accelift_codemod.api import convert_files
 from accelift_codemod.blueprint import Options
 from accelift_codemod.source import write_atomically
+from accelift_codemod.verify.gate import changed_members
 from accelift_codemod.verify.gate import known as known_findings
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
@@ -70,11 +71,12 @@ def command(
 
     Exit codes: 0 proved; 1 something differs; 2 it could not be run.
     """
-    converted, known = _converted(script, against, target)
+    converted, known, members = _converted(script, against, target)
     request = Request(
         script=script,
         converted=converted,
         known=known,
+        members=members,
         arguments=arguments,
         processes=num_processes,
         steps=steps,
@@ -101,17 +103,19 @@ def run(request: Request, quiet: bool) -> Proof:
         raise click.ClickException(f"{request.script}: {error}") from None
 
 
-def _converted(script: Path, against: Path | None, target: str) -> tuple[bytes, frozenset[str]]:
-    """The converted script, and the codes of what its conversion found."""
+def _converted(
+    script: Path, against: Path | None, target: str
+) -> tuple[bytes, frozenset[str], tuple[tuple[Path, bytes], ...]]:
+    """The converted script, the codes of what its conversion found, and the other files that it changes."""
     if against is not None:
-        return against.read_bytes(), frozenset()
-    result = convert_bytes(script.read_bytes(), str(script), Options(target))
+        return against.read_bytes(), frozenset(), ()
+    (result,) = convert_files([(script, True)], Options(target))
     if result.error:
         raise click.ClickException(result.error)
     if result.output is None:
         reason = result.plan.reason if result.plan is not None else "nothing to convert"
         raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
-    return result.output, known_findings(result)
+    return result.output, known_findings(result), changed_members(result)
 
 
 def _show(proof: Proof, format_: str, output_file: Path | None) -> None:

@@ -5,35 +5,43 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import instances
+from accelift_codemod.facts import instances, spawned
 from accelift_codemod.facts.batches import Batches
+from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.layout import Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.source import Source
+
+if TYPE_CHECKING:
+    from accelift_codemod.project.program import Program
 
 __all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Role", "Scope", "Value", "position"]
 
 
 class Facts:
-    """Everything the rules may ask about one script.
+    """Everything the rules may ask about one script, or about a program: a script and the project files it imports.
 
     Answers are computed when first asked and kept; nothing changes them afterwards. In `tree`, of which `index` is the
     index, attributes of self may be variables (see instances.py); `written` is the index of the source's own tree.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source | Program) -> None:
         self.source = source
         self.written = Index(source.tree)
-        self.instances = instances.find(self.written)
+        self.spawned = spawned.find(self.written)
+        direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
+        self.instances = instances.find(direct)
         self.tree = self.instances.tree
-        self.index = Index(self.tree) if self.instances.followed else self.written
+        self.index = Index(self.tree) if self.instances.followed else direct
         self.resolver = Resolver(self.index, self.instances.followed)
 
     @cached_property
@@ -45,8 +53,17 @@ class Facts:
         return Loops(self.resolver)
 
     @cached_property
+    def command_line(self) -> CommandLine:
+        return CommandLine(self.resolver)
+
+    @cached_property
+    def processes(self) -> Processes:
+        own = {new for new, node in self.instances.originals.items() if node in self.spawned.ranks}
+        return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks)
+
+    @cached_property
     def devices(self) -> Devices:
-        return Devices(self.resolver, self.source.segment)
+        return Devices(self.resolver, self.command_line, self.processes, self.segment)
 
     @cached_property
     def moves(self) -> Moves:
@@ -62,11 +79,21 @@ class Facts:
 
     def segment(self, node: ast.AST) -> str:
         """The author's text of a node."""
-        return self.source.segment(node)
+        return self.source.segment(self.original(node))
+
+    def same_file(self, left: ast.AST, right: ast.AST) -> bool:
+        """Whether two nodes stand in one file."""
+        unit = self.source.unit
+        return unit(left.lineno) is unit(right.lineno)  # type: ignore[attr-defined]
+
+    def body(self, node: ast.AST) -> list[ast.stmt]:
+        """The statements of the file in which a node stands."""
+        return [s for s in self.tree.body if self.same_file(s, node)]
 
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""
-        return self.instances.originals.get(node, node)
+        node = self.instances.originals.get(node, node)
+        return self.spawned.originals.get(node, node)
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed."""
@@ -139,13 +166,23 @@ class Facts:
 
     @cached_property
     def _loads(self) -> dict[tuple[Scope, str], list[ast.Name]]:
-        """The loads of every variable, in source order."""
+        """The loads of every variable, in source order; of imports, also those of what they bring from other files."""
         found: dict[tuple[Scope, str], list[ast.Name]] = {}
+        imports = {
+            self.original(binding.node): (scope, name)
+            for scope in (self.index.scopes.values() if self.source.reads else ())
+            for name, bindings in scope.bindings.items()
+            for binding in bindings
+            if binding.how is How.IMPORT
+        }
         for scope in self.index.scopes.values():
             for name, loads in scope.loads.items():
                 owner = scope.owner(name)
                 if owner is not None:
                     found.setdefault((owner, name), []).extend(loads)
+                for load in loads if imports else ():
+                    for alias in self.source.reads.get(self.original(load), ()):
+                        found.setdefault(imports[alias], []).append(load)
         for loads in found.values():
             loads.sort(key=position)
         return found

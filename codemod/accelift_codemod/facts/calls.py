@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import library, parts
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts import library, parts, signatures
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 _MOVES = frozenset({"to", "cuda", "cpu", "pin_memory", "contiguous", "detach", "data", "requires_grad_"})
+_PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
 _PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "get_parameters"})
 
 
@@ -40,16 +42,60 @@ class Calls:
             role = self.resolver.class_role(target) or Role.OBJECT
             return (Value(role, call, target.name, declaration=target),)
         if isinstance(target, FUNCTIONS):
+            handed_back = self._handed_back(target)
+            if handed_back is not None:  # what this call gives, not what the others do
+                given = self.resolver.bind(call, target)
+                if given is None:
+                    return ()
+                argument = given.get(handed_back.arg, signatures.default(target, handed_back))
+                return self.resolver.values(argument)
             return self._returned(target)
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
+        made = [v.name for v in callees if v.role is Role.LIBRARY]
+        if made and len(made) == len(callees) and {library.role(name) for name in made} == {Role.OPTIMIZER}:
+            return tuple(Value(Role.OPTIMIZER, call, name) for name in made)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
         if any(v.role in (Role.MODEL, Role.LOSS) for v in callees):
             return ()
         return (Value(Role.OBJECT, call),)
+
+    @memoised
+    def _handed_back(self, function: Function) -> ast.arg | None:
+        """The parameter that a function returns, perhaps moved: `return x.to(device)`."""
+        returns = self.resolver.returns(function)
+        names = {self._moved(statement.value) for statement in returns if statement.value is not None}
+        name = names.pop() if len(names) == 1 else None
+        if name is None or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function)):
+            return None
+        bindings = self.resolver.index.scopes[function].bindings.get(name, [])
+        parameters = [b.node for b in bindings if b.how is How.PARAMETER]
+        others = [b for b in bindings if b.how is not How.PARAMETER]
+        if len(parameters) != 1 or any(
+            b.how is not How.ASSIGN or b.path or self._moved(b.value) != name for b in others
+        ):
+            return None
+        node = parameters[0]
+        arguments = function.args
+        assert isinstance(node, ast.arg)
+        return None if node in (arguments.vararg, arguments.kwarg) else node
+
+    def _moved(self, node: ast.expr | None) -> str | None:
+        """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.IfExp):
+            name = self._moved(node.body)
+            return name if name == self._moved(node.orelse) else None
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _PLACES:
+                return self._moved(node.func.value)
+            if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
+                return self._moved(node.args[0])
+        return None
 
     def _returned(self, function: Function) -> Values:
         found: list[Value] = []
@@ -101,6 +147,9 @@ class Calls:
             return tuple(
                 Value(v.role, call, v.name, v.inner, v.keys, v.declaration) for v in self.resolver.values(first)
             )
+        if qualified == "functools.partial" and len(call.args) == 1:
+            if found := [v for v in self.resolver.values(first) if v.role is Role.LIBRARY]:
+                return tuple(found)
         if qualified in library.NOT_DATA:
             return ()
         if qualified.endswith((".parse_args", ".parse_known_args")):
@@ -118,6 +167,10 @@ class Calls:
             return (Value(Role.ZIP, call, inner=tuple(self.resolver.values(a) for a in call.args)),)
         if name == "next":
             return parts.element(first)
+        if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
+            owner, attribute = self.resolver.qualified(call.args[0]), call.args[1].value
+            if owner is not None and isinstance(attribute, str):
+                return (Value(Role.LIBRARY, call, f"{owner}.{attribute}"),)
         if name in library.ITERATES_BUILTIN:
             if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
                 return first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
@@ -22,9 +22,11 @@ class Condition:
 
     operator: str
     value: bool = False
-    text: str = ""
+    key: str = ""  # equal for expressions of one object
+    text: str = field(default="", compare=False)
     node: ast.expr | None = field(default=None, compare=False)
     parts: tuple[Condition, ...] = ()
+    others: tuple[Condition, ...] = field(default=(), compare=False)  # written with other variables
 
     @property
     def constant(self) -> bool | None:
@@ -41,6 +43,12 @@ class Condition:
         return f" {self.operator} ".join(
             f"({p})" if p.operator in ("and", "or") and p.operator != self.operator else str(p) for p in self.parts
         )
+
+    def seen(self, visible: Callable[[ast.expr], bool]) -> Condition:
+        """The condition, written with variables that are visible, if there are any."""
+        if self.node is not None:
+            return next((c for c in (self, *self.others) if c.node is not None and visible(c.node)), self)
+        return replace(self, parts=tuple(p.seen(visible) for p in self.parts))
 
     def atoms(self) -> list[ast.expr]:
         """The expressions of the script that it is made of."""
@@ -131,7 +139,44 @@ class Conditions:
             given = self._given(node, depth)
             if given is not None:
                 return given
-        return Condition("atom", text=self.segment(node), node=node)
+        return self.atom(node)
+
+    def atom(self, node: ast.expr, comparison: str = "") -> Condition:
+        """An expression of the script, or its comparison with something, as a condition.
+
+        An attribute of an object that was passed on (`self.args.cuda`) is also one of the variable that held it before.
+        """
+        text = f"{self.segment(node)}{comparison}"
+        others: list[Condition] = []
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            for name in self._before(node.value):
+                spelled = f"{name.id}.{node.attr}{comparison}"
+                others.append(Condition("atom", key=spelled, text=spelled, node=name))
+            same = {ast.dump(name) for name in (node.value, *(o.node for o in others if o.node is not None))}
+            changed = {ast.dump(b.node.value) for b in self._changes(node.attr)}  # type: ignore[attr-defined]
+            if len(changed & same) > 1:
+                others = []  # changed under several names: which of them comes first is not known
+        return Condition("atom", key=others[-1].key if others else text, text=text, node=node, others=tuple(others))
+
+    def _before(self, name: ast.Name) -> list[ast.Name]:
+        """The variables that passed an object on to this one, the nearest first."""
+        found: list[ast.Name] = []
+        while len(found) < 8:
+            bindings = self.resolver.bindings(name)
+            if len(bindings) != 1 or bindings[0].path:
+                break
+            given = self._arguments(bindings[0]) if bindings[0].how is How.PARAMETER else [bindings[0].value]
+            before = [g for g in given or () if isinstance(g, ast.Name)]
+            variables = {(b.id, self.index.scope(b).owner(b.id)) for b in before}
+            if len(before) != len(given or ()) or len(variables) != 1:
+                break
+            name = before[0]
+            found.append(name)
+        return found
+
+    def _changes(self, attribute: str) -> list[Binding]:
+        found = self.index.attribute_bindings.get(attribute, [])
+        return [b for b in found if isinstance(b.node, ast.Attribute)]
 
     def is_availability(self, node: ast.expr) -> bool:
         """Whether an expression asks for the presence of an accelerator."""
@@ -144,11 +189,7 @@ class Conditions:
         if isinstance(node, ast.Name):
             bindings = self.resolver.bindings(node)
         else:
-            bindings = [
-                b
-                for b in self.index.attribute_bindings.get(node.attr, [])
-                if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == ast.dump(node.value)
-            ]
+            bindings = [b for b in self._changes(node.attr) if ast.dump(b.node.value) == ast.dump(node.value)]  # type: ignore[attr-defined]
             if bindings and bindings[0].value is not None and _mentions(bindings[0].value, node):
                 return None
         if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
@@ -161,21 +202,27 @@ class Conditions:
     def _given(self, node: ast.Name | ast.Attribute, depth: int) -> Condition | None:
         """The one condition that every call passes for a parameter."""
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
+        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER:
             return None
-        function = self.index.parents[self.index.parents[bindings[0].node]]
-        if not isinstance(function, FUNCTIONS):
-            return None
-        found: set[Condition] = set()
-        for call in self.resolver.sites(function):
-            given = self.resolver.bind(call, function)
-            argument = (given or {}).get(bindings[0].name, default(function, bindings[0].node))
-            if given is None or argument is None:
-                return None
-            found.add(self.read(argument, depth + 1))
+        arguments = self._arguments(bindings[0])
+        found = {self.read(argument, depth + 1) for argument in arguments or ()}
         return found.pop() if len(found) == 1 else None
 
-    def _is_boolean(self, node: ast.expr) -> bool:
+    def _arguments(self, binding: Binding) -> list[ast.expr] | None:
+        """What the calls of a function give a parameter; None if one of them cannot be told."""
+        function = self.index.parents[self.index.parents[binding.node]]
+        if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
+            return None
+        found: list[ast.expr] = []
+        for call in self.resolver.sites(function):
+            given = self.resolver.bind(call, function)
+            argument = (given or {}).get(binding.name, default(function, binding.node))
+            if given is None or argument is None:
+                return None
+            found.append(argument)
+        return found
+
+    def _is_boolean(self, node: ast.expr, depth: int = 0) -> bool:
         if isinstance(node, ast.Constant):
             return isinstance(node.value, bool)
         if isinstance(node, (ast.BoolOp, ast.Compare)):
@@ -183,8 +230,12 @@ class Conditions:
         if isinstance(node, ast.UnaryOp):
             return isinstance(node.op, ast.Not)
         if isinstance(node, ast.IfExp):
-            return self._is_boolean(node.body) and self._is_boolean(node.orelse)
+            return self._is_boolean(node.body, depth) and self._is_boolean(node.orelse, depth)
         if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            if depth < 8 and len(bindings) == 1 and bindings[0].how is How.PARAMETER:
+                given = self._arguments(bindings[0])
+                return bool(given) and all(self._is_boolean(g, depth + 1) for g in given or ())
             return self._held(node) is not None
         return self.is_availability(node)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import (
     FALSE,
     TRUE,
@@ -16,6 +17,8 @@ from accelift_codemod.facts.conditions import (
     choose,
 )
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
+from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
@@ -42,9 +45,13 @@ class DeviceVariable:
 class Devices:
     """Finds how a script picks its device and what it moves there."""
 
-    def __init__(self, resolver: Resolver, segment: Callable[[ast.AST], str]) -> None:
+    def __init__(
+        self, resolver: Resolver, command_line: CommandLine, processes: Processes, segment: Callable[[ast.AST], str]
+    ) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self.command_line = command_line
+        self.processes = processes
         self.segment = segment
         self.conditions = Conditions(resolver, segment)
 
@@ -116,25 +123,11 @@ class Devices:
         """The `add_argument` call of a command-line option that holds a device name by default."""
         if Role.ARGUMENTS not in self.resolver.roles(node.value):
             return None
-        call = self.options.get(node.attr)
+        call = self.command_line.options.get(node.attr)
         if call is None:
             return None
         value = self.resolver.argument(call, None, "default")
         return call if self.is_device(value) else None
-
-    @cached_property
-    def options(self) -> dict[str, ast.Call]:
-        """`add_argument` calls by destination."""
-        found = {}
-        for call in self.index.methods.get("add_argument", []):
-            flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-            destination = self.resolver.argument(call, None, "dest")
-            if isinstance(destination, ast.Constant):
-                found[str(destination.value)] = call
-            elif flags:
-                name = next((f for f in flags if f.startswith("--")), flags[0])
-                found[name.lstrip("-").replace("-", "_")] = call
-        return found
 
     def cpu(self, node: ast.expr | None, depth: int = 0) -> Condition | None:
         """When a device expression is the CPU although an accelerator is there; None if that cannot be told."""
@@ -168,17 +161,20 @@ class Devices:
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
         if isinstance(node, ast.Attribute) and self.option(node) is not None and not self.attribute_bindings(node):
-            return Condition("atom", text=f'{self.segment(node)} == "cpu"', node=node)
+            return self.conditions.atom(node, ' == "cpu"')
         bindings: list[Binding] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
             bindings = [b for b in self._bindings(node) if not _is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
+        if len(bindings) > 1 and all(self._binds_device(b, depth + 1) and b.how is How.ASSIGN for b in bindings):
+            if len({self.index.function(b.node) for b in bindings}) == 1:
+                return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
 
     def indexed(self, node: ast.AST | None) -> ast.expr | None:
-        """The part of a device expression that picks one accelerator other than the first."""
-        if node is None:
+        """The part of a device expression that picks one accelerator other than the first, for every process."""
+        if node is None or self.is_own(node):
             return None
         for part in walk(node):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
@@ -191,6 +187,13 @@ class Devices:
                 if _template(part.func.value):
                     return part
         return None
+
+    def is_own(self, node: ast.AST) -> bool:
+        """Whether a device is chosen by the process's own number (`f"cuda:{local_rank}"`), or is that number."""
+        ranks = (Part.RANK, Part.LOCAL_RANK)
+        return bool(self.processes.sources) and any(
+            self.processes.part(part) in ranks for part in walk(node) if isinstance(part, ast.expr)
+        )
 
     # ---- variables
 
@@ -256,7 +259,7 @@ class Devices:
 
     def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
         bindings = sorted(bindings, key=lambda b: position(b.node))
-        statements, whole, cpu = self._region(bindings, text)
+        statements, whole, cpu = self._region(bindings)
         strings = not any(self._is_object(b.value) for b in bindings)
         indexed = next((i for b in bindings if (i := self.indexed(b.value)) is not None), None)
         return DeviceVariable(name, scope, text, tuple(bindings), statements, whole, strings, cpu, indexed)
@@ -267,7 +270,7 @@ class Devices:
             return self._is_object(node.body) or self._is_object(node.orelse)
         return any(v.role is Role.DEVICE for v in self.resolver.values(node))
 
-    def _region(self, bindings: list[Binding], text: str) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
+    def _region(self, bindings: list[Binding]) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
         """The sibling statements that choose a device, whether they do only that, and when it is the CPU."""
         index = self.index
         chains = [index.chain(b.node) for b in bindings]
@@ -298,6 +301,10 @@ class Devices:
             return statement.target in targets
         if isinstance(statement, ast.If):
             return all(self._only_chooses(s, targets) for s in (*statement.body, *statement.orelse))
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):  # gone with the choice
+            call = statement.value
+            begins = call in self.processes.groups and self.processes.managed
+            return begins or self.resolver.qualified(call.func) == "torch.cuda.set_device"
         return False
 
     def _fold(self, statement: ast.stmt, targets: set[ast.AST], cpu: Condition | None) -> Condition | None:

@@ -14,6 +14,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+MARK = "»"  # in a program of several files, between a file's name and that of its global (see project/program.py)
 _BLOCKS = ("body", "orelse", "finalbody")
 
 

@@ -80,11 +80,19 @@ WRAPS_MODULE = frozenset(
         "torch.compile",
         "torch.nn.DataParallel",
         "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
         "torch.jit.script",
     }
 )
 DATA_PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
+DISTRIBUTED_DATA_PARALLEL = frozenset(
+    {"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"}
+)
+DISTRIBUTED_SAMPLER = frozenset(
+    {"torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler"}
+)
 
 # Callables that iterate over their first argument, one element for one.
 ITERATES = frozenset(
@@ -162,6 +170,11 @@ FRAMEWORKS = {
     "mmengine": "MMEngine",
     "detectron2": "Detectron2",
 }
+
+# The packages that something is known of: never the project's own, even if a copy of one lies in it.
+PACKAGES = frozenset(
+    name.partition(".")[0] for name in (*_ROLES, *_MODEL_FACTORIES, *ITERATES, *DISTRIBUTED, *ACCELERATE, *FRAMEWORKS)
+)
 
 
 @lru_cache(maxsize=4096)

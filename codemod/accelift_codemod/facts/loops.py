@@ -135,15 +135,20 @@ class Loops:
 
     def _drawn(self, loop: ast.For | ast.AsyncFor | ast.While) -> Values:
         """Loaders that the loop draws from by `next(iterator)`, the iterator made outside or inside."""
-        found: list[Value] = []
-        for statement in loop.body:
-            if isinstance(statement, LOOPS):
+        return tuple(dict.fromkeys(v for s in self.streams(loop) for v in self.loaders(self.resolver.values(s))))
+
+    def streams(self, loop: ast.AST) -> list[ast.expr]:
+        """The variables that a loop gives to `next`."""
+        found: list[ast.expr] = []
+        parts = [loop.test] if isinstance(loop, ast.While) else []
+        for part in (*parts, *getattr(loop, "body", ())):
+            if isinstance(part, LOOPS):
                 continue
-            for call in self.own_calls(statement):
+            for call in self.own_calls(part):
                 stream = call.args[0] if self.resolver.builtin(call.func) == "next" and call.args else None
                 if isinstance(stream, (ast.Name, ast.Attribute)) and self._innermost(call) is loop:
-                    found += self.loaders(self.resolver.values(stream))
-        return tuple(dict.fromkeys(found))
+                    found.append(stream)
+        return found
 
     def _innermost(self, node: ast.AST) -> ast.AST | None:
         return next(iter(self.index.enclosing_loops(node)), None)

@@ -11,6 +11,7 @@ from functools import cached_property
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, both, negate
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, How, position
+from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -62,7 +63,9 @@ class Moves:
         for call in self._calls("to"):
             receiver = call.func.value  # type: ignore[attr-defined]
             target = self.resolver.argument(call, 0, "device")
-            if target is not None and self.devices.is_device(target) and not self.devices.is_elsewhere(target):
+            if target is None:
+                continue
+            if self.is_number(target) or (self.devices.is_device(target) and not self.devices.is_elsewhere(target)):
                 rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
                 found.append(Move(call, receiver, "to", target, tuple(rest)))
         for call in self._calls("cuda"):
@@ -78,6 +81,10 @@ class Moves:
                 found.append(Move(call, receiver, "type", call.args[0], ()))
         return sorted(found, key=lambda m: position(m.call))
 
+    def is_number(self, target: ast.expr) -> bool:
+        """Whether a target is the GPU of this process by its number (`.to(local_rank)`)."""
+        return self.devices.processes.part(target) in (Part.RANK, Part.LOCAL_RANK)
+
     def _calls(self, method: str) -> Iterator[ast.Call]:
         """Calls of a method of tensors and modules, without those that a class of the script defines itself."""
         for call in self.index.methods.get(method, []):
@@ -91,7 +98,7 @@ class Moves:
         found: list[ast.expr] = []
         for call in self._calls("to"):
             target = self.resolver.argument(call, 0, "device")
-            if target is None or self.devices.is_device(target):
+            if target is None or self.devices.is_device(target) or self.is_number(target):
                 continue
             if isinstance(target, ast.Attribute) and target.attr in ("device", "dtype"):
                 continue
@@ -164,7 +171,8 @@ class Moves:
         for move in self.all:
             if move.kind == "type":
                 continue
-            elsewhere = self.devices.cpu(move.target) if move.kind == "to" else FALSE
+            by_name = move.kind == "to" and not (move.target is not None and self.is_number(move.target))
+            elsewhere = self.devices.cpu(move.target) if by_name else FALSE
             if elsewhere is None:
                 return None
             guard = self._guard(move.call)

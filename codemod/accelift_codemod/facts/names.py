@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope, position
 from accelift_codemod.facts.memo import memoised
 
 
@@ -33,7 +33,7 @@ class Names:
     def builtin(self, node: ast.AST) -> str | None:
         """The name of the builtin that an expression is, unless the script binds that name itself."""
         if isinstance(node, ast.Name) and self.index.scope(node).owner(node.id) is None:
-            return node.id
+            return node.id.rpartition(MARK)[2]
         return None
 
     def bindings(self, name: ast.Name) -> list[Binding]:

@@ -65,10 +65,11 @@ Values = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One step of the chain that gave an object its role."""
+    """One step of the chain that gave an object its role; `path` names the file if it is another one."""
 
     line: int
     text: str
+    path: str = ""
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.text}"
+        return f"{self.path}:{self.line}: {self.text}" if self.path else f"line {self.line}: {self.text}"

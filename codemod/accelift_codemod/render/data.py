@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from accelift_codemod.api import FileResult
 from accelift_codemod.report import Report
+from accelift_codemod.results import FileResult
 
 VERSION = 1
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from accelift_codemod.api import FileResult
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.render.data import VERSION
 from accelift_codemod.report import Findings
+from accelift_codemod.results import FileResult
 
 _COLORS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 

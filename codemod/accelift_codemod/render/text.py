@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accelift_codemod.api import FileResult
 from accelift_codemod.diff import encoded
 from accelift_codemod.plan import Finding, Outcome, Severity
+from accelift_codemod.results import FileResult
 
 _COLORS = {"+": "32", "-": "31", "@": "36"}
 

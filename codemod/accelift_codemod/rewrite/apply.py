@@ -68,6 +68,7 @@ class _Rewriter:
         self.units = Units(source, index, line_length)
         self.places = self.units.places
         self.composer = Composer(source, index, self.unit, line_length)
+        self.kept: set[ast.stmt] = set()  # statements that others come in place of
 
     def run(self) -> Rewritten:
         units: list[Unit] = []
@@ -80,6 +81,7 @@ class _Rewriter:
             else:
                 self._place(cast(ast.stmt, node), edit)
         gone = {s for s, _ in removed}
+        self.kept = {s for s, edit in removed if edit.operation is Operation.SWAP and edit.code}
         for statement, edit in removed:
             if any(p in gone for p in self.index.ancestors(statement)):
                 continue
@@ -164,19 +166,22 @@ class _Rewriter:
             new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length) if edit.code else []
         block, _ = self.index.block(statement)
         kept = comments("".join(self.lines[first - 1 : last]))
-        if not new and all(s in gone for s in block) and block[0] is statement:
+        if not new and all(s in gone - self.kept for s in block) and block[0] is statement:
             new = [f"{indent}pass{self.source.newline}"]
         new = [*(f"{indent}{comment}{self.source.newline}" for comment in kept), *new]
-        if not new:
+        if not new and not self.composer.after.get(last):
             first, last = self._blank_with(first, last)
         self.composer.replaced[first] = (last, new)
 
     def _blank_with(self, first: int, last: int) -> tuple[int, int]:
-        """When a paragraph goes, one of the blank lines around it goes, too."""
-        above = first == 1 or not self.lines[first - 2].strip() or self.lines[first - 2].rstrip().endswith(":")
-        below = last == len(self.lines) or not self.lines[last].strip()
-        if above and below and last < len(self.lines):
-            return first, last + 1
+        """When a paragraph goes, as many of the blank lines below it go as there are above it."""
+        above = first - 1
+        while above and not self.lines[above - 1].strip():
+            above -= 1
+        opens = first == 1 or self.lines[first - 2].rstrip().endswith(":")
+        for _ in range(max(first - 1 - above, int(opens))):
+            if last < len(self.lines) and not self.lines[last].strip():
+                last += 1
         return first, last
 
 

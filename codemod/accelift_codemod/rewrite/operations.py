@@ -196,6 +196,17 @@ def _stands_alone(node: cst.BaseExpression) -> bool:
         return False
 
 
+def _direct(node: Any, edit: Edit, parenthesize: bool) -> Node:
+    call = _call_of(node)
+    named = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+    given = dict(zip(("fn", "args"), (a.value for a in _positional(call.args)), strict=False)) | named
+    function, elements = given.get("fn"), given.get("args")
+    if function is None or not (elements is None or isinstance(elements, cst.Tuple)):
+        raise CannotRewrite("what the processes are started with is not written in the call")
+    plain = [cst.Arg(_bare(e.value)) for e in elements.elements] if isinstance(elements, cst.Tuple) else []
+    return cst.Call(function, [cst.Arg(_expression(edit.code)), *plain], lpar=call.lpar, rpar=call.rpar)
+
+
 def _name_arguments(node: Any, edit: Edit, parenthesize: bool) -> Node:
     call = _call_of(node)
     names = edit.code.split(",")
@@ -315,6 +326,7 @@ OPERATIONS: dict[Operation, Callable[[Any, Edit, bool], Node]] = {
     Operation.BECOME: _become,
     Operation.RECEIVER: _keep_receiver,
     Operation.CALL_ON: _call_on,
+    Operation.DIRECT: _direct,
     Operation.SURROUND: _surround,
     Operation.LEFT: _left,
     Operation.INNER: _inner,

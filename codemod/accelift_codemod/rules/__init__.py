@@ -35,6 +35,7 @@ class Rule(ABC):
     safety: ClassVar[Safety] = Safety.SAFE
     required: ClassVar[bool] = False  # part of every conversion: cannot be ignored
     closing: ClassVar[int] = 0  # 0: an ordinary rule; else its place among the closing ones
+    always: ClassVar[bool] = False  # also for scripts that distribute themselves, and decide who prints and saves
     before: ClassVar[str] = ""
     after: ClassVar[str] = ""
     findings: ClassVar[tuple[Explained, ...]] = ()

@@ -179,16 +179,15 @@ for i, (x, y) in enumerate(loader):
         if len(candidates) != 1 or owner is None or owner.is_class:
             return None  # an attribute of self: any method may read it
         division = candidates[0]
-        reads = [n for n in draft.facts.loads(owner, loss.id) if n in set(walk(node))]
-        between = [
-            n
-            for n in reads
-            if position(division.statement) < position(n) < position(here) and n not in set(walk(division.statement))
-        ]
-        if between:
+        inside = set(walk(node))
+        reads = draft.facts.loads(owner, loss.id)
+        bindings = draft.facts.resolver.bindings
+        after = [n for n in reads if n not in inside and any(b.node in inside for b in bindings(n))]
+        reads = [n for n in reads if n in inside and n not in set(walk(division.statement))]
+        if any(position(division.statement) < position(n) < position(here) for n in reads):
             return None
-        later = [n for n in reads if position(n) > position(here) and n not in set(walk(here))]
-        return division if later else Division(division.expression, division.statement, division.name, "")
+        after += [n for n in reads if position(n) > position(here) and n not in set(walk(here))]
+        return division if after else Division(division.expression, division.statement, division.name, "")
 
     def _meets_gradients(self, node: ast.For | ast.AsyncFor, gate: Gate) -> bool:
         """Whether gradients are read, changed or cleared in the loop other than for an update.

@@ -25,6 +25,7 @@ class Backward(Rule):
     code = _RULE
     name = "backward passes"
     required = True
+    always = True
     before = """\
 loss = criterion(model(x), y)
 loss.backward()
@@ -96,6 +97,8 @@ accelerator.backward(loss)
             yield draft.edit(_RULE, call, Operation.NAME_ARGUMENTS, reason, _ARGUMENTS)
         code = "{accelerator}.backward"
         yield draft.edit(_RULE, call, Operation.CALL_ON, reason, code, need=Need.STRONG, subject=func.value)
+        if draft.facts.processes.managed:
+            return  # what a process computes on its own batch is averaged, as it was
         layout = self._layout(draft, call, func.value)
         name = draft.facts.segment(func.value)
         if layout is Layout.SUM:

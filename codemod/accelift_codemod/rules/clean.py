@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft, mentions
 from accelift_codemod.facts import How, Scope
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation
+from accelift_codemod.rewrite.layout import comments
 from accelift_codemod.rules import Rule
 
 _RULE = "CLEAN"
+_PREFIX = re.compile(rf"[^\W\d][\w›]*{MARK}")  # a file's name before that of its global
 
 
 class Clean(Rule):
@@ -23,6 +26,7 @@ class Clean(Rule):
     code = _RULE
     name = "leftovers"
     required = True
+    always = True
     closing = 3
     before = """\
 use_cuda = torch.cuda.is_available()
@@ -33,7 +37,7 @@ if use_cuda:
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         while True:
-            edits = [*self._empty_ifs(draft), *self._unread_variables(draft)]
+            edits = [*self._empty_ifs(draft), *self._empty_functions(draft), *self._unread_variables(draft)]
             if not edits:
                 break
             for edit in edits:
@@ -56,11 +60,34 @@ if use_cuda:
             if all(self._dropped(draft, s) for s in (*node.body, *node.orelse)) and self._is_pure(draft, node.test):
                 yield draft.edit(_RULE, node, Operation.DROP, "nothing is left in it")
 
+    def _empty_functions(self, draft: Draft) -> Iterator[Edit]:
+        """Functions of which nothing is left, with the statements that call them."""
+        for function in draft.facts.index.functions:
+            body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+            if not any(draft.edits_at(s) for s in body) or not all(self._dropped(draft, s) for s in body):
+                continue
+            calls = [draft.facts.index.parents[c] for c in draft.facts.resolver.sites(function)]
+            if self._dropped(draft, function) or draft.edits_at(function) or draft.facts.references(function):
+                continue
+            if comments(draft.facts.segment(function)):
+                continue  # they would stand alone
+            if all(isinstance(s, ast.Expr) and self._only_reads(s.value) for s in calls):
+                for statement in (function, *calls):
+                    yield draft.edit(_RULE, statement, Operation.DROP, "nothing is left in it")
+
+    def _only_reads(self, call: ast.expr) -> bool:
+        """Whether the arguments of a call are plain variables and constants."""
+        assert isinstance(call, ast.Call)
+        given = [*call.args, *(k.value for k in call.keywords)]
+        return all(isinstance(a, (ast.Name, ast.Attribute, ast.Constant)) for a in given)
+
     def _dropped(self, draft: Draft, statement: ast.AST) -> bool:
         return isinstance(statement, ast.Pass) or any(e.operation is Operation.DROP for e in draft.edits_at(statement))
 
     def _is_pure(self, draft: Draft, node: ast.expr) -> bool:
         """Whether evaluating an expression does nothing but ask."""
+        if draft.facts.processes.part(node) is not None:
+            return True
         for part in walk(node):
             if isinstance(part, ast.Call):
                 if not draft.facts.devices.conditions.is_availability(part):
@@ -91,24 +118,32 @@ if use_cuda:
             yield draft.edit(_RULE, statement, Operation.DROP, "nothing reads it any more")
 
     def _about_devices(self, draft: Draft, node: ast.expr) -> bool:
+        if draft.facts.processes.part(node) is not None:
+            return True
         return any(
             isinstance(n, ast.expr) and draft.facts.devices.conditions.is_availability(n) for n in walk(node)
         ) or draft.facts.devices.is_device(node)
 
     def _lost(self, draft: Draft) -> Iterator[tuple[Scope, str]]:
         """Variables that were read before the conversion and are not any more."""
-        written = "\n".join(e.code for e in draft.edits)
+        written: dict[object, str] = {}
+        for edit in draft.edits:
+            unit = draft.facts.source.unit(edit.span.line)
+            written[unit] = f"{written.get(unit, '')}\n{_PREFIX.sub('', edit.code)}"
         for scope in draft.facts.index.scopes.values():
             if scope.is_class:
                 continue
-            for name in scope.bindings:
+            for name, bindings in scope.bindings.items():
                 loads = draft.facts.loads(scope, name)
-                if loads and all(draft.gone(load) for load in loads) and not mentions(written, name):
-                    yield scope, name
+                if loads and all(draft.gone(load) for load in loads):
+                    here = draft.facts.source.unit(bindings[0].node.lineno)  # type: ignore[attr-defined]
+                    if not mentions(written.get(here, ""), name.rpartition(MARK)[2]):
+                        yield scope, name
 
     # ---- imports
 
     def _imports(self, draft: Draft) -> Iterator[Edit]:
+        lost: dict[ast.Import | ast.ImportFrom, list[ast.alias]] = {}
         for scope, name in self._lost(draft):
             for binding in scope.bindings[name]:
                 alias = binding.node
@@ -120,8 +155,11 @@ if use_cuda:
                 assert isinstance(statement, (ast.Import, ast.ImportFrom))
                 if isinstance(draft.facts.index.parents.get(statement), (ast.Try, *FUNCTIONS)):
                     continue
-                reason = "nothing uses it any more"
-                if len(statement.names) == 1:
-                    yield draft.edit(_RULE, statement, Operation.DROP, reason)
-                else:
-                    yield draft.edit(_RULE, alias, Operation.DROP_NAME, reason)
+                lost.setdefault(statement, []).append(alias)
+        reason = "nothing uses it any more"
+        for statement, aliases in lost.items():
+            if len(aliases) == len(statement.names):
+                yield draft.edit(_RULE, statement, Operation.DROP, reason)
+                continue
+            for alias in aliases:
+                yield draft.edit(_RULE, alias, Operation.DROP_NAME, reason)

@@ -29,6 +29,7 @@ class Clip(Rule):
 
     code = _RULE
     name = "gradient clipping"
+    always = True
     before = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
     after = "accelerator.clip_grad_norm_(model.parameters(), 1.0)\n"
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
-from accelift_codemod.facts.conditions import TRUE
+from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
@@ -31,6 +33,7 @@ class Create(Rule):
     code = _RULE
     name = "the accelerator"
     required = True
+    always = True
     closing = 2
     before = """\
 use_cuda = not args.no_cuda and torch.cuda.is_available()
@@ -84,7 +87,7 @@ accelerator = Accelerator(
                 yield from self._rebind(draft, variable)
         for other in draft.facts.devices.variables:
             if other is not variable and draft.facts.runs(other.statements[0]):
-                yield from self._other(draft, other)
+                yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         if reach.cpu == TRUE:
             yield draft.finding(
                 "DEV-CPU",
@@ -93,7 +96,7 @@ accelerator = Accelerator(
                 "the script never moves anything to a GPU, so it stays on the CPU",
                 "to use GPUs, take cpu=True out and move what is made outside the loaders to accelerator.device",
             )
-        if draft.options.batch != "global":
+        if draft.options.batch != "global" and not draft.facts.processes.managed:
             yield draft.finding(
                 "BATCH-SCALE",
                 Severity.NOTE,
@@ -118,33 +121,49 @@ accelerator = Accelerator(
                     "gradient_accumulation_plugin="
                     f"GradientAccumulationPlugin(num_steps={steps}, sync_with_dataloader=False)"
                 )
-        if draft.options.batch == "global":
+        if self._shares(draft):
             arguments.append("dataloader_config=DataLoaderConfiguration(split_batches=True)")
+        settings = draft.facts.processes.settings if draft.facts.processes.managed else {}
+        if settings:
+            given = ", ".join(f"{name}={draft.facts.segment(value)}" for name, value in settings.items())
+            arguments.append(f"kwargs_handlers=[DistributedDataParallelKwargs({given})]")
         return f"{{accelerator}} = Accelerator({', '.join(arguments)})"
+
+    def _shares(self, draft: Draft) -> bool:
+        """Whether each batch of the script is shared out; one that distributes itself makes one for each process."""
+        return draft.options.batch == "global" and not draft.facts.processes.managed
 
     def _import(self, draft: Draft) -> Iterator[Edit]:
         package = "accelift" if draft.runtime else "accelerate"
         names = ["Accelerator"]
-        if draft.options.batch == "global":
+        if self._shares(draft):
             names.append("DataLoaderConfiguration")
+        if draft.facts.processes.managed and draft.facts.processes.settings:
+            names.append("DistributedDataParallelKwargs")
         lines = [f"from {package} import {', '.join(names)}"]
         gate = draft.reach.gate
         if gate is not None and not gate.flushes:
             lines.append(f"from {package}.utils import GradientAccumulationPlugin")
-        module = draft.facts.index.module
-        if "os" not in module.bindings and any("os.devnull" in e.code for e in draft.edits):
-            lines.insert(0, "import os")
-        anchor, operation = _import_place(draft)
-        yield draft.edit(_RULE, anchor, operation, "the accelerator's import", "\n".join(lines))
+        here: ast.AST = draft.reach.block[draft.reach.place]
+        places = [here, *(e.node for e in draft.edits if e.node is not None and "os.devnull" in e.code)]
+        for i, place in enumerate(places):
+            if not any(draft.facts.same_file(place, other) for other in places[:i]):
+                own = [] if i else lines
+                if any(draft.facts.same_file(place, other) for other in places[1:]) and not _binds_os(draft, place):
+                    own = ["import os", *own]
+                if own:
+                    yield from _import(draft, place, own)
 
     # ---- the device
 
-    def _device(self, draft: Draft, variable: DeviceVariable) -> str:
+    def _device(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> str:
         suffix = ".type" if variable.is_string else ""
-        return f"{{accelerator}}.device{suffix}"
+        return f"{state}.device{suffix}"
 
     def _survives(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether something still reads the variable."""
+        if self._imported(draft, variable):
+            return True  # other scripts may
         if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
             if variable.scope is None or variable.scope.node not in draft.facts.resolver.followed:
                 return True  # an attribute may be read anywhere
@@ -163,11 +182,11 @@ accelerator = Accelerator(
         for statement in rest:
             yield draft.edit(_RULE, statement, Operation.DROP, reason)
 
-    def _rebind(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit]:
+    def _rebind(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> Iterator[Edit]:
         reason = "the device is that of the process"
         if variable.whole:
             if self._survives(draft, variable):
-                code = f"{variable.text} = {self._device(draft, variable)}"
+                code = f"{variable.text} = {self._device(draft, variable, state)}"
                 yield from self._swap(draft, variable, code, reason)
             else:
                 for statement in variable.statements:
@@ -175,7 +194,7 @@ accelerator = Accelerator(
             return
         for binding in variable.bindings:
             statement = draft.facts.index.statement(binding.node)
-            code = self._device(draft, variable)
+            code = self._device(draft, variable, state)
             if isinstance(statement, ast.Assign) and statement.targets == [binding.node]:
                 yield draft.edit(_RULE, statement, Operation.SWAP, reason, f"{variable.text} = {code}")
             elif binding.value is not None:
@@ -199,10 +218,48 @@ accelerator = Accelerator(
                 "use accelerator.device",
             )
 
+    def _imported(self, draft: Draft, variable: DeviceVariable) -> bool:
+        """Whether a device is chosen when a file is imported: before the accelerator is made."""
+        statement = variable.statements[0]
+        return draft.function(statement) is None and not draft.facts.same_file(statement, draft.facts.tree.body[-1])
 
-def _import_place(draft: Draft) -> tuple[ast.stmt, Operation]:
-    """Where the import goes, past statements that share a line with it."""
-    anchor, operation = _beside_torch(draft)
+    def _elsewhere(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
+        """The device of an imported file: that of the process, which is known before there is an accelerator."""
+        if variable.cpu == TRUE:
+            return
+        if draft.reach.cpu != FALSE:
+            raise refuse(
+                "DEV-IMPORT-ORDER",
+                variable.statements[0].lineno,
+                f"`{variable.text}` is chosen when this file is imported, before it is known whether the script means "
+                "the CPU",
+                "choose the device where the arguments are known, and pass it on",
+            )
+        yield from self._rebind(draft, variable, "PartialState()")
+        package = "accelift" if draft.runtime else "accelerate"
+        yield from _import(draft, variable.statements[0], [f"from {package} import PartialState"])
+
+
+def _binds_os(draft: Draft, node: ast.AST) -> bool:
+    """Whether the file in which a node stands has a global `os`."""
+    bindings = draft.facts.index.module.bindings
+    return any(
+        draft.facts.same_file(binding.node, node)
+        for name in bindings
+        if name.rpartition(MARK)[2] == "os"
+        for binding in bindings[name]
+    )
+
+
+def _import(draft: Draft, node: ast.AST, lines: list[str]) -> Iterator[Edit]:
+    """Imports for the file in which a node stands."""
+    anchor, operation = _import_place(draft, node)
+    yield draft.edit(_RULE, anchor, operation, "the accelerator's import", "\n".join(lines))
+
+
+def _import_place(draft: Draft, node: ast.AST) -> tuple[ast.stmt, Operation]:
+    """Where an import goes, past statements that share a line with it."""
+    anchor, operation = _beside_torch(draft.facts.body(node))
     block, place = draft.facts.index.block(anchor)
     if operation is Operation.AFTER:
         while place + 1 < len(block) and block[place + 1].lineno == block[place].end_lineno:
@@ -213,9 +270,8 @@ def _import_place(draft: Draft) -> tuple[ast.stmt, Operation]:
     return block[place], operation
 
 
-def _beside_torch(draft: Draft) -> tuple[ast.stmt, Operation]:
+def _beside_torch(body: list[ast.stmt]) -> tuple[ast.stmt, Operation]:
     """Beside the imports of torch: before the first `from` import that follows them, or after them."""
-    body = draft.facts.tree.body
     imports = [s for s in body if isinstance(s, (ast.Import, ast.ImportFrom)) and not _is_future(s)]
     torch = [s for s in imports if _imports_torch(s)]
     if not torch:

@@ -23,6 +23,7 @@ class CudaSettings(Rule):
 
     code = _RULE
     name = "device settings"
+    always = True
     before = "torch.cuda.set_device(0)\n"
     after = ""
     findings = (
@@ -85,6 +86,8 @@ class CudaSettings(Rule):
 
     def _numbered(self, draft: Draft, move: Move) -> bool:
         """Whether a move names a GPU other than the first in place, by a literal or as the argument of `.cuda()`."""
+        if move.target is not None and draft.facts.moves.is_number(move.target):
+            return False
         if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
             return not (isinstance(move.target, ast.Constant) and move.target.value in (0, None))
         spelled = not isinstance(move.target, (ast.Name, ast.Attribute))
@@ -94,7 +97,8 @@ class CudaSettings(Rule):
         statement = draft.facts.index.statement(call)
         if isinstance(statement, ast.Expr) and statement.value is call:
             yield draft.edit(_RULE, statement, Operation.DROP, "every process gets a GPU of its own")
-            yield self._indexed(draft, call)
+            if not any(draft.facts.devices.is_own(a) for a in call.args):
+                yield self._indexed(draft, call)
 
     def _indexed(self, draft: Draft, node: ast.AST) -> Finding:
         text = draft.facts.segment(node)

@@ -42,20 +42,7 @@ model = nn.DataParallel(model)
             argument = draft.facts.resolver.argument(call, 0, "module")
             if argument is None:
                 continue
-            statement = draft.facts.index.statement(call)
-            reason = "the accelerator wraps the model, one process per GPU"
-            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-            if (
-                isinstance(target, ast.Name)
-                and isinstance(argument, ast.Name)
-                and target.id == argument.id
-                and isinstance(statement, ast.Assign)
-                and statement.value is call
-            ):
-                yield draft.edit(_RULE, statement, Operation.DROP, reason)
-            else:
-                place, keyword = (0, "") if argument in call.args else (None, "module")
-                yield draft.edit(_RULE, call, Operation.INNER, reason, keyword, place=place)
+            yield from take_out(draft, _RULE, call, argument)
             yield draft.finding(
                 "CKPT-KEYS",
                 Severity.NOTE,
@@ -63,3 +50,21 @@ model = nn.DataParallel(model)
                 "checkpoints saved under DataParallel have the prefix `module.` in their keys; new ones do not",
                 "strip the prefix when loading an old one",
             )
+
+
+def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Iterator[Edit]:
+    """Take the wrapper off a model: `model = DataParallel(model)` goes."""
+    reason = "the accelerator wraps the model, one process per GPU"
+    statement = draft.facts.index.statement(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if (
+        isinstance(target, ast.Name)
+        and isinstance(argument, ast.Name)
+        and target.id == argument.id
+        and isinstance(statement, ast.Assign)
+        and statement.value is call
+    ):
+        yield draft.edit(rule, statement, Operation.DROP, reason)
+    else:
+        place, keyword = (0, "") if argument in call.args else (None, "module")
+        yield draft.edit(rule, call, Operation.INNER, reason, keyword, place=place)

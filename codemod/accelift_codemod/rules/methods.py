@@ -36,6 +36,7 @@ class Methods(Rule):
 
     code = _RULE
     name = "beyond the forward pass"
+    always = True
     before = """\
 model.load_state_dict(torch.load("best.pt"))
 with torch.no_grad():
@@ -65,9 +66,8 @@ with torch.no_grad():
             models = draft.blueprint.prepared_models(name)
             if not models or len(models) != len(draft.facts.resolver.values(name)):
                 continue
-            if not all(draft.blueprint.may_follow_prepare(name, m) for m in models):
-                continue
-            yield from self._use(draft, name, parents.get(name), models)
+            if all(draft.blueprint.may_follow_prepare(name, m) for m in models):
+                yield from self._use(draft, name, parents.get(name), models)
 
     def _use(
         self, draft: Draft, name: ast.Name | ast.Attribute, parent: ast.AST | None, models: tuple[Value, ...]
@@ -75,6 +75,13 @@ with torch.no_grad():
         if isinstance(parent, ast.Attribute) and parent.value is name:
             if parent.attr in _TRANSPARENT:
                 return
+            if parent.attr == "no_sync" and draft.facts.processes.managed:
+                call = draft.facts.index.parents.get(parent)
+                if isinstance(call, ast.Call) and call.func is parent:
+                    reason = "on one process there is no wrapper to ask"
+                    code = "{accelerator}.no_sync"
+                    yield draft.edit(_RULE, call, Operation.CALL_ON, reason, code, need=Need.STRONG)
+                    return
             if parent.attr == "module":
                 text = f"{{accelerator}}.unwrap_model({draft.facts.segment(name)})"
                 yield draft.edit(

@@ -14,6 +14,8 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "MOVE"
+_SPELLED = (ast.Name, ast.Attribute, ast.Call, ast.JoinedStr, ast.BinOp)
+_TAKEN_OUT = library.DATA_PARALLEL | library.DISTRIBUTED_DATA_PARALLEL
 # What may happen to a model between its move and prepare without its device mattering.
 _HARMLESS = frozenset(
     "parameters named_parameters load_state_dict state_dict train eval modules named_modules children zero_grad "
@@ -32,6 +34,7 @@ class Moves(Rule):
 
     code = _RULE
     name = "device moves"
+    always = True
     before = """\
 for x, y in loader:
     x, y = x.to(device), y.to(device)
@@ -176,7 +179,7 @@ for x, y in loader:
             while isinstance(node, ast.Call):
                 if node in calls and isinstance(node.func, ast.Attribute):
                     node = node.func.value
-                elif (draft.facts.resolver.qualified(node.func) or "") in library.DATA_PARALLEL and node.args:
+                elif (draft.facts.resolver.qualified(node.func) or "") in _TAKEN_OUT and node.args:
                     node = node.args[0]  # taken out by another rule
                 else:
                     break
@@ -274,7 +277,9 @@ for x, y in loader:
         )
 
     def _is_literal(self, draft: Draft, node: ast.expr | None) -> bool:
-        """A device spelled out in place, other than the CPU."""
+        """A device spelled out in place, other than the CPU, or the number of the process's own."""
+        if isinstance(node, _SPELLED) and draft.facts.devices.is_own(node):
+            return True
         if isinstance(node, ast.Call):
             if draft.facts.resolver.qualified(node.func) != "torch.device" or len(node.args) != 1:
                 return False

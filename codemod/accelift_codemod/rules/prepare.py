@@ -26,6 +26,7 @@ class Prepare(Rule):
     code = _RULE
     name = "prepare the objects that train"
     required = True
+    always = True
     before = """\
 model = Net().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -16,6 +16,7 @@ from accelift_codemod.rules import Explained, Rule
 
 _RULE = "REDUCE"
 _WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
+_Loop = ast.For | ast.AsyncFor | ast.While
 _REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
 
 
@@ -60,10 +61,10 @@ scheduler.step(running / len(loader))
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:
-            if isinstance(loop.node, (ast.For, ast.AsyncFor)):
+            if not isinstance(loop.node, ast.comprehension):
                 yield from self._loop(draft, loop, loop.node)
 
-    def _loop(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> Iterator[Edit | Finding]:
+    def _loop(self, draft: Draft, loop: BatchLoop, node: _Loop) -> Iterator[Edit | Finding]:
         local = self._local_names(draft, loop, node)
         kept = self._kept(draft, node, local)
         decided = {name for name, statement in kept.items() if self._decides(draft, node, statement)}
@@ -103,6 +104,8 @@ scheduler.step(running / len(loader))
         places: dict[str, ast.AST] = {name: kept[name] for name in printed if name not in scaled}
         last = {name: self._said_after(draft, node, name) for name in sorted(local - set(kept) - set(others))}
         places |= {name: read for name, read in last.items() if read is not None}
+        said = self._said_inside(draft, node, local - set(others) - decided)
+        places |= {name: read for name, read in said.items() if name not in scaled and not sums.get(name)}
         if places:
             printed = list(places)
             names = ", ".join(f"`{n}`" for n in printed)
@@ -114,9 +117,7 @@ scheduler.step(running / len(loader))
                 "gather the values if the exact figure matters",
             )
 
-    def _by_the_whole(
-        self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor, statement: ast.AugAssign
-    ) -> bool:
+    def _by_the_whole(self, draft: Draft, loop: BatchLoop, node: _Loop, statement: ast.AugAssign) -> bool:
         """Whether a sum over samples is divided by the length of a data set, which is that of the whole job."""
         env = draft.environment(loop, statement)
         layout = draft.facts.layouts.read(statement.value, env) if env is not None else Layout.UNKNOWN
@@ -158,7 +159,7 @@ scheduler.step(running / len(loader))
             for d in given
         )
 
-    def _others(self, draft: Draft, node: ast.For | ast.AsyncFor, names: set[str]) -> dict[str, Finding]:
+    def _others(self, draft: Draft, node: _Loop, names: set[str]) -> dict[str, Finding]:
         """Decisions on what the loop measures other than by adding up: last values, lists, moving averages, meters."""
         found: dict[str, Finding] = {}
         steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
@@ -184,7 +185,7 @@ scheduler.step(running / len(loader))
             and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
         )
 
-    def _reads_after(self, draft: Draft, node: ast.For | ast.AsyncFor, name: str) -> list[ast.Name]:
+    def _reads_after(self, draft: Draft, node: _Loop, name: str) -> list[ast.Name]:
         """Reads after the loop of what it left in a variable, or in an object that a variable held before."""
         owner = draft.facts.index.scope(node).owner(name)
         if owner is None:
@@ -207,7 +208,7 @@ scheduler.step(running / len(loader))
                 found.append(load)
         return found
 
-    def _said_after(self, draft: Draft, node: ast.For | ast.AsyncFor, name: str) -> ast.Name | None:
+    def _said_after(self, draft: Draft, node: _Loop, name: str) -> ast.Name | None:
         """Where what the last iteration left in a variable is an argument of a call for its effect: printed, logged."""
         for load in self._reads_after(draft, node, name):
             statement = draft.facts.index.statement(load)
@@ -215,22 +216,40 @@ scheduler.step(running / len(loader))
                 return load
         return None
 
+    def _said_inside(self, draft: Draft, node: _Loop, names: set[str]) -> dict[str, ast.AST]:
+        """Where an iteration prints what it has measured; how many samples it has seen is not asked about."""
+        found: dict[str, ast.AST] = {}
+        for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
+            if draft.facts.resolver.builtin(call.func) != "print":
+                continue
+            for name in (n for n in walk(call) if isinstance(n, ast.Name) and n.id in names):
+                parent = draft.facts.index.parents[name]
+                sized = isinstance(parent, ast.Attribute) and parent.attr in ("size", "shape")
+                if not sized and not (
+                    isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
+                ):
+                    found.setdefault(name.id, name)
+        return found
+
     def _outside(self, draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
         """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
         inside = {node, *walk(node)}
         loads = draft.facts.loads(owner, name)
         return [n for n in loads if n not in inside and not _into_attribute(draft.facts.index.statement(n))]
 
-    def _local_names(self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor) -> set[str]:
+    def _local_names(self, draft: Draft, loop: BatchLoop, node: _Loop) -> set[str]:
         """Variables of the loop body whose value differs from process to process."""
         effects = Effects(draft.facts.resolver, node)
         roles = draft.facts.resolver
         names = {
             n.id
-            for n in walk(node.target)
+            for n in walk(node)
             if isinstance(n, ast.Name)
+            and isinstance(n.ctx, ast.Store)
             and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
-        } or stores(node.target)
+        }
+        if not names and not isinstance(node, ast.While):
+            names = stores(node.target)
         for _ in range(2):  # what one iteration leaves behind, the next one reads
             for statement in flatten(node.body):
                 names |= effects.tainted(statement, names) | _filled(statement, names)
@@ -238,7 +257,7 @@ scheduler.step(running / len(loader))
                     names |= roles.kept(function, data=True)
         return names
 
-    def _kept(self, draft: Draft, node: ast.For | ast.AsyncFor, local: set[str]) -> dict[str, ast.AugAssign]:
+    def _kept(self, draft: Draft, node: _Loop, local: set[str]) -> dict[str, ast.AugAssign]:
         """Sums over the iterations: variables made before the loop that it adds local values to."""
         fresh = {n for s in node.body for inner in walk(s) if isinstance(inner, ast.Assign) for n in stores(inner)}
         found: dict[str, ast.AugAssign] = {}
@@ -251,7 +270,7 @@ scheduler.step(running / len(loader))
 
     # ---- decisions
 
-    def _decides(self, draft: Draft, node: ast.For | ast.AsyncFor, statement: ast.AugAssign) -> bool:
+    def _decides(self, draft: Draft, node: _Loop, statement: ast.AugAssign) -> bool:
         """Whether a sum flows into a schedule's step or a test that leaves a loop or saves a checkpoint."""
         target = statement.target
         assert isinstance(target, ast.Name)
@@ -376,9 +395,7 @@ scheduler.step(running / len(loader))
         ]
         return bool(others or lengths)
 
-    def _inside(
-        self, draft: Draft, loop: BatchLoop, node: ast.For | ast.AsyncFor, local: set[str]
-    ) -> Iterator[Finding]:
+    def _inside(self, draft: Draft, loop: BatchLoop, node: _Loop, local: set[str]) -> Iterator[Finding]:
         """Tests inside the loop on local values that leave it or skip a step."""
         for statement in (s for outer in node.body for s in walk(outer)):
             if not isinstance(statement, (ast.If, ast.While)):

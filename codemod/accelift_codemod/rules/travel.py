@@ -26,6 +26,7 @@ class Travel(Rule):
     code = _RULE
     name = "the accelerator as a parameter"
     required = True
+    always = True
     closing = 1
     before = """\
 def train(model, device, loader):

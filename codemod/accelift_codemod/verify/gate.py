@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from accelift_codemod.api import FileResult
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.results import FileResult
 from accelift_codemod.verify.answers import Verdict
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, Say, prove
 
@@ -25,17 +25,25 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
     """
     if result.output is None or result.error:
         return result
-    request = Request(Path(result.path), result.output, known(result), tuple(arguments), processes, _STEPS)
+    request = Request(
+        Path(result.path), result.output, known(result), changed_members(result), tuple(arguments), processes, _STEPS
+    )
     try:
         proof = prove(request, say)
     except (CannotRun, OSError) as error:
-        return replace(result, output=None, error=f"{result.path}: cannot be proved: {error}")
+        return replace(result, output=None, members=(), error=f"{result.path}: cannot be proved: {error}")
     return result if proof.proved else _refused(result, proof)
 
 
 def known(result: FileResult) -> frozenset[str]:
     """The codes of a conversion's findings."""
-    return frozenset(finding.code for finding in result.plan.findings) if result.plan is not None else frozenset()
+    plans = [r.plan for r in (result, *result.members) if r.plan is not None]
+    return frozenset(finding.code for plan in plans for finding in plan.findings)
+
+
+def changed_members(result: FileResult) -> tuple[tuple[Path, bytes], ...]:
+    """The files that change along with a script, and what they become."""
+    return tuple((Path(m.path), m.output) for m in result.members if m.output is not None)
 
 
 def _refused(result: FileResult, proof: Proof) -> FileResult:

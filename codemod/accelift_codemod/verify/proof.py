@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accelift_codemod.project.finder import project_folder
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
 from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
@@ -18,7 +19,7 @@ from accelift_codemod.verify.outputs import compare_saves, compare_writers, vola
 from accelift_codemod.verify.processes import compare_processes
 from accelift_codemod.verify.recording import Recording
 from accelift_codemod.verify.runs import Limits, Order, Run, execute
-from accelift_codemod.verify.scratch import copy_project, project_of
+from accelift_codemod.verify.scratch import copy_project
 from accelift_codemod.verify.tolerance import Tolerance, losses_of, units_of_rounding
 from accelift_codemod.verify.training import Trained, compare_training
 
@@ -35,12 +36,13 @@ class Request:
     """What is to be proved.
 
     `converted` is the whole text of the converted script; `known` are the codes of the findings that its conversion
-    reported.
+    reported; `members` are the other files of the project that change with it.
     """
 
     script: Path
     converted: bytes
     known: frozenset[str] = frozenset()
+    members: tuple[tuple[Path, bytes], ...] = ()
     arguments: tuple[str, ...] = ()
     processes: int = 2
     steps: int | None = None
@@ -285,11 +287,12 @@ class _Prover:
         request = self._request
         self._say(name)
         folder = self._scratch / name.replace(", ", "-").replace(" ", "-")
-        project = project_of(request.script)
+        project = project_folder(request.script.resolve().parent)
         copy_project(project, folder)
         script = folder / request.script.resolve().relative_to(project)
         if converted:
-            script.write_bytes(request.converted)
+            for path, data in ((request.script, request.converted), *request.members):
+                (folder / path.resolve().relative_to(project)).write_bytes(data)
         here = Path.cwd().resolve()
         cwd = folder / here.relative_to(project) if here.is_relative_to(project) else script.parent
         limits = [] if request.steps is None else ["--steps", str(request.steps)]

@@ -12,15 +12,6 @@ _LEFT_OUT = {".git", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cach
 _MANY = 2000  # files in one folder, which is linked as a whole if there is no code in it
 
 
-def project_of(script: Path) -> Path:
-    """The folder to copy: the repository that the script is in, or the folder of a script that is in none."""
-    folder = script.resolve().parent
-    for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists():
-            return candidate
-    return folder
-
-
 def copy_project(project: Path, to: Path) -> None:
     """Copy code and small files, link the rest.
 

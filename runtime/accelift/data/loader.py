@@ -107,7 +107,8 @@ class PreparedLoader(DataLoader[Any]):
         preparation = self._accelift
         preparation.bind(records)  # an __iter__ of the author's may only begin to draw here
         device, non_blocking = preparation.device, preparation.non_blocking
-        passes, plan = preparation.gradient_state.passes, preparation.plan
+        gradient_state, plan = preparation.gradient_state, preparation.plan
+        passes = gradient_state.passes
         if preparation.fetch_ahead:
             batches = _fetching_ahead(batches, current)
         self._begin(batches, records, current, again)
@@ -116,6 +117,7 @@ class PreparedLoader(DataLoader[Any]):
                 if plan is not None and not records:
                     raise RuntimeError(not_drawn(self))
                 current.advance(records.popleft() if records else None)
+                gradient_state.by_hand = None
                 if plan is not None and not preparation.warned:
                     self._warn_if_replicated(current.share, plan)
                 if not passes or passes[-1] is not current:

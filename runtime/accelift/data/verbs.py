@@ -97,6 +97,30 @@ class LoaderVerbs:
         self.registry.streams = self.registry.streams or isinstance(data_loader.dataset, IterableDataset)
         return prepared
 
+    def split_batch(self, *batch: Any) -> Any:
+        """This process's rows of a batch that the script makes itself, without a loader.
+
+        The batch is the one that the main process made.  :meth:`backward` weights the shares as it
+        does those of a prepared loader.
+
+        Args:
+            batch: tensors, arrays or lists, all with a row for each sample of the batch.
+
+        Returns:
+            A tuple in the order of the arguments, or the one itself if there is only one.
+
+        Raises:
+            TypeError: if something has no rows.
+            ValueError: if nothing is given, or the numbers of rows differ.
+        """
+        if not batch:
+            raise ValueError("split_batch was given nothing to share out.")
+        if self.state.use_distributed:
+            from accelift.data.handmade import split_batch
+
+            batch = split_batch(batch, self.gradient_state, self.state)
+        return batch[0] if len(batch) == 1 else batch
+
     def skip_first_batches(self, dataloader: DataLoader[Any], num_batches: int = 0) -> PreparedLoader:
         """See :func:`accelift.data_loader.skip_first_batches`."""
         from accelift.data_loader import skip_first_batches

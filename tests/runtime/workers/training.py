@@ -129,6 +129,69 @@ def sum_reduced_loss() -> None:
         close(plain, ours)
 
 
+def train_by_hand(acc: Accelerator | None, samples: int, reduction: str = "mean") -> list[Tensor]:
+    """Train on batches of shuffled indices; what else is drawn differs from process to process."""
+    torch.manual_seed(3)
+    model = author = network()
+    optimizer = sgd(model)
+    x, y = dataset(samples).tensors
+    if acc is not None:
+        model, optimizer = acc.prepare(model, optimizer)
+    history = []
+    for _ in range(2):
+        order = torch.randperm(samples)
+        for start in range(0, samples, 8):
+            picked = order[start : start + 8]
+            if acc is not None:
+                picked = acc.split_batch(picked)
+            loss = F.cross_entropy(model(x[picked]), y[picked], reduction=reduction) / (8 if reduction == "sum" else 1)
+            optimizer.zero_grad()
+            if acc is None:
+                loss.backward()
+            else:
+                acc.backward(loss, reduction=reduction)
+                with torch.random.fork_rng(enabled=acc.is_main_process):
+                    torch.rand(1)  # the other generators go ways of their own
+            optimizer.step()
+            history.append(snapshot(author))
+    return history
+
+
+@check
+def batches_made_by_hand() -> None:
+    for samples in (64, 69, 71, 73):
+        for reduction in ("mean", "sum"):
+            plain = train_by_hand(None, samples, reduction)
+            close(plain, train_by_hand(accelerator(), samples, reduction))
+
+
+@check
+def parts_of_a_batch_made_by_hand() -> None:
+    acc = accelerator()
+    rows = 3 * acc.num_processes + 1
+    numbers = torch.arange(rows)
+    # What the main process has is dealt, in the order of the processes, each row once.
+    x, y = acc.split_batch(numbers + acc.process_index, (numbers * 2).numpy())
+    assert y.tolist() == [2 * n for n in x.tolist()]
+    assert acc.gather_for_metrics(x).tolist() == list(range(rows))
+    words = [str(n) for n in range(rows)]
+    assert acc.split_batch(words) == [str(n) for n in x.tolist()]
+    with raises(ValueError, "these have 4 and 5"):
+        acc.split_batch(torch.zeros(4), torch.zeros(5))
+    for wrong in (torch.tensor(1.0), "text", 3):
+        with raises(TypeError, "with a row for each sample"):
+            acc.split_batch(wrong)
+    with raises(ValueError, "nothing to share out"):
+        acc.split_batch()
+
+
+@check
+def loader_after_batches_made_by_hand() -> None:
+    acc = accelerator(split_batches=True)
+    acc.split_batch(torch.arange(2 * acc.num_processes + 1))  # shares of several sizes
+    close(train(40, 8 * acc.num_processes), train(40, 8 * acc.num_processes, acc=acc))
+
+
 class TwoHeads(nn.Module):
     """Its loss may use one of the outputs only, like the discriminators of some GANs."""
 

@@ -1,0 +1,272 @@
+"""What a script that distributes itself knows of its processes: ranks and their number, wherever it has them from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import Enum
+from functools import cached_property
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.command_line import CommandLine
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.values import Role
+
+
+class Part(Enum):
+    """A number that a process knows of itself and the others, and where an accelerator keeps it."""
+
+    RANK = "process_index"
+    LOCAL_RANK = "local_process_index"
+    WORLD_SIZE = "num_processes"
+
+
+NAMES = frozenset(library.DISTRIBUTED)
+_MEMBERS = frozenset("DistributedDataParallel DistributedSampler distributed spawn Process fsdp".split())
+ASKED = {
+    "torch.distributed.get_rank": Part.RANK,
+    "torch.distributed.get_node_local_rank": Part.LOCAL_RANK,
+    "torch.distributed.get_world_size": Part.WORLD_SIZE,
+}
+_VARIABLES = {"RANK": Part.RANK, "LOCAL_RANK": Part.LOCAL_RANK, "WORLD_SIZE": Part.WORLD_SIZE}
+_OPTIONS = {"--local_rank": Part.LOCAL_RANK, "--local-rank": Part.LOCAL_RANK}  # of torch.distributed.launch
+
+
+class Numbers:
+    """Finds the numbers of processes that a script asks for, and where it has them."""
+
+    def __init__(self, resolver: Resolver, command_line: CommandLine, ranks: frozenset[ast.AST]) -> None:
+        self.resolver = resolver
+        self.ranks = ranks  # of the processes that the script starts itself (see spawned.py)
+        self.index = resolver.index
+        self.command_line = command_line
+
+    # ---- what is asked
+
+    @cached_property
+    def _mentioned(self) -> bool:
+        """Whether the script may use such a name at all: a look at imports and attributes."""
+        imports = (b for s in self.index.scopes.values() for found in s.bindings.values() for b in found)
+        return any(
+            b.how is How.IMPORT and library.matches(b.qualified, NAMES) is not None for b in imports
+        ) or not _MEMBERS.isdisjoint(self.index.attributes)
+
+    @cached_property
+    def uses(self) -> list[tuple[ast.Name | ast.Attribute, str]]:
+        """The whole names of torch.distributed and its like that the script writes, in source order."""
+        if not self._mentioned:
+            return []
+        names: Iterator[ast.Name | ast.Attribute] = (
+            n for s in self.index.scopes.values() for found in s.loads.values() for n in found
+        )
+        found = []
+        for node in [*names, *(a for nodes in self.index.attributes.values() for a in nodes)]:
+            parent = self.index.parents.get(node)
+            if isinstance(parent, ast.Attribute) and self.resolver.qualified(parent) is not None:
+                continue
+            qualified = self.resolver.qualified(node)
+            if qualified is not None and library.matches(qualified, NAMES) is not None:
+                found.append((node, qualified.replace(".distributed_c10d.", ".")))
+        return sorted(found, key=lambda use: position(use[0]))
+
+    def calls(self, *names: str) -> list[ast.Call]:
+        """The calls of some of these names."""
+        return [self.index.parents[n] for n, q in self.uses if q in names and self._called(n)]  # type: ignore[misc]
+
+    def _called(self, node: ast.AST) -> bool:
+        parent = self.index.parents.get(node)
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    @cached_property
+    def groups(self) -> list[ast.Call]:
+        """The calls that make the process group."""
+        return self.calls("torch.distributed.init_process_group")
+
+    # ---- numbers of processes
+
+    @cached_property
+    def sources(self) -> dict[ast.expr, Part]:
+        """The expressions that ask for a number of processes, which the accelerator answers instead."""
+        found: dict[ast.expr, Part] = {}
+        if not self.uses:
+            return found
+        for rank in (r for r in self.ranks if isinstance(r, ast.Call)):
+            found[rank] = Part.RANK
+            world = self._origin(rank.args[0])
+            if not isinstance(world, (ast.Constant, ast.Attribute)):
+                found[world] = Part.WORLD_SIZE
+        for call in self.index.calls:
+            part = self._asked(call)
+            if part is not None and not self._is_default(call):
+                found[call] = part
+        for name in self.command_line.options:
+            for node in self.index.attributes.get(name, []):
+                option = self._option(node) if isinstance(node.ctx, ast.Load) else None
+                if option is not None:
+                    found[node] = option
+        return found
+
+    def _origin(self, node: ast.expr) -> ast.expr:
+        """What a variable is made from, through others, if each is made in one place."""
+        seen: set[ast.expr] = set()
+        while node not in seen:
+            seen.add(node)
+            if isinstance(node, ast.Name):
+                bindings = self.resolver.bindings(node)
+            elif isinstance(node, ast.Attribute):
+                bindings = self._attribute_bindings(node)
+            else:
+                break
+            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path or not bindings[0].value:
+                break
+            node = bindings[0].value
+        return node
+
+    def _is_default(self, node: ast.AST) -> bool:
+        """Whether an expression is the default of an option: it is read before there can be an accelerator."""
+        return any(a in self.command_line.calls for a in self.index.ancestors(node))
+
+    def _asked(self, call: ast.Call) -> Part | None:
+        """The number that a call of torch.distributed or `int(os.environ[...])` asks for."""
+        part = ASKED.get((self.resolver.qualified(call.func) or "").replace(".distributed_c10d.", "."))
+        if part is not None:
+            return part if not call.args and not call.keywords else None
+        if self.resolver.builtin(call.func) == "int" and len(call.args) == 1 and not call.keywords:
+            return self._variable(call.args[0])
+        return None
+
+    def _variable(self, node: ast.expr) -> Part | None:
+        """The number in an environment variable that a launcher sets."""
+        key: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and self.resolver.qualified(node.value) == "os.environ":
+            key = node.slice
+        elif isinstance(node, ast.Call) and self.resolver.qualified(node.func) in ("os.getenv", "os.environ.get"):
+            key = self.resolver.argument(node, 0, "key")
+        return _VARIABLES.get(str(key.value)) if isinstance(key, ast.Constant) else None
+
+    def _option(self, node: ast.Attribute) -> Part | None:
+        """The number in a command-line option that a launcher gives, or that the process group is made with."""
+        if Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return None
+        call = self.command_line.options.get(node.attr)
+        if call is None:
+            return None
+        flags = {a.value for a in call.args if isinstance(a, ast.Constant)}
+        part = next((p for f, p in _OPTIONS.items() if f in flags), None) or self._given.get(node.attr)
+        bound = (b.value for b in self._attribute_bindings(node))
+        return part if all(isinstance(v, ast.Call) and self._asked(v) is part for v in bound) else None
+
+    @cached_property
+    def _given(self) -> dict[str, Part]:
+        """The options that the process group is made with (`rank=args.rank`), which the script itself never sets."""
+        found = {}
+        for call in self.groups:
+            for name, part in (("rank", Part.RANK), ("world_size", Part.WORLD_SIZE)):
+                given = self.resolver.argument(call, None, name)
+                if isinstance(given, ast.Attribute) and not self._attribute_bindings(given):
+                    found[given.attr] = part
+        for rank in (r for r in self.ranks if isinstance(r, ast.Call)):
+            world = self._origin(rank.args[0])
+            if isinstance(world, ast.Attribute):
+                found[world.attr] = Part.WORLD_SIZE
+        return found
+
+    def _attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
+        return [
+            b
+            for b in self.index.attribute_bindings.get(node.attr, [])
+            if isinstance(b.node, ast.Attribute) and ast.dump(b.node.value) == ast.dump(node.value)
+        ]
+
+    @memoised
+    def part(self, node: ast.expr | None) -> Part | None:
+        """The number of processes that an expression certainly is."""
+        return self._part(node, 0)
+
+    def _part(self, node: ast.expr | None, depth: int) -> Part | None:
+        if node is None or depth > 8:
+            return None
+        if node in self.sources:
+            return self.sources[node]
+        if isinstance(node, ast.Call):
+            target = self.resolver.callee(node)
+            if isinstance(target, FUNCTIONS):
+                return self._same([r.value for r in self.resolver.returns(target)], depth)
+            return self._asked(node)
+        if isinstance(node, ast.Name):
+            return self._same_bindings(self.resolver.bindings(node), depth)
+        if isinstance(node, ast.Attribute):
+            return self._same_bindings(self._attribute_bindings(node), depth)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and self._counts_devices(node.right, depth):
+            return Part.LOCAL_RANK if self._part(node.left, depth + 1) is Part.RANK else None
+        return None
+
+    def _same(self, nodes: list[ast.expr | None], depth: int) -> Part | None:
+        found = {self._part(n, depth + 1) for n in nodes}
+        return found.pop() if len(found) == 1 else None
+
+    def _same_bindings(self, bindings: list[Binding], depth: int) -> Part | None:
+        nodes: list[ast.expr | None] = []
+        for binding in bindings:
+            if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+                function = self.index.parents[self.index.parents[binding.node]]
+                if not isinstance(function, FUNCTIONS):
+                    return None
+                for call in self.resolver.sites(function):
+                    given = self.resolver.bind(call, function)
+                    nodes.append((given or {}).get(binding.name, default(function, binding.node)))
+            elif binding.how is How.ASSIGN and not binding.path:
+                nodes.append(binding.value)
+            else:
+                return None
+        return self._same(nodes, depth)
+
+    def _counts_devices(self, node: ast.expr, depth: int) -> bool:
+        """Whether an expression is the number of this machine's GPUs."""
+        if isinstance(node, ast.Name) and depth < 8:
+            bindings = self.resolver.bindings(node)
+            return len(bindings) == 1 and not bindings[0].path and self._counts_devices_of(bindings[0], depth)
+        func = node.func if isinstance(node, ast.Call) else node
+        return self.resolver.qualified(func) in ("torch.cuda.device_count", "torch.accelerator.device_count")
+
+    def _counts_devices_of(self, binding: Binding, depth: int) -> bool:
+        return binding.value is not None and self._counts_devices(binding.value, depth + 1)
+
+    def main_only(self, node: ast.expr) -> tuple[Part, bool] | None:
+        """For a test of a rank: which, and whether it is true on the first process (else on all the others)."""
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            return None
+        rank, other, operator = node.left, node.comparators[0], node.ops[0]
+        if is_zero(rank) and isinstance(operator, (ast.Eq, ast.NotEq)):
+            rank, other = other, rank
+        part = self.part(rank)
+        if part not in (Part.RANK, Part.LOCAL_RANK):
+            return None
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and is_zero(other):
+            return part, isinstance(operator, ast.Eq)
+        if isinstance(operator, (ast.In, ast.NotIn)) and _is_zero_or_none(other):
+            return part, isinstance(operator, ast.In)
+        if isinstance(operator, ast.Gt) and is_zero(other):
+            return part, False
+        return None
+
+
+def is_zero(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == 0
+
+
+def _is_zero_or_none(node: ast.expr) -> bool:
+    """`[-1, 0]`: the first process, or the only one (of a script that calls itself number -1 then)."""
+    if not isinstance(node, (ast.List, ast.Tuple, ast.Set)) or not any(is_zero(e) for e in node.elts):
+        return False
+    return all(is_zero(e) or is_unset(e) for e in node.elts)
+
+
+def is_unset(node: ast.expr) -> bool:
+    """`-1` or None."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return isinstance(node.operand, ast.Constant) and node.operand.value == 1
+    return isinstance(node, ast.Constant) and node.value is None

@@ -1,0 +1,113 @@
+"""Where the modules of a project lie: imports as Python resolves them for a script that is started from its folder."""
+
+from __future__ import annotations
+
+import ast
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.tree import walk
+
+_PATH_CALLS = frozenset({"append", "insert", "extend"})
+
+
+class Finder:
+    """Answers which file a module is, for one entry point.
+
+    Searched are, in this order: the script's folder, folders that the script puts on `sys.path` by literal paths, and
+    the folders around it up to the one where the project begins (for packages that are installed in place).
+    """
+
+    def __init__(self, script: Path, tree: ast.Module) -> None:
+        folder = Path(os.path.realpath(script)).parent
+        self.root = project_folder(folder)
+        around = [folder, *folder.parents]
+        self.folders = list(dict.fromkeys([folder, *_added(tree, folder), *around[: around.index(self.root) + 1]]))
+
+    def find(self, name: str, level: int, importer: Path) -> Path | None:
+        """The file of a module (of a package: its `__init__.py`, or the folder if it has none).
+
+        Args:
+            name: the dotted name, empty in `from . import x`.
+            level: the number of leading dots.
+            importer: the importing file.
+        """
+        if level:
+            folder = importer.parent
+            for _ in range(level - 1):
+                folder = folder.parent
+            return self.below(folder, name)
+        if name.partition(".")[0] in library.PACKAGES:
+            return None
+        for folder in self.folders:
+            found = self.below(folder, name)
+            if found is not None:
+                return found
+        return None
+
+    def below(self, folder: Path, name: str) -> Path | None:
+        """The file (or folder) of a module below a folder."""
+        return _below(folder, name)
+
+
+@lru_cache(maxsize=16384)
+def _below(folder: Path, name: str) -> Path | None:
+    place = folder.joinpath(*name.split(".")) if name else folder
+    package = place / "__init__.py"
+    if package.is_file():
+        return package
+    module = place.with_name(f"{place.name}.py")
+    if name and module.is_file():
+        return module
+    return place if place.is_dir() else None
+
+
+def project_folder(folder: Path) -> Path:
+    """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
+    around = (folder, *folder.parents)
+    for marks in ((".git",), ("setup.py", "setup.cfg", "pyproject.toml")):
+        for candidate in around:
+            if any((candidate / mark).exists() for mark in marks):
+                return candidate
+    return folder
+
+
+def _added(tree: ast.Module, folder: Path) -> list[Path]:
+    """The folders that a script puts on `sys.path`, where they are spelled out."""
+    found = []
+    for node in walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _PATH_CALLS
+            and ast.unparse(node.func.value) == "sys.path"
+            and node.args
+        ):
+            value = _path(node.args[-1], folder)
+            if value is not None and (folder / value).is_dir():
+                found.append(Path(os.path.realpath(folder / value)))
+    return found
+
+
+def _path(node: ast.expr, folder: Path) -> str | None:
+    """A path that is a literal, or made of literals and `__file__` by functions of os.path."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.Name) and node.id == "__file__":
+        return str(folder / "script")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        parts = [_path(a, folder) for a in node.args]
+        known = [p for p in parts if p is not None]
+        called = ast.unparse(node.func)
+        if len(known) == len(parts) and known:
+            if called == "os.path.dirname":
+                return str(Path(known[0]).parent)
+            if called in ("os.path.abspath", "os.path.realpath"):
+                return os.path.normpath(folder / known[0])
+            if called == "os.path.join":
+                return str(Path(*known))
+    if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) == 1:
+        return _path(node.elts[0], folder)
+    return None

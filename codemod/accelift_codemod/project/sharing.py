@@ -1,0 +1,129 @@
+"""Who else in a project uses what a conversion changes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit
+from accelift_codemod.project.finder import Finder, project_folder
+from accelift_codemod.project.program import Program, Unit, is_main
+from accelift_codemod.project.surface import surface
+from accelift_codemod.source import BadSource, Source
+
+_MOST_FILES = 5000
+
+
+@dataclass(frozen=True)
+class Sharer:
+    """A script, or a file of one, that uses something of a file that a conversion changes."""
+
+    member: str
+    path: str
+    name: str
+
+
+def sharers(program: Program, edits: Mapping[Unit, Sequence[Edit]]) -> tuple[Sharer, ...]:
+    """Who uses what edits change in the files that a script imports, and does not belong to its program."""
+    members = {unit.path for unit in program.units}
+    root = project_folder(program.entry.path.parent)
+    found = []
+    for unit, own in edits.items():
+        names = _changed_names(unit, own)
+        found += [Sharer(unit.source.path, str(unit.path), name) for name in sorted(names & _main_names(unit))[:1]]
+        for path, name in _others(root, unit.path, names, members) if names else ():
+            found.append(Sharer(unit.source.path, str(path), name))
+    return tuple(found)
+
+
+def _changed_names(unit: Unit, edits: Sequence[Edit]) -> set[str]:
+    """The globals of a file whose meaning edits change: what is edited, and what uses that."""
+    index = unit.index
+    changed: set[str] = set()
+    for edit in edits:
+        if edit.node is not None and isinstance(edit.node, ast.AST):
+            top = _top(index, edit.node)
+            if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
+                changed.add(top.name)
+    uses = {
+        top.name: {n.id for n in walk(top) if isinstance(n, ast.Name)}
+        for top in index.tree.body
+        if isinstance(top, (*FUNCTIONS, ast.ClassDef))
+    }
+    growing = True
+    while growing:
+        more = {name for name, used in uses.items() if name not in changed and used & changed}
+        changed |= more
+        growing = bool(more)
+    return changed
+
+
+def _main_names(unit: Unit) -> set[str]:
+    """The names that a file uses when it is run itself, in a block that does not run when it is imported."""
+    blocks = [s for s in unit.index.tree.body if isinstance(s, ast.If) and is_main(s.test)]
+    return {n.id for block in blocks for n in walk(block) if isinstance(n, ast.Name)}
+
+
+def _top(index: Index, node: ast.AST) -> ast.AST:
+    while not isinstance(index.parents.get(node, index.tree), ast.Module):
+        node = index.parents[node]
+    return node
+
+
+def _others(
+    root: Path, path: Path, names: set[str], members: set[Path], seen: frozenset[Path] = frozenset()
+) -> Iterator[tuple[Path, str]]:
+    """The project's files, other than the members of a program, that use one of a file's globals, with its name."""
+    stem = path.parent.name if path.name == "__init__.py" else path.stem
+    for other in _files(root):
+        if other == path or other in seen or stem not in surface(other).words():
+            continue
+        use = _Use(other, path, names)
+        if use.read and other not in members:
+            yield other, min(use.read)
+        if use.bound:  # others may import them from here
+            yield from _others(root, other, use.bound, members, seen | {path})
+
+
+class _Use:
+    """What a file does with globals of another: it reads them, or binds them for others to import."""
+
+    def __init__(self, path: Path, other: Path, names: set[str]) -> None:
+        self.read: set[str] = set()
+        self.bound: set[str] = set()
+        try:
+            tree = Source.read(path).tree
+        except BadSource:
+            return
+        finder = Finder(path, tree)
+        loads = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
+        attributes = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
+        for node in walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                if finder.find(node.module or "", node.level, path) == other:
+                    for alias in node.names:
+                        for name in names if alias.name == "*" else names & {alias.name}:
+                            bound = alias.asname or name
+                            self.bound.add(bound)
+                            self.read |= {name} & names if bound in loads else set()
+                inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
+                if any(finder.find(name, node.level, path) == other for name in inner):
+                    self.read |= names & attributes
+            elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == other for a in node.names):
+                self.read |= names & attributes
+
+
+@lru_cache(maxsize=64)
+def _files(root: Path) -> tuple[Path, ...]:
+    files = Files()
+    try:
+        files.add(root)
+    except Nowhere:
+        return ()
+    return tuple(p.resolve() for p in files.named if p.suffix == ".py")[:_MOST_FILES]

@@ -1,0 +1,182 @@
+"""Puts the accelerator in the place of a script's own process group."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.processes import Sum
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.rules.data_parallel import take_out
+
+_RULE = "DISTRIBUTED"
+_ANYWHERE = (ast.Attribute, ast.BinOp, ast.Compare, ast.AugAssign, ast.Return, ast.FormattedValue, ast.Subscript)
+
+
+class Distributed(Rule):
+    """Converts scripts that distribute themselves: `init_process_group` becomes the accelerator,
+    DistributedDataParallel becomes `prepare`, ranks and the number of processes are the accelerator's, `all_reduce`
+    becomes `reduce` and `barrier` becomes `wait_for_everyone`. `mp.spawn(f, ...)` becomes a call of `f`.
+
+    A DistributedSampler stays, with the accelerator's numbers, and its loader is not prepared: every process is dealt
+    the very samples that it was dealt before. The batch size stays that of one process. What the script prints and
+    saves on which process is its own decision, and stays. On any number of processes it computes what it did.
+    """
+
+    code = _RULE
+    name = "a process group of the script's own"
+    required = True
+    always = True
+    before = """\
+dist.init_process_group("nccl")
+local_rank = int(os.environ["LOCAL_RANK"])
+sampler = DistributedSampler(data)
+model = DistributedDataParallel(model.to(local_rank), device_ids=[local_rank])
+if dist.get_rank() == 0:
+    torch.save(model.module.state_dict(), "model.pt")
+"""
+    after = """\
+accelerator = Accelerator()
+sampler = DistributedSampler(
+    data, num_replicas=accelerator.num_processes, rank=accelerator.process_index
+)
+if accelerator.is_main_process:
+    torch.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
+"""
+    findings = (
+        Explained(
+            "DIST-LAUNCH",
+            Severity.NOTE,
+            "processes come from the launcher",
+            "The script started its processes itself, or was told on the command line which one it is. Now `accelift "
+            "launch` starts them and tells each, so what the script set or was given for this has no effect any more.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        processes = draft.facts.processes
+        if not processes.managed:
+            return
+        for call in (*processes.groups, *processes.ends, *processes.barriers):
+            yield from self._group(draft, call)
+        for rank in processes.ranks:
+            yield from self._spawn(draft, rank)
+        for statement in processes.addresses:
+            if draft.facts.runs(statement):
+                yield draft.edit(
+                    _RULE, statement, Operation.DROP, "the launcher tells each process where the others are"
+                )
+        for call in processes.wraps:
+            argument = draft.facts.resolver.argument(call, 0, "module")
+            if argument is not None and draft.facts.runs(call):
+                yield from take_out(draft, _RULE, call, argument)
+        for call in processes.samplers:
+            if draft.facts.runs(call):
+                yield from self._sampler(draft, call)
+        for one in processes.sums:
+            if draft.facts.runs(one.statement):
+                yield self._sum(draft, one)
+        yield from self._numbers(draft)
+
+    def _group(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
+        statement = draft.facts.index.statement(call)
+        if not draft.facts.runs(call):
+            return
+        if call in draft.facts.processes.groups:
+            yield draft.edit(_RULE, statement, Operation.DROP, "the accelerator makes the process group")
+            yield from self._by_hand(draft, call)
+        else:
+            ends = call in draft.facts.processes.ends
+            verb = "end_training" if ends else "wait_for_everyone"
+            reason = "the accelerator ends the process group" if ends else "the accelerator waits for all processes"
+            yield draft.edit(_RULE, call, Operation.BECOME, reason, f"{{accelerator}}.{verb}()", need=Need.STRONG)
+
+    def _spawn(self, draft: Draft, rank: ast.AST) -> Iterator[Edit | Finding]:
+        call = draft.facts.index.parents[rank]
+        if draft.facts.runs(call):
+            reason = "the launcher starts the processes, and each calls the function once"
+            code = f"{{accelerator}}.{Part.RANK.value}"
+            yield draft.edit(_RULE, call, Operation.DIRECT, reason, code, need=Need.STRONG)
+            yield draft.finding(
+                "DIST-LAUNCH",
+                Severity.NOTE,
+                call,
+                "the script no longer starts its processes",
+                "start it with `accelift launch --num_processes N`",
+            )
+
+    def _by_hand(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
+        given = {k.arg: k.value for k in call.keywords}
+        told = [given[n] for n in ("rank", "world_size") if isinstance(given.get(n), ast.Attribute)]
+        if told:
+            names = " and ".join(f"`{draft.facts.segment(n)}`" for n in told)
+            yield draft.finding(
+                "DIST-LAUNCH",
+                Severity.NOTE,
+                call,
+                f"which process this is comes from the launcher, not from {names}",
+                "start the script with `accelift launch`",
+            )
+
+    def _sampler(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        reason = "the sampler deals to the accelerator's processes"
+        for place, name, part in ((1, "num_replicas", Part.WORLD_SIZE), (2, "rank", Part.RANK)):
+            given = draft.facts.resolver.argument(call, place, name)
+            code = f"{name}={{accelerator}}.{part.value}"
+            if given is None:
+                yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.STRONG)
+
+    def _sum(self, draft: Draft, one: Sum) -> Edit:
+        tensor = draft.facts.segment(one.tensor)
+        reduced = f'{{accelerator}}.reduce({tensor}, reduction="{one.reduction}")'
+        code = f"{tensor} = {reduced}" if self._alone(draft, one.tensor) else f"{tensor}.copy_({reduced})"
+        reason = "the accelerator combines the tensors of all processes"
+        return draft.edit(_RULE, one.statement, Operation.SWAP, reason, code, need=Need.STRONG)
+
+    def _alone(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether a tensor has one name only, so that the name may as well be given to the combined tensor."""
+        if not isinstance(node, ast.Name):
+            return False
+        scope = draft.facts.index.scope(node)
+        owner = scope.owner(node.id)
+        if owner is None or owner is not scope or owner.is_class:
+            return False
+        made = [b.value for b in owner.bindings[node.id] if b.how is not How.AUGMENT]
+        if not all(isinstance(v, ast.Call) for v in made):
+            return False
+        if any(draft.facts.resolver.callee(v) is not None for v in made if isinstance(v, ast.Call)):
+            return False  # a function of the script may keep what it returns
+        parents = draft.facts.index.parents
+        loads = [n for n in draft.facts.loads(owner, node.id) if n is not node]
+        return all(isinstance(parents.get(n), _ANYWHERE) or self._reduces(draft, n) for n in loads)
+
+    def _reduces(self, draft: Draft, node: ast.expr) -> bool:
+        return any(one.tensor is node for one in draft.facts.processes.sums)
+
+    # ---- ranks
+
+    def _numbers(self, draft: Draft) -> Iterator[Edit]:
+        processes = draft.facts.processes
+        tested: set[ast.AST] = set()
+        for test in (n for n in draft.facts.index.parents if isinstance(n, ast.Compare)):
+            found = processes.main_only(test) if draft.facts.runs(test) else None
+            if found is None or draft.gone(test):
+                continue
+            part, on_main = found
+            sources = [n for n in ast.walk(test) if n in processes.sources]
+            tested.update(sources)
+            which = "is_main_process" if part is Part.RANK else "is_local_main_process"
+            code = f"{{accelerator}}.{which}" if on_main else f"not {{accelerator}}.{which}"
+            need = Need.STRONG if sources else Need.WEAK
+            reason = "the accelerator knows which process this is"
+            yield draft.edit(_RULE, test, Operation.BECOME, reason, code, need=need)
+        for node, part in processes.sources.items():
+            if node not in tested and draft.facts.runs(node) and not draft.gone(node):
+                reason = "the accelerator knows its processes"
+                yield draft.edit(
+                    _RULE, node, Operation.BECOME, reason, f"{{accelerator}}.{part.value}", need=Need.STRONG
+                )

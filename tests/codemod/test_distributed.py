@@ -1,0 +1,341 @@
+"""Scripts that distribute themselves: what becomes of their process group, and what is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, convert, converted, findings, removed, unchanged
+
+HEAD = """\
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+"""
+TRAIN = """\
+data = TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
+{sampler}
+loader = DataLoader(data, batch_size=8, sampler=sampler)
+{model}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{before}
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        {batch}
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {step}
+{after}
+"""
+BATCH = "x, y = x.to(device), y.to(device)"
+
+
+def ddp(
+    setup: str = "dist.init_process_group('nccl')\ndevice = torch.device('cuda', dist.get_rank())",
+    head: str = HEAD,
+    **slots: str,
+) -> str:
+    """A script on one level, with statements in its slots."""
+    filled = {
+        "sampler": "sampler = DistributedSampler(data)",
+        "model": "model = DDP(nn.Linear(4, 2).to(device))",
+        "before": "",
+        "batch": BATCH,
+        "step": "",
+        "after": "",
+        **slots,
+    }
+    lines = []
+    for line in TRAIN.splitlines():
+        indent, slot = line[: len(line) - len(line.lstrip())], line.strip()
+        if slot.startswith("{"):
+            lines += [indent + part for part in filled[slot[1:-1]].splitlines()]
+        else:
+            lines.append(line)
+    return head + setup + "\n" + "\n".join(lines) + "\n"
+
+
+def test_a_script_on_one_level() -> None:
+    text = converted(ddp(after="if dist.get_rank() == 0:\n    torch.save(model.module.state_dict(), 'm.pt')"))
+    assert (
+        text[text.index("accelerator = ") :]
+        == """\
+accelerator = Accelerator()
+device = accelerator.device
+data = TensorDataset(torch.randn(64, 4), torch.randint(2, (64,)))
+sampler = DistributedSampler(
+    data, num_replicas=accelerator.num_processes, rank=accelerator.process_index
+)
+loader = DataLoader(data, batch_size=8, sampler=sampler)
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = accelerator.prepare(model, optimizer)
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        accelerator.backward(loss)
+        optimizer.step()
+if accelerator.is_main_process:
+    torch.save(accelerator.unwrap_model(model).state_dict(), 'm.pt')
+"""
+    )
+
+
+# ---- each part of the canonical set
+
+LOCAL = "dist.init_process_group('nccl')\nlocal_rank = int(os.environ['LOCAL_RANK'])\ntorch.cuda.set_device(local_rank)"
+
+
+@pytest.mark.parametrize(
+    ("slots", "new"),
+    [
+        ({"step": "dist.barrier()"}, "accelerator.wait_for_everyone()"),
+        ({"after": "dist.destroy_process_group()"}, "accelerator.end_training()"),
+        ({"after": "print(dist.get_world_size())"}, "print(accelerator.num_processes)"),
+        ({"after": "if dist.get_rank() != 0:\n    print(1)"}, "if not accelerator.is_main_process:"),
+        ({"after": "if 0 == dist.get_rank():\n    print(1)"}, "if accelerator.is_main_process:"),
+        ({"after": "if dist.get_rank() > 0:\n    print(1)"}, "if not accelerator.is_main_process:"),
+        ({"after": "if dist.get_rank() == 1:\n    print(1)"}, "if accelerator.process_index == 1:"),
+        (
+            {"before": "world = int(os.getenv('WORLD_SIZE', 1))", "after": "print(world)"},
+            "world = accelerator.num_processes",
+        ),
+        (
+            {"before": "rank = int(os.environ.get('LOCAL_RANK', -1))", "after": "if rank in [-1, 0]:\n    print(1)"},
+            "if accelerator.is_local_main_process:",
+        ),
+        (
+            {"before": "t = torch.zeros(1)", "after": "dist.all_reduce(t, op=dist.ReduceOp.MAX)\nprint(t.item())"},
+            't = accelerator.reduce(t, reduction="max")',
+        ),
+        (
+            {"before": "t = torch.zeros(1)", "after": "dist.reduce(t, 0)\nprint(t.item())"},
+            't = accelerator.reduce(t, reduction="sum")',
+        ),
+        (  # the list has the same tensor
+            {"before": "t = torch.zeros(1)\nkept = [t]", "after": "dist.all_reduce(t)\nprint(kept)"},
+            't.copy_(accelerator.reduce(t, reduction="sum"))',
+        ),
+        (
+            {"before": "t = data.tensors[0]", "after": "dist.all_reduce(t)"},
+            't.copy_(accelerator.reduce(t, reduction="sum"))',
+        ),
+        (
+            {"model": "model = DDP(nn.Linear(4, 2).to(device), static_graph=True)"},
+            "kwargs_handlers=[DistributedDataParallelKwargs(static_graph=True)]",
+        ),
+        ({"after": "with model.no_sync():\n    pass"}, "with accelerator.no_sync(model):"),
+        (
+            {"sampler": "sampler = DistributedSampler(data, rank=dist.get_rank(), shuffle=False)"},
+            "sampler = DistributedSampler(",
+        ),
+    ],
+)
+def test_part(slots: dict[str, str], new: str) -> None:
+    assert new in added(ddp(**slots))
+
+
+@pytest.mark.parametrize(
+    ("slots", "new"),
+    [
+        (
+            {"batch": "x, y = x.cuda(local_rank), y.cuda(local_rank)"},
+            "x, y = x.to(accelerator.device), y.to(accelerator.device)",
+        ),
+        (
+            {"batch": "x, y = x.to(local_rank), y.to(local_rank)"},
+            "x, y = x.to(accelerator.device), y.to(accelerator.device)",
+        ),
+        (
+            {"before": "c = torch.load('c', map_location=f'cuda:{local_rank}')"},
+            "c = torch.load('c', map_location=accelerator.device)",
+        ),
+    ],
+)
+def test_devices_by_the_number_of_the_process(slots: dict[str, str], new: str) -> None:
+    slots = {"batch": "", "model": "model = DDP(nn.Linear(4, 2).cuda(local_rank), device_ids=[local_rank])", **slots}
+    text = ddp(LOCAL, **slots)
+    assert new in added(text)
+    assert "torch.cuda.set_device(local_rank)" in removed(text)
+    assert "DEV-INDEX" not in findings(text)
+
+
+def test_local_rank_as_an_argument() -> None:
+    setup = (
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--local_rank', type=int, default=0)\n"
+        "args = parser.parse_args()\ndist.init_process_group('nccl')\ndevice = torch.device('cuda', args.local_rank)"
+    )
+    text = converted(ddp(setup, after="if args.local_rank == 0:\n    print('gpu', args.local_rank)"))
+    assert "parser.add_argument('--local_rank', type=int, default=0)" in text  # old commands still work
+    assert "if accelerator.is_local_main_process:\n    print('gpu', accelerator.local_process_index)" in text
+
+
+def test_an_argument_that_only_looks_like_it() -> None:
+    setup = (
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--rank', type=int, default=0)\n"
+        "args = parser.parse_args()\ndist.init_process_group('nccl')\ndevice = torch.device('cuda', dist.get_rank())"
+    )
+    assert "print(args.rank)" in converted(ddp(setup, after="print(args.rank)"))  # of a matrix, perhaps
+
+
+def test_ranks_given_by_hand_come_from_the_launcher() -> None:
+    setup = (
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--rank', type=int)\n"
+        "parser.add_argument('--size', type=int)\nargs = parser.parse_args()\n"
+        "dist.init_process_group('nccl', init_method='tcp://a:1', rank=args.rank, world_size=args.size)\n"
+        "device = torch.device('cuda', dist.get_rank())"
+    )
+    text = ddp(setup, after="print(args.rank, args.size)")
+    assert "print(accelerator.process_index, accelerator.num_processes)" in added(text)
+    assert "DIST-LAUNCH" in findings(text)
+
+
+def test_what_is_printed_and_saved_stays_the_scripts_decision() -> None:
+    after = "print('done', dist.get_rank())\ntorch.save(model.module.state_dict(), f'{dist.get_rank()}.pt')"
+    text = converted(ddp(after=after))
+    assert text.endswith(
+        "print('done', accelerator.process_index)\n"
+        "torch.save(accelerator.unwrap_model(model).state_dict(), f'{accelerator.process_index}.pt')\n"
+    )
+
+
+def test_functions_of_which_nothing_is_left_go() -> None:
+    head = HEAD + (
+        "def setup():\n    os.environ['MASTER_PORT'] = '12355'\n    dist.init_process_group('nccl')\n\n\n"
+        "def check():\n    # what it is for\n    torch.cuda.set_device(0)\n\n\n"
+    )
+    text = converted(ddp("setup()\ncheck()\ndevice = torch.device('cuda', dist.get_rank())", head=head))
+    assert "setup" not in text and "MASTER_PORT" not in text
+    assert "def check():\n    # what it is for\n    pass\n" in text and "\ncheck()\n" in text
+
+
+# ---- processes that the script starts
+
+
+def spawned(main: str, worker: str = "rank, world_size", size: str = "world_size") -> str:
+    body = ddp(
+        f"dist.init_process_group('nccl', rank=rank, world_size={size})\ndevice = torch.device('cuda', rank)", head=""
+    )
+    lines = "".join(f"    {line}\n" if line else "\n" for line in body.splitlines())
+    guarded = "".join(f"    {line}\n" for line in main.splitlines())
+    return f"{HEAD}\ndef worker({worker}):\n{lines}\n\nif __name__ == '__main__':\n{guarded}"
+
+
+@pytest.mark.parametrize(
+    ("main", "end"),
+    [
+        (
+            "n = torch.cuda.device_count()\nmp.spawn(worker, args=(n,), nprocs=n, join=True)",
+            "    accelerator = Accelerator()\n    n = accelerator.num_processes\n"
+            "    worker(accelerator.process_index, n, accelerator)\n",
+        ),
+        (
+            "os.environ['MASTER_PORT'] = '1'\nmp.spawn(fn=worker, nprocs=(n := 2), args=(n,))",
+            None,
+        ),
+        (
+            "p = argparse.ArgumentParser()\np.add_argument('--n', type=int)\nargs = p.parse_args()\n"
+            "mp.spawn(worker, (args.n,), args.n)",
+            "    accelerator = Accelerator()\n"
+            "    worker(accelerator.process_index, accelerator.num_processes, accelerator)\n",
+        ),
+    ],
+)
+def test_spawn(main: str, end: str | None) -> None:
+    if end is None:
+        assert unchanged(spawned(main)).code == "ALREADY-DISTRIBUTED"
+    else:
+        assert converted(spawned(main)).endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("main", "why"),
+    [
+        ("torch.manual_seed(0)\nn = 2\nmp.spawn(worker, args=(n,), nprocs=n)", "that they may not see"),
+        ("n = 2\nmp.spawn(worker, args=(n,), nprocs=n, join=False)", "torch.multiprocessing.spawn"),
+        ("for n in (1, 2):\n    mp.spawn(worker, args=(n,), nprocs=n)", "torch.multiprocessing.spawn"),
+        (
+            "n = 2\nif n > 1:\n    mp.spawn(worker, args=(n,), nprocs=n)\nelse:\n    worker(0, 1)",
+            "also called otherwise",
+        ),
+        ("n = 2\nmp.spawn(worker, args=(3,), nprocs=n)", "world_size whose origin"),
+        ("rest = (2,)\nmp.spawn(worker, args=rest, nprocs=2)", "torch.multiprocessing.spawn"),
+    ],
+)
+def test_spawn_that_cannot_be_a_call(main: str, why: str) -> None:
+    found = unchanged(spawned(main))
+    assert found.code == "ALREADY-DISTRIBUTED" and why in found.message
+
+
+# ---- what is left alone
+
+
+@pytest.mark.parametrize(
+    ("slots", "line"),
+    [
+        ({"step": "dist.all_gather([x], x)"}, "dist.all_gather([x], x)"),
+        ({"step": "dist.broadcast(x, src=0)"}, "dist.broadcast(x, src=0)"),
+        ({"step": "dist.all_reduce(x, async_op=True)"}, "dist.all_reduce(x, async_op=True)"),
+        ({"step": "dist.all_reduce(x, group=other)"}, "dist.all_reduce(x, group=other)"),
+        ({"step": "dist.all_reduce(x, dist.ReduceOp.PRODUCT)"}, "dist.all_reduce(x, dist.ReduceOp.PRODUCT)"),
+        ({"step": "dist.all_reduce(model.weight.grad)"}, "dist.all_reduce(model.weight.grad)"),
+        ({"step": "work = dist.all_reduce(x)"}, "work = dist.all_reduce(x)"),
+        ({"step": "dist.reduce(x, dst=1)"}, "dist.reduce(x, dst=1)"),
+        ({"step": "dist.barrier(group)"}, "dist.barrier(group)"),
+        ({"before": "print(dist.get_rank(group))"}, "print(dist.get_rank(group))"),
+        ({"before": "f = dist.barrier"}, "f = dist.barrier"),
+        ({"before": "from torch.distributed import *"}, "import argparse"),
+        ({"before": "if dist.is_initialized():\n    print(1)"}, "if dist.is_initialized():"),
+        ({"before": "mp.Process(target=print).start()"}, "mp.Process(target=print).start()"),
+        ({"before": "if isinstance(model, DDP):\n    print(1)"}, "if isinstance(model, DDP):"),
+        (
+            {"model": "model = DDP(nn.Linear(4, 2).to(device), process_group=group)"},
+            "model = DDP(nn.Linear(4, 2).to(device), process_group=group)",
+        ),
+        (
+            {"model": "model = DDP(nn.Linear(4, 2).to(device), find_unused_parameters=unused)"},
+            "model = DDP(nn.Linear(4, 2).to(device), find_unused_parameters=unused)",
+        ),
+        ({"model": "model = nn.Linear(4, 2).to(device)"}, "import torch.distributed as dist"),
+    ],
+)
+def test_beyond_the_canonical_set(slots: dict[str, str], line: str) -> None:
+    text = ddp(**slots)
+    found = unchanged(text)
+    assert found.code == "ALREADY-DISTRIBUTED"
+    named = text.splitlines()[found.line - 1].strip()
+    assert named == line or line == "import torch.distributed as dist"
+
+
+def test_one_of_two_models_is_not_wrapped() -> None:
+    slots = {
+        "before": "other = nn.Linear(2, 2).to(device)\nsecond = torch.optim.SGD(other.parameters(), lr=0.1)",
+        "step": "second.step()",
+    }
+    assert unchanged(ddp(**slots)).code == "ALREADY-DISTRIBUTED"
+
+
+def test_a_group_that_another_file_makes() -> None:
+    assert unchanged(ddp("device = torch.device('cuda', dist.get_rank())")).code == "ALREADY-DISTRIBUTED"
+
+
+def test_accelerate_gets_the_same_names() -> None:
+    text = convert(ddp(after="dist.barrier()"), target="accelerate").output
+    assert text is not None
+    assert (
+        text.replace(b"from accelerate import", b"from accelift import")
+        == converted(ddp(after="dist.barrier()")).encode()
+    )

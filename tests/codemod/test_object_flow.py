@@ -1,0 +1,134 @@
+"""Objects that reach the training in roundabout ways: prepared where they are made, all the same."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, creation, lifted, script, unchanged
+
+
+@pytest.mark.parametrize(
+    ("setup", "made"),
+    [
+        ("from functools import partial\nmake = partial(torch.optim.SGD, lr=0.1)", "make(model.parameters())"),
+        ("from functools import partial", "partial(torch.optim.SGD, lr=0.1)(model.parameters())"),
+        ("", "getattr(torch.optim, 'SGD')(model.parameters(), lr=0.1)"),
+        ("kind = torch.optim.SGD", "kind(model.parameters(), lr=0.1)"),
+    ],
+)
+def test_an_optimizer_of_a_class_that_is_a_value(setup: str, made: str) -> None:
+    slots = {"setup": setup, "optimizer": f"optimizer = {made}"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    ("setup", "made"),
+    [
+        ("from functools import partial", "partial(torch.optim.SGD, model.parameters())(lr=0.1)"),
+        ("name = 'SGD'", "getattr(torch.optim, name)(model.parameters(), lr=0.1)"),
+        ("from functools import partial", "partial(torch.optim.LBFGS, lr=0.1)(model.parameters())"),
+    ],
+)
+def test_an_optimizer_that_cannot_be_told(setup: str, made: str) -> None:
+    finding = unchanged(script(setup=setup, optimizer=f"optimizer = {made}"))
+    assert finding.code in ("OPT-UNKNOWN", "BWD-CLOSURE")
+
+
+def test_a_loader_of_a_partial_is_not_prepared_as_if_its_arguments_were_known() -> None:
+    loader = "loader = partial(DataLoader, batch_size=16, drop_last=True)(data)"
+    assert unchanged(script(setup="from functools import partial", loader=loader)).code == "LOADER-UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("before", "loop"),
+    [
+        ("", "while (batch := next(batches, None)) is not None:"),
+        ("", "for step in range(4):\n    batch = next(batches)"),
+    ],
+)
+def test_a_loader_made_in_a_helper_and_drawn_from_by_next(before: str, loop: str) -> None:
+    header, _, first = loop.partition("\n")
+    move = f"{first.strip()}\nx, y = batch" if first else "x, y = batch"
+    slots = {
+        "definitions": "def load(data):\n    loader = DataLoader(data, batch_size=16, shuffle=True)\n    return loader",
+        "loader": "loader = load(data)",
+        "epoch": "batches = iter(loader)",
+        "loop": header,
+    }
+    after = lifted(**slots, move=move)
+    assert converted(script(**slots, move=f"{move}\nx, y = x.to(device), y.to(device)")) == after
+
+
+def test_a_loader_made_in_a_helper_and_iterated_through_a_bar() -> None:
+    slots = {
+        "from_imports": "from tqdm import tqdm",
+        "definitions": "def load(data):\n    loader = DataLoader(data, batch_size=16, shuffle=True)\n    return loader",
+        "loader": "loader = load(data)",
+        "loop": "for x, y in bar:",
+    }
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(
+        script(**slots, epoch="bar = tqdm(loader)")
+    )
+
+
+def test_an_optimizer_made_in_a_helper_and_stepped_by_a_scaler() -> None:
+    slots = {
+        "definitions": "def make(model):\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    return optimizer",
+        "optimizer": "optimizer = make(model)\nscaler = torch.cuda.amp.GradScaler()",
+        "forward": "model.zero_grad()\nloss = F.cross_entropy(model(x), y)",
+        "step": "scaler.step(optimizer)\nscaler.update()",
+    }
+    after = converted(script(**slots, backward="scaler.scale(loss).backward()"))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+
+
+# ---- devices
+
+_PARSER = (
+    "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--cuda', action='store_true')\n"
+    "parser.add_argument('--device', default='cpu')\nargs = parser.parse_args()"
+)
+_TRAIN = """
+def train(settings):
+    for x, y in loader:
+        {move}
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def in_a_function(move: str, model: str) -> str:
+    """A script whose training is a function that is given the options."""
+    empty = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+    definitions = _TRAIN.format(move=move)
+    return script(
+        **empty, definitions=definitions, setup=_PARSER, device="", model=model, epoch="train(args)", main=False
+    )
+
+
+def test_a_flag_is_the_same_under_the_name_of_a_parameter() -> None:
+    move = "if settings.cuda:\n            x, y = x.cuda(), y.cuda()"
+    text = in_a_function(move, "model = Net()\nif args.cuda:\n    model.cuda()")
+    assert "cpu=not args.cuda" in creation(text)
+
+
+def test_an_option_is_the_same_under_the_name_of_a_parameter() -> None:
+    move = "x, y = x.to(settings.device), y.to(settings.device)"
+    assert "cpu=args.device == 'cpu'" in creation(in_a_function(move, "model = Net().to(args.device)"))
+
+
+def test_a_flag_that_is_changed_under_another_name_is_not_known() -> None:
+    move = "settings.cuda = False\n        if settings.cuda:\n            x, y = x.cuda(), y.cuda()"
+    model = "args.cuda = args.cuda and torch.cuda.is_available()\nmodel = Net()\nif args.cuda:\n    model.cuda()"
+    assert unchanged(in_a_function(move, model)).code == "DEV-UNKNOWN"
+
+
+def test_a_device_that_a_function_chooses_in_steps() -> None:
+    text = script(
+        definitions="def choose():\n    place = 'cpu'\n    if torch.cuda.is_available():\n        place = 'cuda'\n"
+        "    return place",
+        device="device = choose()",
+    )
+    assert creation(text).startswith("Accelerator(dataloader_config")

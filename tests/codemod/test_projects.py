@@ -1,0 +1,639 @@
+"""Scripts and the project files that they import: converted as one program, or left alone with the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from accelift_codemod import groups
+from accelift_codemod.api import convert_file, convert_files
+from accelift_codemod.blueprint import Options
+from accelift_codemod.plan import Outcome
+from accelift_codemod.results import FileResult
+from cli_runs import convert, tree
+
+MODEL = """\
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+ENGINE = """\
+import torch.nn.functional as F
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+LIFTED_ENGINE = ENGINE.replace("optimizer):", "optimizer, accelerator):").replace(
+    "loss.backward()", "accelerator.backward(loss)"
+)
+HEAD = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+"""
+LIFTED_HEAD = """\
+import torch
+from accelift import Accelerator, DataLoaderConfiguration
+from torch.utils.data import DataLoader, TensorDataset
+"""
+SCRIPT = """\
+{head}
+{imports}
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+model = {net}()
+{made}optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{prepared}{train}(model, loader, optimizer{accelerator})
+"""
+MADE = """\
+accelerator = Accelerator(
+    cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True)
+)
+"""
+PREPARED = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
+
+
+def script(imports: str, net: str = "Net", train: str = "train") -> str:
+    return SCRIPT.format(head=HEAD, imports=imports, net=net, made="", prepared="", train=train, accelerator="")
+
+
+def lifted(imports: str, net: str = "Net", train: str = "train") -> str:
+    """The script after its conversion. It chooses no device, so it stays on the CPU."""
+    return SCRIPT.format(
+        head=LIFTED_HEAD,
+        imports=imports,
+        net=net,
+        made=MADE,
+        prepared=PREPARED,
+        train=train,
+        accelerator=", accelerator",
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[project]\n")  # where the project begins
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def outputs(*names: str, options: Options | None = None) -> dict[str, str]:
+    """What scripts, and the files that change with them, become."""
+    results = convert_files([(Path(name), True) for name in names], options or Options())
+    found = {}
+    for result in groups.flattened(results):
+        assert not result.error, result.error
+        if result.output is not None:
+            found[os.path.normpath(result.path)] = result.output.decode()
+    return found
+
+
+def only(name: str = "train.py") -> FileResult:
+    (result,) = convert_files([(Path(name), True)], Options())
+    return result
+
+
+def reason(name: str = "train.py") -> tuple[str, str]:
+    """Why a script is left alone."""
+    result = only(name)
+    assert result.output is None and result.plan is not None and not result.members
+    return result.plan.findings[0].code, result.plan.findings[0].message
+
+
+# ---- ways to import
+
+IMPORTS = {
+    "names": ("from engine import train\nfrom model import Net", "Net", "train"),
+    "renamed": ("from engine import train as fit\nfrom model import Net as Classifier", "Classifier", "fit"),
+    "modules": ("import engine\nimport model as models", "models.Net", "engine.train"),
+    "star": ("from engine import *\nfrom model import *", "Net", "train"),
+    "either": (
+        "try:\n    from engine import train\nexcept ImportError:\n    from engine import train\nimport model as m",
+        "m.Net",
+        "train",
+    ),
+}
+
+
+@pytest.mark.parametrize("style", IMPORTS)
+def test_ways_to_import(folder: Path, style: str) -> None:
+    imports, net, train = IMPORTS[style]
+    write({"train.py": script(imports, net, train), "engine.py": ENGINE, "model.py": MODEL})
+    assert outputs("train.py") == {"train.py": lifted(imports, net, train), "engine.py": LIFTED_ENGINE}
+
+
+PACKAGES = {
+    "submodule": ("from lib.engine import train", "train", {"lib/__init__.py": ""}),
+    "no init": ("from lib.engine import train", "train", {}),
+    "whole path": ("import lib.engine", "lib.engine.train", {"lib/__init__.py": ""}),
+    "module of a package": ("from lib import engine", "engine.train", {"lib/__init__.py": ""}),
+    "handed on": ("from lib import train", "train", {"lib/__init__.py": "from .engine import train\n"}),
+    "handed on renamed": ("from lib import fit", "fit", {"lib/__init__.py": "from .engine import train as fit\n"}),
+    "star in a package": ("from lib import *", "train", {"lib/__init__.py": "from .engine import *\n"}),
+    "through a package": ("import lib", "lib.engine.train", {"lib/__init__.py": "from . import engine\n"}),
+    "path": ("import sys\nsys.path.append('lib')\nfrom engine import train", "train", {}),
+    "path of the file": (
+        "import os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), 'lib'))\nimport engine",
+        "engine.train",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("style", PACKAGES)
+def test_packages(folder: Path, style: str) -> None:
+    imports, train, files = PACKAGES[style]
+    imports += "\nfrom model import Net"
+    write({"train.py": script(imports, train=train), "lib/engine.py": ENGINE, "model.py": MODEL, **files})
+    assert outputs("train.py") == {"train.py": lifted(imports, train=train), "lib/engine.py": LIFTED_ENGINE}
+
+
+def test_package_around_a_script(folder: Path) -> None:
+    imports = "from lib.engine import train\nfrom lib.model import Net"
+    write({"examples/digits/train.py": script(imports), "lib/engine.py": ENGINE, "lib/model.py": MODEL})
+    found = outputs("examples/digits/train.py")
+    assert found == {"examples/digits/train.py": lifted(imports), "lib/engine.py": LIFTED_ENGINE}
+
+
+def test_relative_imports_between_files(folder: Path) -> None:
+    imports = "from lib.trainer import run as train\nfrom lib.model import Net"
+    trainer = "from .engine import train\n\n\ndef run(model, loader, optimizer):\n    train(model, loader, optimizer)\n"
+    write({"train.py": script(imports), "lib/engine.py": ENGINE, "lib/model.py": MODEL, "lib/trainer.py": trainer})
+    assert outputs("train.py") == {
+        "train.py": lifted(imports),
+        "lib/engine.py": LIFTED_ENGINE,
+        "lib/trainer.py": trainer.replace("optimizer)", "optimizer, accelerator)"),
+    }
+
+
+def test_import_in_a_function(folder: Path) -> None:
+    body = script("from model import Net").replace("train(model", "fit(model")
+    body = body.replace("\ntorch.manual_seed(0)\n", "\ndef fit(*given):\n    pass\n\n\ntorch.manual_seed(0)\n", 1)
+    fit = "def fit(model, loader, optimizer):\n    from engine import train\n\n    train(model, loader, optimizer)\n"
+    body = body.replace("def fit(*given):\n    pass\n", fit)
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL})
+    found = outputs("train.py")
+    assert found["engine.py"] == LIFTED_ENGINE
+    assert "    train(model, loader, optimizer, accelerator)\n" in found["train.py"]
+
+
+# ---- what travels
+
+CONFIG = 'import torch\n\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nRATE = 0.1\n'
+
+
+def on_device(text: str) -> str:
+    return text.replace(
+        "    for x, y in loader:\n", "    for x, y in loader:\n        x, y = x.to(device), y.to(device)\n"
+    )
+
+
+def test_device_of_another_file(folder: Path) -> None:
+    imports = "from config import device\nfrom engine import train\nfrom model import Net"
+    engine = "from config import device\n" + on_device(ENGINE)
+    write(
+        {
+            "train.py": script(imports).replace("Net()", "Net().to(device)"),
+            "engine.py": engine,
+            "model.py": MODEL,
+            "config.py": CONFIG,
+        }
+    )
+    found = outputs("train.py")
+    assert sorted(found) == ["config.py", "engine.py", "train.py"]
+    assert found["engine.py"] == LIFTED_ENGINE
+    assert "\ndevice = PartialState().device\nRATE = 0.1\n" in found["config.py"]
+    assert found["config.py"].startswith("from accelift import PartialState\n")
+    assert "from config import device" not in found["train.py"]
+    assert "accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))\n" in (
+        found["train.py"].replace("(\n    ", "(").replace("\n)\n", ")\n")
+    )
+
+
+def test_device_of_another_file_before_the_arguments(folder: Path) -> None:
+    imports = "import argparse\nfrom config import device\nfrom engine import train\nfrom model import Net"
+    body = script(imports).replace(
+        "\ntorch.manual_seed(0)\n",
+        "\nparser = argparse.ArgumentParser()\nparser.add_argument('--cpu', action='store_true')\n"
+        "args = parser.parse_args()\nown = torch.device('cpu' if args.cpu else 'cuda')\ntorch.manual_seed(0)\n",
+        1,
+    )
+    write(
+        {
+            "train.py": body.replace("Net()", "Net().to(own)"),
+            "engine.py": "from config import device\n" + on_device(ENGINE),
+            "model.py": MODEL,
+            "config.py": CONFIG,
+        }
+    )
+    code, message = reason()
+    assert code == "DEV-IMPORT-ORDER" and message.startswith(
+        "config.py:3: `device` is chosen when this file is imported"
+    )
+
+
+def test_device_as_a_parameter_becomes_the_accelerator(folder: Path) -> None:
+    imports = "from engine import train\nfrom model import Net"
+    engine = on_device(ENGINE).replace("optimizer):", "optimizer, device):")
+    body = script(imports).replace("optimizer)\n", "optimizer, device)\n")
+    body = body.replace(
+        "\ntorch.manual_seed(0)\n",
+        '\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\ntorch.manual_seed(0)\n',
+        1,
+    )
+    body = body.replace("optimizer, device)\n", "optimizer, device)\n").replace("Net()", "Net().to(device)")
+    write({"train.py": body, "engine.py": engine, "model.py": MODEL})
+    found = outputs("train.py")
+    assert found["engine.py"] == LIFTED_ENGINE
+    assert found["train.py"].endswith("train(model, loader, optimizer, accelerator)\n")
+
+
+def test_trainer_class(folder: Path) -> None:
+    trainer = """\
+import torch
+import torch.nn.functional as F
+
+
+class Trainer:
+    def __init__(self, model, loader):
+        self.model = model
+        self.loader = loader
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+"""
+    main = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from model import Net
+from trainer import Trainer
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+trainer = Trainer(Net(), loader)
+trainer.fit()
+"""
+    write({"train.py": main, "trainer.py": trainer, "model.py": MODEL})
+    found = outputs("train.py")
+    assert "loader = accelerator.prepare(loader)\ntrainer = Trainer(Net(), loader, accelerator)\n" in found["train.py"]
+    assert (
+        "    def __init__(self, model, loader, accelerator):\n        self.accelerator = accelerator\n"
+        in (found["trainer.py"])
+    )
+    assert "self.accelerator.backward(F.cross_entropy(self.model(x), y))\n" in found["trainer.py"]
+
+
+def test_evidence_names_the_other_file(folder: Path) -> None:
+    write(
+        {
+            "train.py": script("import engine\nfrom model import Net", train="engine.train"),
+            "engine.py": ENGINE,
+            "model.py": MODEL,
+        }
+    )
+    data = json.loads(convert("train.py", "--format", "json").stdout)
+    assert [f["path"] for f in data["files"]] == ["train.py", "engine.py"]
+    edits = [e for f in data["files"] for e in f["edits"]]
+    assert all("»" not in json.dumps(e, ensure_ascii=False) for e in edits)
+    assert {e["rule"] for e in data["files"][1]["edits"]} == {"TRAVEL", "BACKWARD"}
+
+
+# ---- names stay apart
+
+
+def test_same_names_in_several_files(folder: Path) -> None:
+    engine = "total = 0\n\n\ndef helper(loss):\n    return loss\n\n\n" + ENGINE.replace(
+        "loss.backward()", "helper(loss).backward()"
+    )
+    body = script("import engine\nfrom model import Net", train="engine.train")
+    body = body.replace(
+        "\ntorch.manual_seed(0)\n",
+        "\ntotal = None\n\n\ndef helper(loss):\n    return None\n\n\ntorch.manual_seed(0)\n",
+        1,
+    )
+    write({"train.py": body, "engine.py": engine, "model.py": MODEL})
+    found = outputs("train.py")
+    assert "        accelerator.backward(helper(loss))\n" in found["engine.py"]
+
+
+def test_builtin_that_the_script_hides(folder: Path) -> None:
+    """`print` of the script is its own function; the one of the other file is Python's."""
+    engine = ENGINE + "    print('done')\n"
+    body = script("from engine import train\nfrom model import Net")
+    body = (
+        body.replace(
+            "\ntorch.manual_seed(0)\n", "\n\ndef print(*words):\n    return words\n\n\ntorch.manual_seed(0)\n", 1
+        )
+        + "print('end')\n"
+    )
+    write({"train.py": body, "engine.py": engine, "model.py": MODEL})
+    found = outputs("train.py")
+    assert found["engine.py"] == LIFTED_ENGINE + "    accelerator.print('done')\n"
+    assert found["train.py"].endswith("\nprint('end')\n")
+
+
+def test_name_of_the_accelerator(folder: Path) -> None:
+    engine = "accelerator = 1\n\n\n" + ENGINE
+    write(
+        {"train.py": script("from engine import train\nfrom model import Net"), "engine.py": engine, "model.py": MODEL}
+    )
+    found = outputs("train.py")
+    assert "def train(model, loader, optimizer, accel):\n" in found["engine.py"]
+    assert found["train.py"].endswith("train(model, loader, optimizer, accel)\n")
+
+
+# ---- what is left alone
+
+ALONE = (
+    script("from model import Net", train="fit")
+    .replace(
+        "\ntorch.manual_seed(0)\n",
+        "\n\ndef fit(model, loader, optimizer):"
+        + ENGINE.partition("def train(model, loader, optimizer):")[2]
+        + "\n\ntorch.manual_seed(0)\n",
+        1,
+    )
+    .replace("import torch\n", "import torch\nimport torch.nn.functional as F\n", 1)
+)
+
+
+def test_files_that_need_no_change_have_none(folder: Path) -> None:
+    write({"train.py": ALONE, "model.py": MODEL})
+    assert list(outputs("train.py")) == ["train.py"]
+    assert only().members == ()
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("def train(:\n", id="does not parse"),
+        pytest.param("print 'x'\n\n\ndef train(*a):\n    pass\n", id="python 2"),
+        pytest.param("def train(*a):\n    pass\n", id="does not train"),
+        pytest.param("", id="empty"),
+        pytest.param(
+            "train = 1\n\n\ndef other():\n    global train\n    train = None\n", id="bound again by a function"
+        ),
+    ],
+)
+def test_imports_that_lead_nowhere(folder: Path, engine: str) -> None:
+    body = script("from engine import train\nfrom model import Net")
+    write({"train.py": body, "engine.py": engine, "model.py": MODEL})
+    result = only()
+    assert result.output is None and result.outcome is Outcome.NOTHING and not result.error
+
+
+def test_a_script_is_converted_alone_if_an_import_cannot_be_read(folder: Path) -> None:
+    alone = outputs_of(ALONE)
+    body = ALONE.replace("from model", "from broken import helper\nfrom model", 1)
+    write({"train.py": body, "model.py": MODEL, "broken.py": "def helper(:\n"})
+    assert outputs("train.py")["train.py"].replace("from broken import helper\n", "") == alone
+
+
+def outputs_of(text: str) -> str:
+    write({"train.py": text, "model.py": MODEL})
+    return outputs("train.py")["train.py"]
+
+
+def test_globals_set_from_outside(folder: Path) -> None:
+    """A function that another file replaces is not known to be the one that is called."""
+    body = script("import engine\nfrom model import Net", train="engine.train")
+    body = body.replace("\ntorch.manual_seed(0)\n", "\nengine.train = print\ntorch.manual_seed(0)\n", 1)
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL})
+    result = only()
+    assert result.output is None and not result.members
+
+
+def test_own_module_before_a_library_of_its_name(folder: Path) -> None:
+    """A folder called as a library that is known does not hide it."""
+    write({"train.py": ALONE, "model.py": MODEL, "torch/__init__.py": "def zeros(*a):\n    pass\n"})
+    assert list(outputs("train.py")) == ["train.py"]
+
+
+def test_imports_in_a_circle(folder: Path) -> None:
+    engine = "import helper\n" + ENGINE.replace("loss.backward()", "helper.log(loss)\n        loss.backward()")
+    helper = "import engine\n\n\ndef log(loss):\n    return engine.F\n"
+    imports = "from engine import train\nfrom model import Net"
+    write({"train.py": script(imports), "engine.py": engine, "helper.py": helper, "model.py": MODEL})
+    assert "        accelerator.backward(loss)\n" in outputs("train.py")["engine.py"]
+
+
+def test_names_handed_around_in_a_circle(folder: Path) -> None:
+    write(
+        {
+            "train.py": script("from a import train\nfrom model import Net"),
+            "a.py": "from b import train\n",
+            "b.py": "from a import train\n",
+            "model.py": MODEL,
+        }
+    )
+    assert only().output is None
+
+
+def test_the_script_imported_by_what_it_imports(folder: Path) -> None:
+    """That is a second run of the script under another name: nothing is known of it."""
+    engine = "from train import loader as other\n" + ENGINE
+    write(
+        {"train.py": script("from engine import train\nfrom model import Net"), "engine.py": engine, "model.py": MODEL}
+    )
+    assert outputs("train.py")["engine.py"] == "from train import loader as other\n" + LIFTED_ENGINE
+
+
+def test_main_blocks_of_imported_files_do_not_run(folder: Path) -> None:
+    block = "\n\nif __name__ == '__main__':\n    print(F)\n"
+    write(
+        {
+            "train.py": script("from engine import train\nfrom model import Net"),
+            "engine.py": ENGINE + block,
+            "model.py": MODEL,
+        }
+    )
+    assert outputs("train.py")["engine.py"] == LIFTED_ENGINE + block
+
+
+def test_main_block_that_uses_what_would_change(folder: Path) -> None:
+    block = "\n\nif __name__ == '__main__':\n    train(None, [], None)\n"
+    write(
+        {
+            "train.py": script("from engine import train\nfrom model import Net"),
+            "engine.py": ENGINE + block,
+            "model.py": MODEL,
+        }
+    )
+    assert reason() == ("SHARED-FILE", "the conversion changes train in engine.py, which engine.py uses, too")
+
+
+DATA = (
+    HEAD
+    + "\ntorch.manual_seed(0)\n"
+    + "loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)\n"
+)
+
+
+def without_loader(text: str) -> str:
+    return "".join(line for line in text.splitlines(True) if not line.startswith("loader ="))
+
+
+def test_loader_made_by_another_file(folder: Path) -> None:
+    imports = "from data import loader\nfrom engine import train\nfrom model import Net"
+    write({"train.py": without_loader(script(imports)), "data.py": DATA, "engine.py": ENGINE, "model.py": MODEL})
+    assert outputs("train.py") == {"train.py": without_loader(lifted(imports)), "engine.py": LIFTED_ENGINE}
+
+
+def test_loader_made_by_another_file_and_used_by_a_third(folder: Path) -> None:
+    imports = "from data import loader\nfrom engine import train\nfrom model import Net"
+    engine = "from data import loader\n\n" + ENGINE.replace("model, loader, ", "model, ")
+    body = without_loader(script(imports)).replace("model, loader, ", "model, ")
+    write({"train.py": body, "data.py": DATA, "engine.py": engine, "model.py": MODEL})
+    code, message = reason()
+    assert code == "PREP-NO-POINT"
+    assert (
+        message
+        == "engine.py:7: `data.loader` is prepared in another file than this, which would go on using the original"
+    )
+
+
+# ---- files that scripts share
+
+
+def test_another_script_uses_what_would_change(folder: Path) -> None:
+    files = {
+        "train.py": script("from engine import train\nfrom model import Net"),
+        "engine.py": ENGINE,
+        "model.py": MODEL,
+    }
+    write({**files, "other.py": "import engine\n\n\ndef again(*given):\n    engine.train(*given)\n"})
+    code, message = reason()
+    assert code == "SHARED-FILE"
+    assert message == "the conversion changes train in engine.py, which other.py uses, too"
+    assert tree(folder).keys() >= files.keys()
+
+
+def test_another_script_uses_something_else(folder: Path) -> None:
+    engine = ENGINE + "\n\ndef accuracy(right, count):\n    return right / count\n"
+    write(
+        {"train.py": script("from engine import train\nfrom model import Net"), "engine.py": engine, "model.py": MODEL}
+    )
+    write({"other.py": "from engine import accuracy\nfrom model import Net\n\nprint(accuracy(1, 2), Net)\n"})
+    assert sorted(outputs("train.py")) == ["engine.py", "train.py"]
+
+
+def test_another_script_uses_it_through_a_package(folder: Path) -> None:
+    body = script("from lib import train\nfrom model import Net")
+    write(
+        {"train.py": body, "lib/__init__.py": "from .engine import train\n", "lib/engine.py": ENGINE, "model.py": MODEL}
+    )
+    write({"other.py": "from lib import train\n\nprint(train)\n"})
+    assert reason()[0] == "SHARED-FILE"
+
+
+def test_scripts_that_share_a_file_are_converted_together(folder: Path) -> None:
+    body = script("from engine import train\nfrom model import Net")
+    write({"one.py": body, "two.py": body.replace("lr=0.1", "lr=0.2"), "engine.py": ENGINE, "model.py": MODEL})
+    found = outputs("one.py", "two.py")
+    assert sorted(found) == ["engine.py", "one.py", "two.py"]
+    assert found["engine.py"] == LIFTED_ENGINE
+    assert reason("one.py")[0] == "SHARED-FILE"  # alone, it would break the other
+
+
+def test_scripts_that_want_a_file_changed_differently(folder: Path) -> None:
+    """One gives the function its device, the other does not."""
+    engine = on_device(ENGINE).replace("optimizer):", "optimizer, device):")
+    body = script("from engine import train\nfrom model import Net")
+    device = '\ndevice = torch.device("cuda" if torch.cuda.is_available() else "cpu")\ntorch.manual_seed(0)\n'
+    one = body.replace("optimizer)\n", "optimizer, device)\n").replace("\ntorch.manual_seed(0)\n", device, 1)
+    two = body.replace("optimizer)\n", "optimizer, 'cpu')\n")
+    write({"one.py": one.replace("Net()", "Net().to(device)"), "two.py": two, "engine.py": engine, "model.py": MODEL})
+    results = {
+        r.path: r for r in groups.flattened(convert_files([(Path(n), True) for n in ("one.py", "two.py")], Options()))
+    }
+    for name in ("one.py", "two.py"):
+        plan = results[name].plan
+        assert plan is not None and plan.findings[0].code in ("SHARED-FILE", "DEV-UNKNOWN")
+        assert results[name].output is None
+    assert "engine.py" not in results
+
+
+# ---- the command line
+
+FILES = {"train.py": script("from engine import train\nfrom model import Net"), "engine.py": ENGINE, "model.py": MODEL}
+DONE = {"train.py": lifted("from engine import train\nfrom model import Net"), "engine.py": LIFTED_ENGINE}
+
+
+def test_write(folder: Path) -> None:
+    write(FILES)
+    ran = convert("train.py", "--write")
+    assert (ran.code, ran.lines) == (
+        0,
+        ["train.py: converted", "train.py: 1 note (-v shows them)", "engine.py: converted", "2 converted"],
+    )
+    assert {name: Path(name).read_text() for name in FILES} == {**FILES, **DONE}
+    again = convert(".", "--check")
+    assert again.code == 0 and {name: Path(name).read_text() for name in FILES} == {**FILES, **DONE}
+
+
+@pytest.mark.parametrize("arguments", [(".",), ("train.py", "engine.py"), ("engine.py", "train.py"), (".", "-j", "2")])
+def test_each_file_is_shown_once(folder: Path, arguments: tuple[str, ...]) -> None:
+    write(FILES)
+    data = json.loads(convert(*arguments, "--format", "json").stdout)
+    files = {f["path"]: f for f in data["files"]}
+    assert len(files) == len(data["files"])
+    assert files["engine.py"]["outcome"] == "converted"
+    assert data["summary"]["converted"] == 2
+    patch = "".join(f["diff"] for f in data["files"])
+    assert "--- a/engine.py\n" in patch and "--- a/train.py\n" in patch
+
+
+def test_output(folder: Path) -> None:
+    write({"src/" + name: text for name, text in FILES.items()})
+    assert convert("src", "--output", "out").code == 0
+    assert {p.name: p.read_text() for p in Path("out").iterdir()} == DONE
+    assert Path("src/engine.py").read_text() == ENGINE
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not hasattr(os, "getuid"), reason="root may write anything")
+def test_all_files_or_none(folder: Path) -> None:
+    write(FILES)
+    Path("engine.py").chmod(0o444)
+    ran = convert("train.py", "--write")
+    assert ran.code == 2
+    assert ran.lines[0] == "engine.py: is read-only; make it writable, or use --output DIR"
+    assert {name: Path(name).read_text() for name in FILES} == FILES
+    assert sorted(tree(folder)) == sorted([*FILES, "pyproject.toml"])
+
+
+def test_from_stdin_nothing_else_is_touched(folder: Path) -> None:
+    write(FILES)
+    ran = convert("-", "--stdin-filename", "train.py", "--write", stdin=FILES["train.py"].encode())
+    assert ran.stdout == FILES["train.py"].encode()
+    assert {name: Path(name).read_text() for name in FILES} == FILES
+
+
+def test_a_library_file_by_itself(folder: Path) -> None:
+    write(FILES)
+    result = convert_file(Path("engine.py"), Options())
+    assert result.outcome is Outcome.NOTHING

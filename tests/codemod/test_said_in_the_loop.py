@@ -1,0 +1,47 @@
+"""What a training loop prints of its own batches is one process's share: a note says so."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import findings, script
+
+BATCHES = {"epoch": "batches = iter(loader)", "loop": "while (batch := next(batches, None)) is not None:"}
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": "print(loss.item())"},
+        {
+            "loop": "for i, (x, y) in enumerate(loader):",
+            "batch_end": "if i % 2 == 0:\n    print('loss', i, loss.item())",
+        },
+        {"epoch": "total = 0.0", "batch_end": "total += loss.item()\nprint(total)\ntotal = 0.0"},
+        {"batch_end": "print(f'{loss.item():.4f}')"},
+    ],
+)
+def test_prints_in_the_loop(slots: dict[str, str]) -> None:
+    assert findings(script(**slots)) == ["METRIC-TRAIN"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"loop": "for i, (x, y) in enumerate(loader):", "batch_end": "print(i, len(loader))"},
+        {"batch_end": "print(epoch, len(x), x.size(0), y.shape)"},
+        {"batch_end": "print(optimizer.param_groups[0]['lr'])"},
+    ],
+)
+def test_prints_of_what_is_the_same_everywhere(slots: dict[str, str]) -> None:
+    assert findings(script(**slots)) == []
+
+
+def test_a_while_loop_is_looked_at_like_any_other() -> None:
+    slots = {**BATCHES, "move": "x, y = batch\nx, y = x.to(device), y.to(device)"}
+    slots["epoch"] += "\ntotal = 0.0"
+    slots["batch_end"] = "total += loss.item()"
+    assert "METRIC-TRAIN" in findings(script(**slots, epoch_end="print(total)"))
+    stop = "if total < 1:\n    break"
+    assert "COLL-RANKFLOW" in findings(script(**slots, epoch_end=stop))
+    slots["batch_end"] += "\nif loss.item() > 9:\n    break"
+    assert "COLL-RANKFLOW" in findings(script(**slots))

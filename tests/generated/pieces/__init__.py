@@ -1,0 +1,1 @@
+"""What generated scripts are made of: one module for each concern."""

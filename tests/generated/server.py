@@ -1,0 +1,158 @@
+"""Runs scripts in forks of one process that has imported torch already: milliseconds each.
+
+A line of JSON on stdin asks (`{"texts": [...], "processes": N}`), a pickle in a file named by a line on stdout answers: for
+each text what its run left, on the main process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+import accelift
+import accelift.trace
+import numpy as np
+import sklearn.metrics
+import torch
+import torch._dynamo  # by optimizers, when the first is made
+import torch.distributed as dist
+import tqdm
+from accelift.utils import DataLoaderConfiguration
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+# Imported here once, and not by every script.
+PRELOADED = (accelift.Accelerator, DataLoaderConfiguration, sklearn.metrics.accuracy_score, tqdm.tqdm)
+SECONDS = 60
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w")
+    with tempfile.TemporaryDirectory() as folder:
+        for line in sys.stdin:
+            asked = json.loads(line)
+            left = [run(text, asked["processes"] if index else 1, folder) for index, text in enumerate(asked["texts"])]
+            place = Path(folder, "answer")
+            place.write_bytes(pickle.dumps(left))
+            print(place, file=answers, flush=True)
+
+
+def run(text: str, processes: int, folder: str) -> dict[str, Any]:
+    """Run a script in a folder of its own, on some processes, and say what it left."""
+    work = Path(tempfile.mkdtemp(dir=folder))
+    results = [work.with_suffix(f".{rank}") for rank in range(processes)]
+    port = _free_port() if processes > 1 else 0
+    children = [_fork(text, work, results[rank], rank, processes, port) for rank in range(processes)]
+    finished = _wait(children)
+    outcomes = [pickle.loads(r.read_bytes()) if r.exists() else {"failed": "it was ended"} for r in results]
+    failed = next((o["failed"] for o in outcomes if o["failed"]), "" if finished else "it waits for ever")
+    left = {**outcomes[0], "failed": failed}
+    if not failed:
+        left["files"] = {str(p.relative_to(work)): _content(p) for p in sorted(work.rglob("*")) if p.is_file()}
+        left["apart"] = any(not _same(outcomes[0]["steps"], o["steps"]) for o in outcomes[1:])
+    shutil.rmtree(work)
+    for result in results:
+        result.unlink(missing_ok=True)
+    return left
+
+
+def _same(steps: list[Any], others: list[Any]) -> bool:
+    return len(steps) == len(others) and all(np.allclose(a, b, atol=1e-6) for a, b in zip(steps, others, strict=True))
+
+
+def _fork(text: str, work: Path, result: Path, rank: int, processes: int, port: int) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.chdir(work)
+        if processes > 1:
+            os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes))
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_WORLD_SIZE=str(processes))
+        result.write_bytes(pickle.dumps(_recorded(text)))
+        if dist.is_initialized():
+            dist.barrier()
+    finally:
+        os._exit(0)
+
+
+def _recorded(text: str) -> dict[str, Any]:
+    """Run a script in this process; its parameters after each optimizer step, its output, and its error."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
+    steps: list[Any] = []
+    register_optimizer_step_post_hook(lambda optimizer, *_: steps.append(_parameters(optimizer)))
+    module = types.ModuleType("__main__")
+    module.__dict__["__file__"] = sys.argv[0] = "script.py"
+    sys.argv[1:] = []
+    sys.modules["__main__"] = module
+    printed, failed = io.StringIO(), ""
+    with open(os.devnull, "w") as silent, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(silent):
+        try:
+            exec(compile(text, "script.py", "exec"), module.__dict__)
+        except BaseException:
+            failed = traceback.format_exc()
+    return {"failed": failed, "stdout": printed.getvalue(), "steps": steps}
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Any:
+    values = [p.detach().reshape(-1).float() for group in optimizer.param_groups for p in group["params"]]
+    return torch.cat(values).numpy().copy()
+
+
+def _content(path: Path) -> Any:
+    """What a file holds: its text, or the numbers and the keys of what was saved there."""
+    if path.suffix != ".pt":
+        return path.read_bytes()
+    with contextlib.suppress(Exception):
+        return _flat(torch.load(path, weights_only=True))
+    return path.stat().st_size > 0
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().numpy().copy()
+    if isinstance(value, dict):
+        return {key: _flat(part) for key, part in value.items()}
+    return [_flat(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _wait(children: list[int]) -> bool:
+    """Wait for all children to end; False if one had to be ended."""
+    waiting, end, finished = set(children), time.monotonic() + SECONDS, True
+    while waiting:
+        for child in list(waiting):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                waiting.discard(child)
+        if waiting and time.monotonic() > end:
+            finished = False
+            for child in waiting:
+                os.kill(child, signal.SIGKILL)
+        time.sleep(0.001)
+    return finished
+
+
+def _free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return int(place.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()
