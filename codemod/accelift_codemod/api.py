@@ -102,7 +102,7 @@ def _rewritten(
     if plan.outcome is Outcome.CHECKED:
         return FileResult(source.path, plan)
     try:
-        rewritten = rewrite(source, index, plan.edits, limit or _limit(source.path))
+        rewritten = rewrite(source, index, plan.edits, limit or line_limit(source.path))
         problems = gates.failures(source, index, rewritten, again)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)
@@ -123,7 +123,8 @@ def _config(facts: Facts, draft: Any, options: Options) -> str:
     return launch_config(facts, draft, options)
 
 
-def _limit(path: str) -> int:
+def line_limit(path: str) -> int:
+    """The length of lines that the file's project asks for."""
     return line_length(Path(os.path.normpath(Path(path).absolute())).parent)
 
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from accelift_codemod import timelimit
-from accelift_codemod.api import guarded
+from accelift_codemod import diff, gates, timelimit
+from accelift_codemod.api import guarded, line_limit
 from accelift_codemod.facts.accelerate import AccelerateFacts
+from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
 from accelift_codemod.plan import Finding, Outcome, Plan
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
+from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.source import BadSource, Source, read_bytes
 
 _MARKS = (b"accelerate", b"accelift")
@@ -28,6 +30,7 @@ class Choice:
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    fix: bool = False  # set right what certainly can be; the findings are those that are left
     time_limit: float = timelimit.DEFAULT  # for one file, in seconds
 
     def chooses(self, code: str) -> bool:
@@ -50,7 +53,33 @@ def check_source(source: Source, choice: Choice) -> FileResult:
             if choice.chooses(lint.code) and lint.library in ("", world.library):
                 found += lint.check(world)
     findings = tuple(sorted(dict.fromkeys(found), key=lambda f: (f.line, f.code)))
-    return FileResult(source.path, Plan(source.path, source.digest, (), findings, Outcome.CHECKED))
+    if not choice.fix or source.path.endswith(".ipynb"):
+        return FileResult(source.path, Plan(source.path, source.digest, (), findings, Outcome.CHECKED))
+    return _fixed(source, facts, findings, choice)
+
+
+def _fixed(source: Source, facts: AccelerateFacts, findings: tuple[Finding, ...], choice: Choice) -> FileResult:
+    """The script with what is certain set right, by the same rewriter and gates as a conversion."""
+    edits = tuple(edit for finding in findings for edit in finding.fix)
+    left = tuple(f for f in findings if not f.fix)
+    plan = Plan(source.path, source.digest, edits, left, Outcome.CHECKED)
+    if not edits:
+        return FileResult(source.path, plan)
+
+    def again(output: Source, _: Index) -> bool:
+        result = check_source(output, replace(choice, fix=False))
+        return result.plan is not None and any(f.fix for f in result.plan.findings)
+
+    try:
+        rewritten = rewrite(source, facts.written, edits, line_limit(source.path))
+        problems = gates.failures(source, facts.written, rewritten, again)
+    except CannotRewrite as error:
+        problems = [str(error)]
+    if problems:
+        message = f"{source.path}: cannot be fixed ({'; '.join(problems)}); leave --fix out, and please report it"
+        return FileResult(source.path, replace(plan, edits=(), findings=findings), error=message, fault=True)
+    text = diff.unified(source.path, source.lines, rewritten.changes, source.bom)
+    return FileResult(source.path, plan, text, source.encoding, source.encode(rewritten.text))
 
 
 def _star(facts: AccelerateFacts) -> bool:

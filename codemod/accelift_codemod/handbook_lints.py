@@ -29,6 +29,9 @@ Nothing is recognised by its name: an accelerator is what `Accelerator(...)` ret
 certain nothing is said, so silence is no proof: `accelift verify` runs the script. `-v` shows notes, and for every
 finding the way by which it comes about; `--select` and `--ignore` take codes; `--format json` is for programs; `-`
 reads stdin. Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2 something could not be processed.
+
+`--fix` shows a diff that sets right what one edit certainly can, so that on one process the script computes what it
+did, and what is left; `--fix --write` writes it. The edits go through the rewriter and checks of `accelift convert`.
 """
 _TAIL = """\
 ## What is not looked for
@@ -45,7 +48,7 @@ _TAIL = """\
 def text(lint: Lint) -> str:
     """A lint for a terminal."""
     lines = textwrap.wrap(lint.text(), 88)
-    lines += ["", f"Severity: {lint.severity.value}. Found by `accelift check`{_only(lint)}."]
+    lines += ["", f"Severity: {lint.severity.value}. Found by `accelift check`{_only(lint)}.", *_fixed(lint)]
     for title, code in (("Wrong:", lint.wrong), ("Right:", lint.right)):
         lines += ["", title, "", textwrap.indent(code.rstrip(), "    ")]
     return "\n".join(lines) + "\n"
@@ -60,6 +63,7 @@ def to_json(lint: Lint) -> dict[str, Any]:
         "body": lint.text(),
         "severity": lint.severity.value,
         "library": lint.library,
+        "fixed": lint.fixed,
         "wrong": lint.wrong,
         "right": lint.right,
     }
@@ -67,6 +71,10 @@ def to_json(lint: Lint) -> dict[str, Any]:
 
 def _only(lint: Lint) -> str:
     return f" in scripts for {_LIBRARIES[lint.library]}" if lint.library else ""
+
+
+def _fixed(lint: Lint) -> list[str]:
+    return [f"`accelift check --fix` sets it right {lint.fixed}."] if lint.fixed else []
 
 
 def page() -> str:
@@ -77,7 +85,8 @@ def page() -> str:
         lines.append(f"| [{lint.code}](#{lint.code.lower()}) | {lint.severity.value} | {lint.title} |")
     for lint in lints:
         lines += ["", f"## {lint.code}", "", f"**{lint.title}** ({lint.severity.value}{_only(lint)})", ""]
-        lines += [textwrap.fill(lint.text(), 120), "", "```python", "# wrong", lint.wrong.rstrip()]
+        lines += [textwrap.fill(" ".join((lint.text(), *_fixed(lint))), 120), "", "```python", "# wrong"]
+        lines += [lint.wrong.rstrip()]
         lines += ["", "# right", lint.right.rstrip(), "```"]
     lines += ["", _TAIL]
     lines += ["", "This page is written by `make docs` from the lints themselves."]

@@ -115,6 +115,7 @@ class Finding:
     message: str
     remedy: str
     evidence: tuple[Evidence, ...] = ()
+    fix: tuple[Edit, ...] = field(default=(), compare=False, repr=False)  # what sets it right, if that is certain
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}; {self.remedy}"

@@ -282,6 +282,20 @@ RIGHT = {
             backward="accelerator.backward(loss, retain_graph=True)\n"
             "accelerator.backward(critic(features.detach()).mean())",
         ),
+        *(
+            script(
+                **TWO,
+                forward=FORWARD,
+                before="critic = accelerator.prepare(nn.Linear(8, 3))",
+                backward=f"accelerator.backward(loss, retain_graph=True)\n{target}\n"
+                "accelerator.backward(F.mse_loss(critic(x), target))",
+            )
+            for target in (
+                "target = F.one_hot(features.argmax(1), 3).float()",
+                "target = (logits > 0).float()",
+                "with torch.no_grad():\n    target = logits * 2",
+            )
+        ),
         script(
             **TWO,
             forward=FORWARD,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -12,14 +14,18 @@ from accelift_codemod.api import cpu_count
 from accelift_codemod.checker import Choice, check_bytes, check_files
 from accelift_codemod.cli import scripts
 from accelift_codemod.render import lints as render
+from accelift_codemod.render import text
 from accelift_codemod.report import Findings
 from accelift_codemod.results import FileResult
+from accelift_codemod.source import BadSource, write_atomically
 
 
 @click.command("check", short_help="Find what goes wrong on several processes in scripts that use Accelerate.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--select", metavar="CODES", help="Look for these only (see `accelift rule`).")
 @click.option("--ignore", metavar="CODES", help="Do not look for these.")
+@click.option("--fix", is_flag=True, help="Show the diff that sets right what certainly can be, and what is left.")
+@click.option("--write", is_flag=True, help="With --fix: write the result in place of the scripts.")
 @scripts.options
 @click.option("-q", "--quiet", is_flag=True, help="Only show errors, and say what could not be processed.")
 @click.option(
@@ -29,6 +35,8 @@ def command(
     paths: tuple[str, ...],
     select: str | None,
     ignore: str | None,
+    fix: bool,
+    write: bool,
     format_: str,
     stdin_filename: str,
     jobs: int,
@@ -38,13 +46,18 @@ def command(
 ) -> None:
     """Check scripts that use Accelerate (accelift's, or Hugging Face's), or every one of a folder, for what goes wrong
     on several processes: deadlocks, gradients that are not averaged, wrong metrics, damaged files. Scripts are read,
-    not run, and not changed.
+    not run, and changed by --fix --write only.
 
-    `-` reads a script from stdin.
+    `-` reads a script from stdin. With --fix the diff goes to stdout and what is left to stderr.
 
-    Exit codes: 0 nothing found, or notes only; 1 errors or warnings; 2 something could not be processed.
+    Exit codes: 0 nothing found, or notes only; 1 errors or warnings, or --fix would change something; 2 something could
+    not be processed.
     """
-    choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"), time_limit)
+    if write and not fix:
+        raise click.UsageError("--write goes with --fix")
+    if write and "-" in paths:
+        raise click.UsageError("--write has no file to write for `-`; leave it out, and apply the diff")
+    choice = Choice(_codes(select, "--select"), _codes(ignore, "--ignore"), fix, time_limit)
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
     verbosity = -1 if quiet else verbose
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -52,11 +65,19 @@ def command(
     results: list[FileResult] = []
 
     def settle(result: FileResult) -> None:
+        if write and result.output is not None:
+            result = _written(result, result.output)
         results.append(result)
         counts.add(result)
         if format_ == "text":
+            if result.diff and not write:
+                sys.stdout.flush()
+                sys.stdout.buffer.write(text.diff(result, color))
+                sys.stdout.buffer.flush()
+            elif result.diff and not result.error and not quiet:
+                click.echo(f"{result.path}: fixed", err=True)
             for line in render.lines(result, verbosity, color):
-                click.echo(line, err=bool(result.error))
+                click.echo(line, err=fix or bool(result.error))
 
     files, problems = scripts.find(paths)
     for problem in problems:
@@ -69,7 +90,17 @@ def command(
         click.echo(render.as_json(results, counts), nl=False)
     elif verbosity >= 0:
         click.echo(counts.summary(verbosity), err=True)
-    sys.exit(counts.exit_code)
+    pending = fix and not write and any(r.diff for r in results)
+    sys.exit(counts.exit_code or int(pending))
+
+
+def _written(result: FileResult, output: bytes) -> FileResult:
+    """A file that was written, or why it could not be."""
+    try:
+        write_atomically(Path(result.path), output)
+    except BadSource as error:
+        return replace(result, error=str(error))
+    return result
 
 
 def _codes(given: str | None, option: str) -> tuple[str, ...]:

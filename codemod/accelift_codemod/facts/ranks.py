@@ -150,7 +150,7 @@ class Ranks:
             ):
                 return True
             if isinstance(parent, FUNCTIONS):
-                if any(_mentions_process(d) for d in parent.decorator_list):
+                if any(mentions_process(d) for d in parent.decorator_list):
                     return True
                 sites = self._sites(parent, node)
                 return bool(sites) and depth < 6 and all(self.perhaps_alone(s, depth + 1) for s in sites)
@@ -185,10 +185,10 @@ class Ranks:
     def _asks(self, test: ast.AST) -> bool:
         if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
             return False
-        if _mentions_process(test):
+        if mentions_process(test):
             return True
         return any(
-            isinstance(n, ast.Name) and (held := self._held(n)) is not None and _mentions_process(held)
+            isinstance(n, ast.Name) and (held := self._held(n)) is not None and mentions_process(held)
             for n in ast.walk(test)
         )
 
@@ -197,7 +197,7 @@ class Ranks:
         return next((loop for loop in self.index.enclosing_loops(node) if isinstance(loop, LOOPS)), None)
 
 
-def _mentions_process(node: ast.AST) -> bool:
+def mentions_process(node: ast.AST) -> bool:
     """Whether an expression may ask which process this is. Names are read here only to be silent."""
     for part in ast.walk(node):
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""

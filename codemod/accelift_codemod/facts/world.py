@@ -8,11 +8,12 @@ from functools import cached_property
 
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.flow import Flow
-from accelift_codemod.facts.index import FUNCTIONS, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Key, Optimizer, key
 from accelift_codemod.facts.ranks import Ranks
+from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -97,6 +98,46 @@ class World:
             return False
         block, place = index.block(index.statement(first))
         return any(other is block and at > place for other, at in map(index.block, index.chain(second)))
+
+    def accelerator_at(self, node: ast.AST) -> str:
+        """The variable that certainly holds an accelerator where a node stands; empty if there is none."""
+        index = self.index
+        for name in self._accelerator_names:
+            read = ast.copy_location(ast.Name(name, ast.Load()), node)
+            index.parents[read] = index.parents[node]
+            holder = index.scope(read).owner(name.partition(".")[0])
+            values = self.resolver.values(read)
+            if holder is not None and values and all(map(is_accelerator, values)):
+                if all(self._bound(binding, node) for binding in self.resolver.bindings(read)):
+                    return name
+        return ""
+
+    def _bound(self, binding: Binding, node: ast.AST) -> bool:
+        """Whether a variable has certainly been given a value when a node, perhaps in another function, runs."""
+        if binding.how is How.PARAMETER:
+            return True
+        home = self.index.function(binding.node)
+        if home is self.index.function(node):
+            return self.certainly_before(binding.node, node)
+        places = self.timeline.places(node, home)
+        if not places and not self.timeline.follows(node, home):
+            return False
+        return all(self.certainly_before(binding.node, place) for place in places)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        return Timeline(self.resolver)
+
+    @cached_property
+    def _accelerator_names(self) -> list[str]:
+        """The variables that hold accelerators somewhere."""
+        names = {
+            name
+            for scope in self.index.scopes.values()
+            for name, loads in scope.loads.items()
+            if any(is_accelerator(v) for v in self.resolver.values(loads[0]))
+        }
+        return sorted(names)
 
     # ---- what is prepared
 

@@ -6,6 +6,7 @@ processes) and yields findings; it changes nothing and is silent where it is not
 
 from __future__ import annotations
 
+import ast
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import ClassVar
 
 from accelift_codemod.facts.world import World
 from accelift_codemod.members import members
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Edit, Finding, Operation, Severity, Span
 
 
 class Lint(ABC):
@@ -26,10 +27,16 @@ class Lint(ABC):
     library: ClassVar[str] = ""  # the only library that has the fault: "accelerate" or "accelift"
     wrong: ClassVar[str]
     right: ClassVar[str]
+    fixed: ClassVar[str] = ""  # where `accelift check --fix` sets it right
 
     @abstractmethod
     def check(self, world: World) -> Iterator[Finding]:
         """Yield what goes wrong."""
+
+    def edit(self, world: World, node: ast.AST, operation: Operation, code: str) -> Edit:
+        """A change of a node that sets right what was found."""
+        written = world.facts.original(node)
+        return Edit(self.code, Span.of(written), operation, self.title, code, node=written)
 
     @classmethod
     def text(cls) -> str:

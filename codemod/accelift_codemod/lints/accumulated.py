@@ -9,7 +9,7 @@ from accelift_codemod.facts.index import position
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Edit, Finding, Operation, Severity
 
 _CLIPS = frozenset(
     f"torch.nn.utils.{home}{name}"
@@ -27,6 +27,7 @@ class ClippedEach(Lint):
     code = "ACC-CLIP"
     severity = Severity.WARNING
     title = "incomplete gradients are clipped"
+    fixed = "where it is a statement of its own, and the accelerator is at hand"
     wrong = """\
 with accelerator.accumulate(model):
     accelerator.backward(loss)
@@ -59,7 +60,16 @@ with accelerator.accumulate(model):
                 f"`{world.text(call.func)}` clips with every micro-batch, while gradients still accumulate",
                 "put it under `if accelerator.sync_gradients:`",
                 (Evidence(context.lineno, f"inside `{world.text(context.items[0].context_expr)}`"),),
+                self._fix(world, call),
             )
+
+    def _fix(self, world: World, call: ast.Call) -> tuple[Edit, ...]:
+        """The call under a test, if it is a statement of its own: nobody asks for the norm."""
+        name, statement = world.accelerator_at(call), world.index.parents[call]
+        if not name or not isinstance(statement, ast.Expr):
+            return ()
+        header = f"if {name}.sync_gradients:"
+        return (self.edit(world, statement, Operation.ENCLOSE, header),)
 
     def _gated(self, world: World, call: ast.Call) -> bool:
         """Whether any test stands between the micro-batch and the call: it may be about synchronisation."""

@@ -12,7 +12,11 @@ from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
 
-_CUTS = frozenset({"detach", "detach_", "item", "data", "numpy", "tolist"})
+# What gives no gradients on: methods and attributes of tensors, functions of torch.
+_CUTS = frozenset(
+    "detach detach_ item data numpy tolist argmax argmin long int bool size shape numel dim ndim dtype device sign "
+    "round floor ceil nonzero multinomial bernoulli eq ne gt ge lt le".split()
+)
 _IN_PLACE = frozenset({"add_", "sub_", "copy_", "mul_", "addcmul_", "addcdiv_"})
 _LAYERS = ("Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "Sequential", "Transformer", "MultiheadAttention")
 
@@ -86,11 +90,9 @@ accelerator.backward(criterion(logits, targets) + penalty(features))
             return set()
         return {
             part
-            for part in world.flow.sources(loss, _cut)
+            for part in _behind(world, loss)
             if isinstance(part, ast.Call)
-            and not _cut(part)
             and world.prepared(part.func, Role.MODEL)
-            and not world.gradients_off(part)
             and world.index.function(part) is world.index.function(call)
             and position(part) < position(call)
         }
@@ -289,10 +291,10 @@ accelerator.backward(loss)
             loss = world.resolver.argument(call, 0, "loss")
             if loss is None or world.flow.from_batch(loss) is None:
                 continue
-            calls = [p for p in world.flow.sources(loss, _cut) if isinstance(p, ast.Call) and not _cut(p)]
+            calls = [p for p in _behind(world, loss) if isinstance(p, ast.Call)]
             if any(v.role is Role.MODEL and world.is_given(v) for c in calls for v in world.resolver.values(c.func)):
                 continue  # a forward pass of a whole model
-            past = next((c for c in calls if self._is_part(world, c) and not world.gradients_off(c)), None)
+            past = next((c for c in calls if self._is_part(world, c)), None)
             if past is not None:
                 yield Finding(
                     self.code,
@@ -353,11 +355,16 @@ def _trains(value: Value) -> bool:
     return value.declaration is not None or value.name.rpartition(".")[2].startswith(_LAYERS)
 
 
-def _cut(node: ast.AST) -> bool:
-    """Whether no gradients go through a node."""
-    return (isinstance(node, ast.Attribute) and node.attr in _CUTS) or (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CUTS
-    )
+def _behind(world: World, loss: ast.expr) -> Iterator[ast.AST]:
+    """What a loss comes from, and may give gradients on to."""
+
+    def cuts(node: ast.AST) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        if isinstance(func, ast.Attribute) and func.attr in _CUTS:
+            return True
+        return isinstance(node, ast.Compare) or world.gradients_off(node)
+
+    return (part for part in world.flow.sources(loss, cuts) if not cuts(part))
 
 
 def _cut_value(node: ast.AST) -> bool:

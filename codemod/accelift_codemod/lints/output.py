@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import library
+from accelift_codemod.facts.ranks import mentions_process
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Edit, Finding, Operation, Severity
 
 _SAVES = frozenset({"torch.save", "torch.serialization.save", "safetensors.torch.save_file"})
 # These write into a file that was opened: opening it is what races.
@@ -32,6 +33,7 @@ class SaveWrapped(Lint):
     code = "SAVE-WRAPPED"
     severity = Severity.ERROR
     title = "the wrapper's state dict is saved"
+    fixed = "where the accelerator is at hand, and nothing is loaded into the wrapper"
     library = "accelerate"
     wrong = """\
 accelerator.save(model.state_dict(), "model.pt")
@@ -60,7 +62,18 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
                     "and the plain model does not load them",
                     "save accelerator.unwrap_model(model).state_dict(), or accelerator.get_state_dict(model)",
                     (Evidence(call.lineno, f"saved by `{world.text(call)}`"),),
+                    self._fix(world, part),
                 )
+
+    def _fix(self, world: World, part: ast.AST) -> tuple[Edit, ...]:
+        """`accelerator.unwrap_model(model).state_dict()`, unless the script loads what it saves into the wrapper."""
+        name = world.accelerator_at(part)
+        loads = world.index.methods.get("load_state_dict", [])
+        if not name or not world.wraps or any(world.prepared(c.func.value, Role.MODEL) for c in loads):  # type: ignore[attr-defined]
+            return ()
+        assert isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+        code = f"{name}.unwrap_model({{}})"
+        return (self.edit(world, part.func.value, Operation.SURROUND, code),)
 
     def _asked(self, world: World):  # type: ignore[no-untyped-def]
         """Where following what is saved ends: at what is called a state dict, and at what is prepared."""
@@ -154,6 +167,7 @@ class PrintAll(Lint):
     code = "PRINT-ALL"
     severity = Severity.NOTE
     title = "every process prints"
+    fixed = "where the accelerator is at hand"
     wrong = """\
 print(f"epoch {epoch}")
 """
@@ -167,13 +181,22 @@ accelerator.print(f"epoch {epoch}")
                 continue
             if any(k.arg == "file" for k in call.keywords) or world.ranks.perhaps_alone(call):
                 continue
+            if any(map(mentions_process, call.args)):
+                continue  # each process is meant to say something
             yield Finding(
                 self.code,
                 self.severity,
                 call.lineno,
                 f"`{world.text(call)}` prints once for each process",
                 "write accelerator.print(...)",
+                fix=self._fix(world, call),
             )
+
+    def _fix(self, world: World, call: ast.Call) -> tuple[Edit, ...]:
+        name = world.accelerator_at(call)
+        if not name:
+            return ()
+        return (self.edit(world, call.func, Operation.BECOME, f"{name}.print"),)
 
 
 class DownloadRace(Lint):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Edit, Finding, Operation, Severity
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
@@ -22,6 +22,7 @@ class RawBackward(Lint):
     code = "BWD-RAW"
     severity = Severity.WARNING
     title = "backward without the accelerator"
+    fixed = "where the accelerator is at hand, and accumulates nothing"
     wrong = """\
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 for inputs, targets in loader:
@@ -54,7 +55,20 @@ for inputs, targets in loader:
                 f"accumulation steps, no {more}",
                 "write accelerator.backward(loss)",
                 (Evidence(model.lineno, f"`{world.text(model)}` runs the prepared model"),),
+                self._fix(world, call),
             )
+
+    def _fix(self, world: World, call: ast.Call) -> tuple[Edit, ...]:
+        """`accelerator.backward(loss)`, where the accelerator certainly divides nothing, nor the script scales."""
+        name = world.accelerator_at(call)
+        divides = any(
+            world.setting(s) is not None for s in ("gradient_accumulation_steps", "gradient_accumulation_plugin")
+        )
+        if not name or divides or not world.settings_known or world.mentions("gradient_accumulation_steps"):
+            return ()
+        if call.args or world.qualified(call) or any(True for _ in world.facts.objects_of(Role.SCALER)):
+            return ()
+        return (self.edit(world, call, Operation.CALL_ON, f"{name}.backward"),)
 
     def _model(self, world: World, loss: ast.expr) -> ast.Call | None:
         """The forward pass of a prepared model that a loss comes from."""

@@ -10,7 +10,7 @@ from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Finding, Operation, Severity
 
 # What `AcceleratedOptimizer` and `AcceleratedScheduler` have.
 _OPTIMIZER = frozenset(
@@ -32,6 +32,7 @@ class Attribute(Lint):
     code = "OPT-ATTR"
     severity = Severity.ERROR
     title = "a prepared optimizer or scheduler has no such attribute"
+    fixed = "everywhere"
     library = "accelerate"
     wrong = """\
 optimizer, scheduler = accelerator.prepare(optimizer, scheduler)
@@ -59,6 +60,7 @@ print(scheduler.scheduler.last_epoch)
                         node.lineno,
                         f"`{world.text(node)}` raises an AttributeError: Accelerate's wrapper does not hand it on",
                         f"ask {world.text(node.value)}.{inner}",
+                        fix=(self.edit(world, node.value, Operation.SURROUND, f"{{}}.{inner}"),),
                     )
 
     def _asks(self, world: World, node: ast.expr) -> bool:

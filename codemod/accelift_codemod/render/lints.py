@@ -53,6 +53,8 @@ def as_json(results: Iterable[FileResult], counts: Findings) -> str:
         {
             "path": r.path,
             "checked": r.plan is not None,
+            "edits": [e.to_json() for e in r.plan.edits] if r.plan is not None else [],
+            "diff": r.diff,
             "findings": [f.to_json() for f in r.plan.findings] if r.plan is not None else [],
             "error": r.error,
         }
