@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from accelift_codemod.facts.values import Evidence
-from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.plan import Edit, Finding, Severity, renamed_lines
 from accelift_codemod.rewrite.result import CannotRewrite, Change
 from accelift_codemod.source import BadSource, Source
 
@@ -212,10 +212,15 @@ class Notebook:
 
     def finding(self, finding: Finding) -> Finding:
         """A finding about the script as one about the notebook."""
-        cell = self.cell_of(finding.line)
-        where = f" (cell {cell.number}, line {finding.line - cell.line + 1})" if cell else ""
+        where = f" ({self._named(finding.line)})" if self.cell_of(finding.line) else ""
+        message = f"{renamed_lines(finding.message, self._named)}{where}"
         evidence = tuple(map(self._evidence, finding.evidence))
-        return replace(finding, line=self.line_of(finding.line), message=f"{finding.message}{where}", evidence=evidence)
+        return replace(finding, line=self.line_of(finding.line), message=message, evidence=evidence)
+
+    def _named(self, line: int) -> str:
+        """A line of the script, for somebody who reads the notebook."""
+        cell = self.cell_of(line)
+        return f"cell {cell.number}, line {line - cell.line + 1}" if cell else f"line {line}"
 
     def edit(self, edit: Edit) -> Edit:
         """An edit of the script with its lines in the notebook."""

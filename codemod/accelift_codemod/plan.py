@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -103,6 +104,18 @@ class Need(str, Enum):
     NONE = "none"
     WEAK = "weak"
     STRONG = "strong"
+
+
+_LINES = re.compile(r"`[^`]*`|\blines? (\d+(?:, \d+)*)")
+
+
+def renamed_lines(text: str, named: Callable[[int], str]) -> str:
+    """Words with other names for the lines that they mention (`line 3`), those in quoted code left alone."""
+
+    def rename(found: re.Match[str]) -> str:
+        return ", ".join(named(int(n)) for n in found[1].split(", ")) if found[1] else found[0]
+
+    return _LINES.sub(rename, text)
 
 
 @dataclass(frozen=True)

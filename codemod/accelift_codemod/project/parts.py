@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from accelift_codemod.facts.values import Evidence
-from accelift_codemod.plan import Edit, Finding, Outcome, Plan, Severity, Span
+from accelift_codemod.plan import Edit, Finding, Outcome, Plan, Severity, Span, renamed_lines
 from accelift_codemod.project.program import QUALIFIED, Program, Unit
 
 
@@ -81,10 +81,16 @@ def _finding(program: Program, unit: Unit, finding: Finding) -> Finding:
     return replace(
         finding,
         line=finding.line - unit.base if finding.line else 0,
-        message=_readable(unit, finding.message),
+        message=_readable(unit, renamed_lines(finding.message, lambda line: _named(program, unit, line))),
         remedy=_readable(unit, finding.remedy),
         evidence=_evidence(program, unit, finding.evidence),
     )
+
+
+def _named(program: Program, unit: Unit, line: int) -> str:
+    """A line of the program, for somebody who reads one of its files."""
+    own = program.unit(line)
+    return f"line {line - own.base}" + ("" if own is unit else f" of {own.source.path}")
 
 
 def _evidence(program: Program, unit: Unit, steps: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
