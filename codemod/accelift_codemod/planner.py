@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelift_codemod import headers
+from accelift_codemod import headers, states
 from accelift_codemod.blueprint import Options
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Facts
+from accelift_codemod.facts import Facts, position
 from accelift_codemod.placement import draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
 from accelift_codemod.refusals import Refused
@@ -82,22 +82,28 @@ def _left_out(rule: Rule, edits: list[Edit]) -> Finding:
 def _settle(work: Draft) -> None:
     """Drop edits that would use the accelerator where it does not reach; their findings take their place."""
     reach = work.reach
-    for edit in [e for e in work.edits if e.need is Need.WEAK and not reach.available(e)]:
+    for edit in [e for e in work.edits if e.need is Need.WEAK]:
+        if edit.otherwise is not None and edit.otherwise.code == "SAVE-RACE" and _takes_turns(work, edit):
+            work.remove(edit)
+        elif not reach.available(edit):
+            work.remove(edit)
+            other = states.asked(reach, edit)
+            if other is not None:
+                work.add(other)
+            elif edit.otherwise is not None:
+                work.findings.append(edit.otherwise)
+    for edit in [e for e in work.edits if e.need is Need.STRONG and states.suffices(work, e)]:
         work.remove(edit)
-        other = edit.by_state() if reach.stated(edit) else None
-        if other is not None:
-            work.add(other)
-        elif edit.otherwise is not None and not (edit.otherwise.code == "SAVE-RACE" and _takes_turns(work, edit)):
-            work.findings.append(edit.otherwise)
+        work.add(states.required(reach, edit))
     headers.drop_inner(work)
     headers.lift(work)
 
 
 def _takes_turns(work: Draft, edit: Edit) -> bool:
-    """Whether an edit's place only runs under a download guard, where processes go one after the other."""
+    """Whether an edit's place first runs under a download guard, where processes go one after the other."""
     assert edit.node is not None
     places = work.blueprint.timeline.places(edit.node, work.reach.home)
-    return bool(places) and all(
-        any(e.operation is Operation.ENCLOSE and "process_first" in e.code for e in work.edits_at(s))
-        for s in map(work.facts.index.statement, places)
-    )
+    if not places:
+        return False
+    first = work.facts.index.statement(min(places, key=position))
+    return any(e.operation is Operation.ENCLOSE and "process_first" in e.code for e in work.edits_at(first))

@@ -6,16 +6,17 @@ import ast
 from collections.abc import Iterable
 from functools import cached_property
 
+from accelift_codemod import states
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.accumulation import Gate, find_gate
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.effects import stores
-from accelift_codemod.facts.index import FUNCTIONS, MARK
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.passages import Passages
-from accelift_codemod.plan import STATE, Edit, Need, Operation, Severity
+from accelift_codemod.plan import Edit, Need, Operation, Severity
 from accelift_codemod.refusals import refuse
 
 
@@ -30,7 +31,7 @@ class Reach:
         self.timeline = draft.blueprint.timeline
         self.site: ast.AST = self.facts.tree.body[-1]  # a node of the file in which it is made
         self.home = self._home()
-        self.strong = [e for e in draft.edits if e.need is Need.STRONG and e.node is not None]
+        self.strong = [e for e in draft.edits if e.need is Need.STRONG and not states.suffices(draft, e)]
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
         self.site = self._site()
         self.receivers = Passages(self).receivers()
@@ -70,7 +71,8 @@ class Reach:
     def _home(self) -> Function | None:
         """The function in which the accelerator is made; None for module level."""
         groups = [self.index.function(g.anchor) for g in self.draft.blueprint.groups]
-        anchors: list[ast.AST] = [e.node for e in self.draft.edits if e.need is Need.STRONG and e.node is not None]
+        edits = [e for e in self.draft.edits if e.need is Need.STRONG and not states.suffices(self.draft, e)]
+        anchors: list[ast.AST] = [e.node for e in edits if e.node is not None]
         anchors = list(dict.fromkeys(anchors))
         self._chosen_once()
         chosen: list[tuple[bool, Function | None]] = []
@@ -410,30 +412,6 @@ class Reach:
             return True
         made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
         return bool(moments) and min(moments) >= position(made)
-
-    def stated(self, edit: Edit) -> bool:
-        """Whether an edit stands in a function that only runs once the accelerator is made: processes have a state."""
-        node = edit.node
-        assert node is not None
-        function = self.index.function(node)
-        made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
-        seen: set[Function | None] = set()
-        while function is not None and function not in seen:  # nested functions are known where they are made
-            seen.add(function)
-            if isinstance(self.index.parents.get(function), ast.ClassDef) or self.facts.references(function):
-                return False
-            function = self.index.function(function)
-        if not seen or self._takes_state_name():
-            return False
-        moments = self.timeline.moments(node, self.home)
-        if not moments and self.timeline.follows(node, self.home):
-            return True
-        return bool(moments) and self.timeline.within(node, self.home) and min(moments) >= position(made)
-
-    def _takes_state_name(self) -> bool:
-        """Whether the script has something of its own that is called as the state is."""
-        name = STATE.partition("(")[0]
-        return any(bound.rpartition(MARK)[2] == name for s in self.index.scopes.values() for bound in s.bindings)
 
     # ---- what it is made with
 

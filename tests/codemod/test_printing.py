@@ -104,7 +104,6 @@ def test_functions_that_do_not_see_it() -> None:
 @pytest.mark.parametrize(
     ("definitions", "slot"),
     [
-        ("def report(value):\n    print(value)\n\n\nreport(0)", {"epoch_end": "report(epoch)"}),
         ("def report(rows):\n    print(len(rows))\n    return rows\n\n\nrun = report", {"epoch_end": "report([1])"}),
         ("class PartialState:\n    pass\n\n\ndef report(value):\n    print(value)", {"epoch_end": "report(epoch)"}),
     ],

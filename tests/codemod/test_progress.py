@@ -84,9 +84,17 @@ def test_what_stays(imports: str, definitions: str, line: str) -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
-def test_bars_out_of_reach_stay() -> None:
-    """One bar too many does no harm: it is no reason to hand the accelerator on."""
-    slots = {"from_imports": TQDM, "definitions": "def load():\n    return list(tqdm('abc'))", "setup": "load()"}
+def test_bars_out_of_reach() -> None:
+    """A bar is no reason to hand the accelerator on: the state of the processes is known everywhere."""
+    slots = {"from_imports": TQDM, "setup": "load()"}
+    text = script(main=True, definitions="def load():\n    return list(tqdm('abc'))", **slots)
+    bar = "def load():\n    return list(tqdm('abc', disable=not PartialState().is_local_main_process))"
+    after = lifted(main=True, definitions=bar, **slots)
+    assert converted(text) == after.replace("DataLoaderConfiguration\n", "DataLoaderConfiguration, PartialState\n", 1)
+
+
+def test_bars_that_other_processes_may_run_stay() -> None:
+    slots = {"from_imports": TQDM, "definitions": "def load():\n    return list(tqdm('abc'))\n\n\nlater = load"}
     assert converted(script(main=True, **slots)) == lifted(main=True, **slots)
 
 

@@ -147,9 +147,13 @@ def test_wandb(before: str, after: str) -> None:
 
 
 def test_wandb_out_of_reach() -> None:
-    slots = {"imports": "import wandb", "definitions": "def start():\n    wandb.init()", "setup": "start()"}
-    assert converted(script(main=True, **slots)) == lifted(main=True, **slots)
-    assert findings(script(main=True, **slots)) == ["TRACK-ALL"]
+    slots = {"imports": "import wandb", "setup": "start()"}
+    text = script(main=True, definitions="def start():\n    wandb.init()", **slots)
+    output = converted(text)
+    assert "    wandb.init(mode=None if PartialState().is_main_process else 'disabled')\n" in output.replace('"', "'")
+    handed_on = script(main=True, definitions="def start():\n    wandb.init()\n\n\nlater = start", **slots)
+    assert "    wandb.init()\n" in converted(handed_on)
+    assert findings(handed_on) == ["TRACK-ALL"]
 
 
 @pytest.mark.parametrize("line", ["wandb.log({})", "wandb.config.lr = 0.1", "wandb.login()"])

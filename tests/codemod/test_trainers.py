@@ -222,7 +222,7 @@ def test_who_makes_the_object_finds_the_accelerator_in_it() -> None:
         )
     )
     assert "print('start')\nt = Trainer()\nfor _ in range(2):\nt.accelerator.print('epoch')\nt.fit()" in after
-    assert "def other():\nprint('end')" in after
+    assert "def other():\nPartialState().print('end')" in after
 
 
 def test_two_classes_each_made_once() -> None:

@@ -167,8 +167,8 @@ class Resolver(Names):
             bindings = self.bindings(call.func) if isinstance(call.func, ast.Name) else []
             if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
                 sites.setdefault(bindings[0].node, []).append(call)
-                if bindings[0].node in self.followed:  # runs its constructor
-                    constructor = self.constructor(bindings[0].node)  # type: ignore[arg-type]
+                if isinstance(bindings[0].node, ast.ClassDef):  # runs its constructor
+                    constructor = self.constructor(bindings[0].node)
                     if constructor is not None:
                         sites.setdefault(constructor, []).append(call)
             elif bindings or isinstance(call.func, ast.Attribute):
@@ -369,8 +369,6 @@ class Resolver(Names):
             return (Value(Role.OBJECT, owner, name=owner.name, declaration=owner),)  # type: ignore[union-attr,arg-type]
         found: list[Value] = []
         sites = list(self.sites(function))
-        if method and isinstance(owner, ast.ClassDef) and function.name == "__init__" and owner not in self.followed:
-            sites += self.sites(owner)
         for call in sites:
             given = self.bind(call, function, bound=method)
             if given is None:

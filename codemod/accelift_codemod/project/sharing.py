@@ -11,7 +11,7 @@ from pathlib import Path
 from accelift_codemod.discover import Files, Nowhere
 from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Operation
+from accelift_codemod.plan import STATE, Edit, Operation
 from accelift_codemod.project.finder import Finder, project_folder
 from accelift_codemod.project.program import Program, Unit, is_main
 from accelift_codemod.project.surface import surface
@@ -47,7 +47,7 @@ def _changed_names(unit: Unit, edits: Sequence[Edit]) -> set[str]:
     index = unit.index
     changed: set[str] = set()
     for edit in edits:
-        if edit.node is None:
+        if edit.node is None or STATE in edit.code:  # which is there for every script
             continue
         top = _top(index, edit.node)
         if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
