@@ -95,7 +95,9 @@ REASONS = (
         "BWD-CLOSURE",
         "steps by a closure",
         "An optimizer such as LBFGS calls the backward pass several times in a closure and decides by the loss it "
-        "returns; that loss would have to be averaged across processes.",
+        "returns; that loss has to be averaged across processes. The bundled runtime does so for closures that are "
+        "functions of the script and compute the gradients themselves; other closures are left alone, as is every "
+        "closure with --target accelerate.",
     ),
     Reason(
         "PREP-NO-POINT",

@@ -11,7 +11,7 @@ from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.rules.data_parallel import take_out
+from accelift_codemod.rules.data_parallel import bare_reads, checkpoints, saves_wrapped, take_out, tolerant_loads
 
 _RULE = "DISTRIBUTED"
 _ANYWHERE = (ast.Attribute, ast.BinOp, ast.Compare, ast.AugAssign, ast.Return, ast.FormattedValue, ast.Subscript)
@@ -74,6 +74,11 @@ if accelerator.is_main_process:
             argument = draft.facts.resolver.argument(call, 0, "module")
             if argument is not None and draft.facts.runs(call):
                 yield from take_out(draft, _RULE, call, argument)
+        wraps = [c for c in processes.wraps if draft.facts.runs(c)]
+        if wraps and saves_wrapped(draft, wraps):
+            yield checkpoints(draft, wraps[0], "DistributedDataParallel")
+        yield from bare_reads(draft, _RULE, wraps)
+        yield from tolerant_loads(draft, _RULE, wraps)
         for call in processes.samplers:
             if draft.facts.runs(call):
                 yield from self._sampler(draft, call)
