@@ -6,7 +6,7 @@ import ast
 import builtins
 from dataclasses import dataclass
 
-from accelift_codemod.facts import Facts, library
+from accelift_codemod.facts import Facts, library, neighbours
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -177,12 +177,20 @@ def _accelerate(facts: Facts) -> None:
 def _distributed(facts: Facts) -> None:
     problem = facts.processes.problem
     if problem is not None:
-        raise refuse(
-            "ALREADY-DISTRIBUTED",
-            problem.node.lineno,  # type: ignore[attr-defined]
-            f"manages several processes itself, and {problem.message}",
-            "take its own distribution out first, or keep it",
-        )
+        raise _beyond(problem.node, problem.message)
+    if facts.processes.managed:
+        found = neighbours.mentioning(facts.source.path, facts.tree, b"torch.distributed")
+        if found is not None:
+            raise _beyond(found[0], f"imports {found[1]}, which uses torch.distributed, too")
+
+
+def _beyond(node: ast.AST, message: str) -> Refused:
+    return refuse(
+        "ALREADY-DISTRIBUTED",
+        node.lineno,  # type: ignore[attr-defined]
+        f"manages several processes itself, and {message}",
+        "take its own distribution out first, or keep it",
+    )
 
 
 def _frameworks(facts: Facts) -> None:
@@ -247,6 +255,8 @@ def _training(facts: Facts) -> None:
         if facts.unfollowed(call) is not None:
             raise in_a_class(facts, call, "a part of the training is in a class")
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
+        if facts.processes.managed:
+            raise _beyond(run[0], "trains on batches from no DataLoader that can be followed")
         raise _no_loader(facts, run[0])
 
 
