@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from accelift_codemod.api import FileResult
+from accelift_codemod.facts import Facts
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.source import Source
 from accelift_codemod.verify.answers import Verdict
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, Say, prove
 
@@ -25,7 +27,9 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
     """
     if result.output is None or result.error:
         return result
-    request = Request(Path(result.path), result.output, known(result), tuple(arguments), processes, _STEPS)
+    script = Path(result.path)
+    request = Request(script, result.output, known(result), tuple(arguments), processes, _STEPS)
+    request = replace(request, distributes=distributes(script))
     try:
         proof = prove(request, say)
     except (CannotRun, OSError) as error:
@@ -36,6 +40,11 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
 def known(result: FileResult) -> frozenset[str]:
     """The codes of a conversion's findings."""
     return frozenset(finding.code for finding in result.plan.findings) if result.plan is not None else frozenset()
+
+
+def distributes(script: Path) -> bool:
+    """Whether a script distributes itself, in a way that is converted."""
+    return Facts(Source.read(script)).processes.managed
 
 
 def _refused(result: FileResult, proof: Proof) -> FileResult:
