@@ -166,14 +166,19 @@ class Draft:
 
     def environment(self, loop: BatchLoop, node: ast.AST) -> Environment | None:
         """How variables depend on the batch just before a node in the body of a loop."""
-        if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or loop.node not in self.facts.index.enclosing_loops(
-            node
-        ):
+        if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or not self._inside(loop.node, node):
             return None
         env: Environment = {}
         stock = all(self.facts.objects.loader(v).stock_batches for v in loop.loaders)
         self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), stock), env)
         return self.facts.layouts.before(node, loop.node.body, env)
+
+    def _inside(self, loop: ast.AST, node: ast.AST) -> bool:
+        """Whether a node is in a loop, perhaps in a closure that is defined there."""
+        function = self.facts.index.function(node)
+        if function is not None and function is not self.facts.index.function(loop) and not _parameters(function):
+            node = function
+        return loop in self.facts.index.enclosing_loops(node)
 
     @cached_property
     def reach(self) -> Reach:
@@ -192,6 +197,10 @@ def _leaves(call: ast.Call, part: ast.AST, edit: Edit) -> bool:
     if edit.place is not None:
         return call.args[edit.place] is not part
     return not (isinstance(part, ast.keyword) and part.arg == edit.code)
+
+
+def _parameters(function: Function) -> bool:
+    return any(ast.iter_child_nodes(function.args))
 
 
 def mentions(code: str, name: str) -> bool:

@@ -71,7 +71,10 @@ class Passages:
         return found
 
     def _receiver(self, function: Function) -> Function:
-        """The function that is given the accelerator for another: methods find it in their object."""
+        """The function that is given the accelerator for another: methods find it in their object, closures outside."""
+        outer = self.index.function(function)
+        if outer is not None and self.facts.references(function):
+            return self._receiver(outer)
         cls = self.resolver.instance(function)
         constructor = self.resolver.constructor(cls) if cls is not None else None
         if cls is not None and constructor is None:

@@ -12,7 +12,7 @@ from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Valu
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.objects import Key, Optimizer, key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
@@ -85,13 +85,7 @@ class Placement:
                     f"it cannot be told whose parameters `{self.facts.segment(optimizer.call.func)}(...)` updates",
                     "pass it `model.parameters()` of a model that this file can see",
                 )
-            if optimizer.is_lbfgs or self._steps_by_closure(optimizer.value):
-                raise refuse(
-                    "BWD-CLOSURE",
-                    line,
-                    "the optimizer steps by a closure, whose loss would have to be averaged across processes",
-                    "convert it by hand, returning the reduced loss from the closure",
-                )
+            self._closures(optimizer)
             found.append(optimizer.value)
         if not found:
             raise refuse(
@@ -102,11 +96,42 @@ class Placement:
             )
         return found
 
-    def _steps_by_closure(self, value: Value) -> bool:
-        return any(
-            (call.args or any(k.arg == "closure" for k in call.keywords))
-            and value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
+    def _closures(self, optimizer: Optimizer) -> None:
+        """Refuse an optimizer that steps by closures, where their loss would not be that of the whole batch.
+
+        The bundled runtime sees to that for its prepared optimizers, whose closures compute gradients through it.
+        """
+        steps = [
+            call
             for call in self.index.methods.get("step", [])
+            if optimizer.value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
+        ]
+        closures = [c for call in steps if (c := self.resolver.argument(call, 0, "closure")) is not None]
+        if optimizer.is_lbfgs and len(closures) < max(len(steps), 1):
+            why = "its steps cannot be found"
+        elif closures and self.blueprint.options.target != "runtime":
+            why = "Accelerate's optimizers keep what it returns, the loss of one process, to themselves"
+        elif closures and self.facts.processes.managed:
+            why = "each process decides by the loss of its own samples"
+        elif any(not self._computes(closure) for closure in closures):
+            why = "it is no function of this file that computes the gradients"
+        else:
+            return
+        raise refuse(
+            "BWD-CLOSURE",
+            optimizer.call.lineno,
+            f"the optimizer steps by a closure, and {why}",
+            "convert it by hand, returning the reduced loss from the closure",
+        )
+
+    def _computes(self, closure: ast.expr) -> bool:
+        """Whether an expression is one function of the script, in which a backward pass runs."""
+        values = self.resolver.values(closure)
+        functions = {v.declaration for v in values if v.role is Role.FUNCTION}
+        return (
+            isinstance(closure, ast.Name)
+            and len(values) == len(functions) == 1
+            and any(self.index.function(call) in functions for call in self.facts.loops.backwards)
         )
 
     def _models(self, optimizers: list[Value]) -> list[Value]:

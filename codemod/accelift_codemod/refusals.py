@@ -6,11 +6,12 @@ import ast
 import builtins
 from dataclasses import dataclass
 
-from accelift_codemod.facts import Facts, library
+from accelift_codemod.facts import Facts, library, neighbours
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.source import Source
 
 
 class Refused(Exception):
@@ -95,7 +96,9 @@ REASONS = (
         "BWD-CLOSURE",
         "steps by a closure",
         "An optimizer such as LBFGS calls the backward pass several times in a closure and decides by the loss it "
-        "returns; that loss would have to be averaged across processes.",
+        "returns; that loss has to be averaged across processes. The bundled runtime does so for closures that are "
+        "functions of the script and compute the gradients themselves; other closures are left alone, as is every "
+        "closure with --target accelerate.",
     ),
     Reason(
         "PREP-NO-POINT",
@@ -190,12 +193,20 @@ def _accelerate(facts: Facts) -> None:
 def _distributed(facts: Facts) -> None:
     problem = facts.processes.problem
     if problem is not None:
-        raise refuse(
-            "ALREADY-DISTRIBUTED",
-            problem.node.lineno,  # type: ignore[attr-defined]
-            f"manages several processes itself, and {problem.message}",
-            "take its own distribution out first, or keep it",
-        )
+        raise _beyond(problem.node, problem.message)
+    if facts.processes.managed and isinstance(facts.source, Source):  # of a program, the files are known
+        found = neighbours.mentioning(facts.source.path, facts.tree, b"torch.distributed")
+        if found is not None:
+            raise _beyond(found[0], f"imports {found[1]}, which uses torch.distributed, too")
+
+
+def _beyond(node: ast.AST, message: str) -> Refused:
+    return refuse(
+        "ALREADY-DISTRIBUTED",
+        node.lineno,  # type: ignore[attr-defined]
+        f"manages several processes itself, and {message}",
+        "take its own distribution out first, or keep it",
+    )
 
 
 def _frameworks(facts: Facts) -> None:
@@ -260,6 +271,8 @@ def _training(facts: Facts) -> None:
         if facts.unfollowed(call) is not None:
             raise in_a_class(facts, call, "a part of the training is in a class")
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
+        if facts.processes.managed:
+            raise _beyond(run[0], "trains on batches from no DataLoader that can be followed")
         raise _no_loader(facts, run[0])
 
 

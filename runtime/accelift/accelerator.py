@@ -269,7 +269,8 @@ class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, Trac
         self.registry.optimizers.add(optimizer)
         self._strategy.cover(optimizer)
         self._watch_for_divergence()
-        return prepare_optimizer(optimizer, self.gradient_state, self._scaler, self._places(device_placement))
+        places = self._places(device_placement)
+        return prepare_optimizer(optimizer, self.gradient_state, self._scaler, places, self._several)
 
     def prepare_scheduler(self, scheduler: LRScheduler) -> LRScheduler:
         """Make the scheduler, which stays the same object, follow its optimizer's steps.
@@ -388,6 +389,7 @@ class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, Trac
                 factor = loss_factor(reduction, self.gradient_state, self.state)
             else:
                 factor = weight_factor(weight, self.state)
+            self.gradient_state.factor = factor
             if factor != 1.0:
                 loss = loss * factor
         if self._scaler is not None:

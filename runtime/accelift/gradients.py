@@ -26,6 +26,7 @@ class GradientState:
             gradients are averaged over the processes.
         step: micro-batches counted so far.
         backwards: how often gradients were computed.
+        factor: what the last loss was multiplied by, so that its average over the processes is that of the batch.
         passes: the loaders being iterated; the one that dealt last comes last.
         deals_batches: whether a loader was prepared that gives the processes different batches.
         by_hand: how the newest batch was shared out, if no loader dealt it but ``split_batch``.
@@ -38,6 +39,7 @@ class GradientState:
     sync_gradients: bool
     step: int
     backwards: int
+    factor: float
     passes: list[LoaderPass]
     deals_batches: bool
     by_hand: Share | None
@@ -55,6 +57,7 @@ class GradientState:
             self.sync_gradients = True
             self.step = 0
             self.backwards = 0
+            self.factor = 1.0
             self.passes = []
             self.deals_batches = False
             self.by_hand = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
+from accelift.operations import reduce
 from accelift.state import GradientState
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def prepare_optimizer(
     gradient_state: GradientState,
     scaler: LossScaler | None,
     device_placement: bool,
+    several: bool = False,
 ) -> Optimizer:
     """Make the optimizer, which is also returned, heed accumulation and loss scaling.
 
@@ -35,12 +37,15 @@ def prepare_optimizer(
         gradient_state: tells whether gradients are due.
         scaler: scales the losses, if any does.
         device_placement: whether to move state to the device of its parameters.
+        several: whether there are several processes.
     """
     if getattr(optimizer, _MARK, False):
         return optimizer
     if device_placement:
         _move_state(optimizer)
     optimizer.step_was_skipped = False  # type: ignore[attr-defined]
+    if several:
+        _share_losses(optimizer, gradient_state)
     if gradient_state.num_steps > 1 or scaler is not None:
         _gate(optimizer, "zero_grad", gradient_state, None)
         _gate(optimizer, "step", gradient_state, scaler)
@@ -51,6 +56,28 @@ def prepare_optimizer(
     optimizer.register_step_post_hook(note)  # for checkpoints, which have gradients that are still to be used
     setattr(optimizer, _MARK, True)
     return optimizer
+
+
+def _share_losses(optimizer: Optimizer, state: GradientState) -> None:
+    """Let a closure return the loss of the whole batch: what decides by it (L-BFGS) has to decide alike everywhere."""
+    method = optimizer.step
+    call = method.__func__ if isinstance(method, MethodType) else _ignoring_self(method)
+
+    def shared(loss: Any) -> Any:
+        if isinstance(loss, torch.Tensor):
+            return reduce(loss.detach() * state.factor, "mean")
+        if isinstance(loss, float):
+            return float(reduce(torch.tensor(loss * state.factor, dtype=torch.float64), "mean"))
+        return loss
+
+    @wraps(method)
+    def step(self: Optimizer, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+        if closure is None:
+            return call(self, *args, **kwargs)
+        given = closure
+        return call(self, lambda: shared(given()), *args, **kwargs)
+
+    setattr(optimizer, "step", MethodType(step, optimizer))  # noqa: B010
 
 
 def _gate(optimizer: Optimizer, name: str, state: GradientState, scaler: LossScaler | None) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from accelift_codemod.api import convert_file
+from accelift_codemod.blueprint import Options
 from scripts import added, convert, converted, findings, removed, unchanged
 
 HEAD = """\
@@ -138,6 +142,14 @@ LOCAL = "dist.init_process_group('nccl')\nlocal_rank = int(os.environ['LOCAL_RAN
             "kwargs_handlers=[DistributedDataParallelKwargs(static_graph=True)]",
         ),
         ({"after": "with model.no_sync():\n    pass"}, "with accelerator.no_sync(model):"),
+        (
+            {"before": "def count(m):\n    return len(list(m.parameters()))\ncount(model)", "after": "dist.barrier()"},
+            "accelerator.wait_for_everyone()",
+        ),
+        (
+            {"before": "os.environ['OMP_NUM_THREADS'] = '1'", "after": "dist.barrier()"},
+            "accelerator.wait_for_everyone()",
+        ),
         (
             {"sampler": "sampler = DistributedSampler(data, rank=dist.get_rank(), shuffle=False)"},
             "sampler = DistributedSampler(",
@@ -297,6 +309,15 @@ def test_spawn_that_cannot_be_a_call(main: str, why: str) -> None:
         ({"step": "dist.barrier(group)"}, "dist.barrier(group)"),
         ({"before": "print(dist.get_rank(group))"}, "print(dist.get_rank(group))"),
         ({"before": "f = dist.barrier"}, "f = dist.barrier"),
+        ({"before": "for k in 'ab':\n    os.environ[k] = 'x'"}, "os.environ[k] = 'x'"),
+        ({"before": "os.environ.update(MASTER_PORT='1')"}, "os.environ.update(MASTER_PORT='1')"),
+        (
+            {"before": "os.environ['MASTER_PORT'] = '1'\nprint(os.environ['MASTER_PORT'])"},
+            "print(os.environ['MASTER_PORT'])",
+        ),
+        ({"before": "model.register_comm_hook(None, print)"}, "model.register_comm_hook(None, print)"),
+        ({"before": "import copy\nema = copy.deepcopy(model)"}, "ema = copy.deepcopy(model)"),
+        ({"before": "class Ema:\n    pass\nema = Ema(model)"}, "ema = Ema(model)"),
         ({"before": "from torch.distributed import *"}, "import argparse"),
         ({"before": "if dist.is_initialized():\n    print(1)"}, "if dist.is_initialized():"),
         ({"before": "mp.Process(target=print).start()"}, "mp.Process(target=print).start()"),
@@ -339,3 +360,27 @@ def test_accelerate_gets_the_same_names() -> None:
         text.replace(b"from accelerate import", b"from accelift import")
         == converted(ddp(after="dist.barrier()")).encode()
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "text", "left"),
+    [
+        ("from tools.mean import reduce_mean", "tools/mean.py", "import torch.distributed as dist\n", True),
+        ("import tools", "tools/__init__.py", "from other import x\n", True),
+        ("import tools", "tools/__init__.py", "import json\n", False),
+        ("import json", "tools/mean.py", "import torch.distributed as dist\n", False),
+    ],
+)
+def test_other_files_of_the_project(tmp_path: Path, line: str, file: str, text: str, left: bool) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "other.py").write_text("import torch.distributed\nimport tools\n")
+    (tmp_path / file).write_text(text)
+    (tmp_path / "train.py").write_text(ddp(head=f"{line}\n{HEAD}"))
+    result = convert_file(tmp_path / "train.py", Options())
+    assert (result.output is None) is left
+    if left:
+        assert result.plan is not None and result.plan.findings[0].line == 1
+
+
+def test_no_loader_to_be_found() -> None:
+    assert unchanged(ddp().replace("loader = DataLoader(data", "loader = make(data")).code == "ALREADY-DISTRIBUTED"

@@ -78,13 +78,12 @@ REFUSED = [
         },
         "DDP-FREEPARAM",
     ),
-    ({"forward": CLOSURE, "backward": "", "step": "optimizer.step(closure)"}, "BWD-CLOSURE"),
     (
         {
             "optimizer": "optimizer = torch.optim.LBFGS(model.parameters())",
             "forward": CLOSURE,
             "backward": "",
-            "step": "optimizer.step(closure)",
+            "step": "optimizer.step(lambda: closure())",
         },
         "BWD-CLOSURE",
     ),

@@ -92,3 +92,10 @@ def test_processes_that_the_script_starts(processes: int, tmp_path: Path) -> Non
     expected, found = (torch.load(tmp_path / kind / "digits_spawn.pt") for kind in ("original", "converted"))
     assert list(expected) == list(found)
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_verify_runs_the_original_on_as_many_processes(tmp_path: Path) -> None:
+    said = command(tmp_path / "verify", ["-m", "accelift_codemod", "verify", FOLDER / "digits_ddp.py"])
+    assert said.rstrip().endswith("PROVED: converted, 1 process: identical; converted, 2 processes: identical.")

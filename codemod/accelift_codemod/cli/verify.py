@@ -10,7 +10,7 @@ import click
 from accelift_codemod.api import convert_files
 from accelift_codemod.blueprint import Options
 from accelift_codemod.source import write_atomically
-from accelift_codemod.verify.gate import changed_members
+from accelift_codemod.verify.gate import changed_members, distributes
 from accelift_codemod.verify.gate import known as known_findings
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
@@ -85,6 +85,7 @@ def command(
         config=None if env_from is None else env_from.resolve(),
         limits=Limits(timeout, None if memory is None else int(memory * 1e9)),
         keep=keep,
+        distributes=script.suffix == ".py" and distributes(script),
     )
     proof = run(request, quiet)
     _show(proof, format_, output_file)

@@ -59,7 +59,7 @@ class Facts:
     @cached_property
     def processes(self) -> Processes:
         own = {new for new, node in self.instances.originals.items() if node in self.spawned.ranks}
-        return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks)
+        return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks, self._idle)
 
     @cached_property
     def devices(self) -> Devices:
@@ -94,6 +94,10 @@ class Facts:
         """The node of the source's own tree that a node stands for."""
         node = self.instances.originals.get(node, node)
         return self.spawned.originals.get(node, node)
+
+    def _idle(self, node: ast.AST) -> bool:
+        """Whether code of an imported file is there for other scripts."""
+        return not self.same_file(node, self.tree.body[-1]) and not self.runs(node)
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed."""

@@ -87,9 +87,9 @@ class Loops:
 
     def _closure_reaches(self, call: ast.Call) -> bool:
         """`optimizer.step(closure)` with a closure that runs backward."""
-        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "step" and call.args):
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "step"):
             return False
-        for value in self.resolver.values(call.args[0]):
+        for value in self.resolver.values(self.resolver.argument(call, 0, "closure")):
             if isinstance(value.declaration, FUNCTIONS) and self._function_reaches(value.declaration):
                 return True
         return False

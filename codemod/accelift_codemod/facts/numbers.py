@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cached_property
 
@@ -38,8 +38,15 @@ _OPTIONS = {"--local_rank": Part.LOCAL_RANK, "--local-rank": Part.LOCAL_RANK}  #
 class Numbers:
     """Finds the numbers of processes that a script asks for, and where it has them."""
 
-    def __init__(self, resolver: Resolver, command_line: CommandLine, ranks: frozenset[ast.AST]) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        command_line: CommandLine,
+        ranks: frozenset[ast.AST],
+        idle: Callable[[ast.AST], bool] = lambda node: False,
+    ) -> None:
         self.resolver = resolver
+        self.idle = idle  # whether code is there for other scripts only
         self.ranks = ranks  # of the processes that the script starts itself (see spawned.py)
         self.index = resolver.index
         self.command_line = command_line
@@ -68,7 +75,7 @@ class Numbers:
             if isinstance(parent, ast.Attribute) and self.resolver.qualified(parent) is not None:
                 continue
             qualified = self.resolver.qualified(node)
-            if qualified is not None and library.matches(qualified, NAMES) is not None:
+            if qualified is not None and library.matches(qualified, NAMES) is not None and not self.idle(node):
                 found.append((node, qualified.replace(".distributed_c10d.", ".")))
         return sorted(found, key=lambda use: position(use[0]))
 

@@ -15,6 +15,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.numbers import ASKED, NAMES, Numbers, Part, is_unset, is_zero
 from accelift_codemod.facts.spawned import SPAWN, seen_before
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
 
 _LAUNCHER = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
 _REDUCTIONS = {"SUM": "sum", "AVG": "mean", "MAX": "max", "MIN": "min"}
@@ -113,6 +114,11 @@ class Processes(Numbers):
             message = self._trouble(node, qualified)
             if message:
                 yield Problem(node, message)
+        yield from self._environment()
+        for name in ("join", "register_comm_hook"):
+            for call in self.index.methods.get(name, []):
+                if Role.MODEL in self.resolver.roles(call.func.value):  # type: ignore[attr-defined]
+                    yield Problem(call, f"calls {name}() of DistributedDataParallel")
         if not self.wraps or not self.groups:
             missing = "init_process_group" if self.wraps else "DistributedDataParallel"
             name = library.DISTRIBUTED[library.matches(self.uses[0][1], NAMES) or ""]
@@ -120,6 +126,22 @@ class Processes(Numbers):
         texts = {tuple(sorted(ast.dump(k) for k in c.keywords if k.arg in _SETTINGS)) for c in self.wraps}
         if len(texts) > 1:
             yield Problem(self.wraps[-1], "gives its DistributedDataParallel models different settings")
+
+    def _environment(self) -> Iterator[Problem]:
+        """What a script does with the launcher's variables beside asking for numbers."""
+        own = {s.targets[0].slice.value for s in self.addresses}  # type: ignore[attr-defined]
+        for node in self.index.parents:
+            if not isinstance(node, ast.Subscript) or self.resolver.qualified(node.value) != "os.environ":
+                continue
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            asks = any(a in self.sources or a in self.groups for a in self.index.ancestors(node))
+            if key is None and not isinstance(node.ctx, ast.Load):
+                yield Problem(node, "sets a variable of the environment whose name cannot be read")
+            elif key in own and isinstance(node.ctx, ast.Load) and not asks:
+                yield Problem(node, f"reads {key!s} from the environment, which it has set itself")
+        for call in self.index.methods.get("update", []):
+            if self.resolver.qualified(call.func) == "os.environ.update":
+                yield Problem(call, "sets variables of the environment together")
 
     def _trouble(self, node: ast.Name | ast.Attribute, qualified: str) -> str:
         """Why one use cannot be kept; empty if it can."""

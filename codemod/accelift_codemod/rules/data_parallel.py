@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import library
+from accelift_codemod.facts import Role, library, position
+from accelift_codemod.facts.objects import key
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "DATAPARALLEL"
@@ -31,29 +33,47 @@ model = nn.DataParallel(model)
             Severity.NOTE,
             "checkpoints had other keys under DataParallel",
             "Checkpoints that the script saved under DataParallel name their parameters `module.…`; those it saves now "
-            "do not. To load an old one, strip the prefix.",
+            "do not. A state dict in a variable is stripped of the prefix before it is loaded; strip others yourself.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        for call in draft.calls:
-            if (draft.facts.resolver.qualified(call.func) or "") not in library.DATA_PARALLEL:
-                continue
+        calls = [c for c in draft.calls if (draft.facts.resolver.qualified(c.func) or "") in library.DATA_PARALLEL]
+        for call in calls:
             argument = draft.facts.resolver.argument(call, 0, "module")
-            if argument is None:
-                continue
-            yield from take_out(draft, _RULE, call, argument)
-            yield draft.finding(
-                "CKPT-KEYS",
-                Severity.NOTE,
-                call,
-                "checkpoints saved under DataParallel have the prefix `module.` in their keys; new ones do not",
-                "strip the prefix when loading an old one",
-            )
+            if argument is not None:
+                yield from take_out(draft, _RULE, call, argument)
+                yield checkpoints(draft, call, "DataParallel")
+        yield from bare_reads(draft, _RULE, calls)
+        yield from tolerant_loads(draft, _RULE, calls)
+
+
+def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
+    """Whether the state of a wrapped model is taken with the wrapper's prefix."""
+    taken = (c.func.value for c in draft.facts.index.methods.get("state_dict", []) if isinstance(c.func, ast.Attribute))
+    return any(_wrapped(draft, calls, r) and not (isinstance(r, ast.Attribute) and r.attr == "module") for r in taken)
+
+
+def checkpoints(draft: Draft, call: ast.Call, wrapper: str) -> Finding:
+    """The note on the keys of checkpoints."""
+    return draft.finding(
+        "CKPT-KEYS",
+        Severity.NOTE,
+        call,
+        f"checkpoints saved under {wrapper} have the prefix `module.` in their keys; new ones do not",
+        "strip the prefix when loading an old one",
+    )
 
 
 def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Iterator[Edit]:
     """Take the wrapper off a model: `model = DataParallel(model)` goes."""
+    if any(_has_module(draft, v.declaration) for v in draft.facts.resolver.values(argument)):
+        raise refuse(
+            "CLASH",
+            call.lineno,
+            "the model has an attribute `module` of its own, which cannot be told from that of its wrapper",
+            "give it another name",
+        )
     reason = "the accelerator wraps the model, one process per GPU"
     statement = draft.facts.index.statement(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
@@ -68,3 +88,58 @@ def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Ite
     else:
         place, keyword = (0, "") if argument in call.args else (None, "module")
         yield draft.edit(rule, call, Operation.INNER, reason, keyword, place=place)
+
+
+def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:
+    """Whether an expression certainly is one of the models that the calls wrap."""
+    models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
+    values = draft.facts.resolver.values(node)
+    return bool(values) and all(v.role is Role.MODEL and key(v) in models for v in values)
+
+
+def _has_module(draft: Draft, declaration: ast.AST | None) -> bool:
+    """Whether a class of the script has a `module` of its own."""
+    classes = draft.facts.resolver.ancestry(declaration)
+    own = draft.facts.index.attribute_bindings.get("module", [])
+    return any(draft.facts.index.enclosing_class(b.node) in classes for b in own)
+
+
+def bare_reads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]:
+    """`model.module` is the model itself, where it is not what `prepare` returned."""
+    for read in draft.facts.index.attributes.get("module", []) if calls else ():
+        if not isinstance(read.ctx, ast.Load) or not draft.facts.runs(read) or not _wrapped(draft, calls, read.value):
+            continue
+        values = draft.facts.resolver.values(read.value)
+        if all(draft.blueprint.is_prepared(v) and draft.blueprint.may_follow_prepare(read, v) for v in values):
+            continue
+        text = draft.facts.segment(read.value)
+        yield draft.edit(rule, read, Operation.BECOME, "there is no wrapper around the model", text)
+
+
+def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]:
+    """What a wrapped model is loaded from may have been saved under the wrapper: the prefix is taken off."""
+    if not saves_wrapped(draft, calls):
+        return
+    name = next((n for n, found in draft.facts.index.module.bindings.items() if found[0].qualified == "torch"), "")
+    for call in draft.facts.index.methods.get("load_state_dict", []) if calls and name else ():
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        state = draft.facts.resolver.argument(call, 0, "state_dict")
+        statement = draft.facts.index.parents.get(call)
+        if receiver is None or state is None or not isinstance(statement, ast.Expr) or not draft.facts.runs(call):
+            continue
+        if isinstance(receiver, ast.Attribute) and receiver.attr == "module":
+            continue
+        if not _wrapped(draft, calls, receiver) or not _is_plain(state) or position(call) < position(calls[0]):
+            continue
+        text = draft.facts.segment(state)
+        code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'
+        yield draft.edit(rule, statement, Operation.BEFORE, "an older checkpoint has the wrapper's prefix", code)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether an expression is a variable, or an entry or attribute of one."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)

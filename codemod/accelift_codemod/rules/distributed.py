@@ -6,14 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.rules.data_parallel import take_out
+from accelift_codemod.rules.data_parallel import bare_reads, checkpoints, saves_wrapped, take_out, tolerant_loads
 
 _RULE = "DISTRIBUTED"
+_COPIES = ("copy.", "torch.optim.swa_utils.", "timm.utils.", "torch_ema.")
 _ANYWHERE = (ast.Attribute, ast.BinOp, ast.Compare, ast.AugAssign, ast.Return, ast.FormattedValue, ast.Subscript)
 
 
@@ -74,6 +76,11 @@ if accelerator.is_main_process:
             argument = draft.facts.resolver.argument(call, 0, "module")
             if argument is not None and draft.facts.runs(call):
                 yield from take_out(draft, _RULE, call, argument)
+        wraps = [c for c in processes.wraps if draft.facts.runs(c)]
+        if wraps and saves_wrapped(draft, wraps):
+            yield checkpoints(draft, wraps[0], "DistributedDataParallel")
+        yield from bare_reads(draft, _RULE, wraps)
+        yield from tolerant_loads(draft, _RULE, wraps)
         for call in processes.samplers:
             if draft.facts.runs(call):
                 yield from self._sampler(draft, call)
@@ -81,6 +88,33 @@ if accelerator.is_main_process:
             if draft.facts.runs(one.statement):
                 yield self._sum(draft, one)
         yield from self._numbers(draft)
+        self._not_copied(draft)
+
+    def _not_copied(self, draft: Draft) -> None:
+        """Refuse a script that copies a model between its wrapping and its training.
+
+        DistributedDataParallel makes the processes' models equal when it wraps them, `prepare` only then.
+        """
+        resolver = draft.facts.resolver
+        for name in draft.facts.reads():
+            call = draft.facts.index.parents.get(name)
+            if not isinstance(call, ast.Call) or name not in call.args or not draft.facts.runs(call):
+                continue
+            models = draft.blueprint.prepared_models(name)
+            if not models or all(draft.blueprint.may_follow_prepare(name, m) for m in models):
+                continue
+            wrapped = any(position(w) < position(call) for w in draft.facts.processes.wraps)
+            copies = (resolver.qualified(call.func) or "").startswith(_COPIES)
+            if wrapped and (copies or isinstance(resolver.callee(call), ast.ClassDef)):
+                if draft.facts.index.function(call) is not draft.facts.index.function(draft.facts.processes.wraps[0]):
+                    continue
+                raise refuse(
+                    "ALREADY-DISTRIBUTED",
+                    call.lineno,
+                    f"manages several processes itself, and hands its wrapped model to "
+                    f"`{draft.facts.segment(call.func)}` before it trains, when the processes' models may still differ",
+                    "make the copy before wrapping, or convert it by hand",
+                )
 
     def _group(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         statement = draft.facts.index.statement(call)
@@ -112,7 +146,7 @@ if accelerator.is_main_process:
     def _by_hand(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
         given = {k.arg: k.value for k in call.keywords}
         told = [given[n] for n in ("rank", "world_size") if isinstance(given.get(n), ast.Attribute)]
-        if told:
+        if told and not draft.facts.processes.ranks:
             names = " and ".join(f"`{draft.facts.segment(n)}`" for n in told)
             yield draft.finding(
                 "DIST-LAUNCH",

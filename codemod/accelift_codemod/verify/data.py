@@ -18,7 +18,12 @@ Samples = tuple[Any, ...]
 
 
 def compare_data(original: Recording, converted: Recording) -> Answer:
-    """Compare what the loaders dealt, pass by pass."""
+    """Compare what the loaders dealt, pass by pass; process by process, if there were as many before."""
+    if original.world == converted.world > 1:
+        pairs = zip(original.ranks, converted.ranks, strict=True)
+        found = [compare_data(replace(original, ranks=[a]), replace(converted, ranks=[b])) for a, b in pairs]
+        verdict = overall(found)
+        return next(answer for answer in found if answer.verdict is verdict)
     if not original.main.passes:
         return Answer(_QUESTION, Verdict.NOT_SEEN, "no DataLoader is used")
     training, evaluation = (list(_answers(original, converted, trains)) for trains in (True, False))

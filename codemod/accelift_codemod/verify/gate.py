@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from accelift_codemod.facts import Facts
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.project.program import CannotLink, link
 from accelift_codemod.results import FileResult
+from accelift_codemod.source import Source
 from accelift_codemod.verify.answers import Verdict
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, Say, prove
 
@@ -25,8 +28,10 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
     """
     if result.output is None or result.error:
         return result
-    request = Request(
-        Path(result.path), result.output, known(result), changed_members(result), tuple(arguments), processes, _STEPS
+    script = Path(result.path)
+    request = replace(
+        Request(script, result.output, known(result), changed_members(result), tuple(arguments), processes, _STEPS),
+        distributes=distributes(script),
     )
     try:
         proof = prove(request, say)
@@ -44,6 +49,15 @@ def known(result: FileResult) -> frozenset[str]:
 def changed_members(result: FileResult) -> tuple[tuple[Path, bytes], ...]:
     """The files that change along with a script, and what they become."""
     return tuple((Path(m.path), m.output) for m in result.members if m.output is not None)
+
+
+def distributes(script: Path) -> bool:
+    """Whether a script distributes itself, in a way that is converted."""
+    source = Source.read(script)
+    try:
+        return Facts(link(source, script) or source).processes.managed
+    except CannotLink:
+        return Facts(source).processes.managed
 
 
 def _refused(result: FileResult, proof: Proof) -> FileResult:

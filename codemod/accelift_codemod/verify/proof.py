@@ -36,7 +36,8 @@ class Request:
     """What is to be proved.
 
     `converted` is the whole text of the converted script; `known` are the codes of the findings that its conversion
-    reported; `members` are the other files of the project that change with it.
+    reported; `members` are the other files of the project that change with it. An original that distributes itself is
+    run on as many processes as the conversion, by torch's launcher.
     """
 
     script: Path
@@ -51,6 +52,7 @@ class Request:
     config: Path | None = None
     limits: Limits = field(default_factory=Limits)
     keep: bool = False
+    distributes: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,10 @@ class _Prover:
     def _compare_many(self, original: Run) -> None:
         title = f"converted, {self._request.processes} processes"
         many = self._run(title, self._request.processes, converted=True)
+        if self._request.distributes:  # what it computes there is known to the bit
+            as_many = self._run(f"original, {self._request.processes} processes", self._request.processes, False)
+            self._proof.comparisons.append(self._compare(title, as_many, many, None))
+            return
         comparison = self._compare(title, original, many, Tolerance())
         if comparison.verdict is Verdict.DIFFERS and not many.failed:
             one = self._proof.runs["converted, 1 process"].recording
@@ -257,7 +263,7 @@ class _Prover:
             compare_lines(ours, theirs, volatile_numbers(*self._twice()), shaken, exact),
             compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact),
         ]
-        if theirs.world > 1:
+        if theirs.world > ours.world:
             answers += [compare_printers(ours, theirs), compare_writers(theirs)]
         if ends[0].verdict is Verdict.DIFFERS:  # the rest follows from it
             answers = [ends[0]]
@@ -281,7 +287,8 @@ class _Prover:
 
     def _original(self, name: str, *options: str) -> Run:
         known = self._proof.runs.get(name)
-        return known if known is not None else self._run(name, None, converted=False, options=options)
+        alone = 1 if self._request.distributes else None
+        return known if known is not None else self._run(name, alone, converted=False, options=options)
 
     def _run(self, name: str, processes: int | None, converted: bool, options: tuple[str, ...] = ()) -> Run:
         request = self._request
@@ -306,6 +313,7 @@ class _Prover:
             options=("--seed", str(request.seed), *limits, *options),
             cpu=request.cpu,
             config=request.config if converted else None,
+            torchrun=request.distributes and not converted,
         )
         run = self._execute(order, request.limits)
         self._proof.runs[name] = run

@@ -75,12 +75,16 @@ class Order:
     options: tuple[str, ...] = ()
     cpu: bool = True
     config: Path | None = None
+    torchrun: bool = False  # by torch's own launcher, as its author would
 
     def command(self) -> list[str]:
         """The command line, which no shell sees."""
         recorder = ["-m", "accelift.recorder", *self.recorder_arguments()]
         if self.processes is None:
             return [sys.executable, *recorder]
+        if self.torchrun:
+            launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(self.processes)]
+            return [sys.executable, *launcher, *recorder]
         launcher = ["-m", "accelift", "launch", *(["--cpu"] if self.cpu else [])]
         if self.config is not None:
             launcher += ["--config_file", str(self.config)]

@@ -249,7 +249,15 @@ def group_that_is_added_later() -> None:
 
 @check
 def value_of_a_step_with_a_closure() -> None:
-    for make_optimizer in (sgd, lambda model: torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)):
+    returned: dict[bool, list[Tensor]] = {}
+
+    def lbfgs(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+
+    def searching(model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.LBFGS(model.parameters(), max_iter=3, line_search_fn="strong_wolfe")
+
+    for make_optimizer in (sgd, lbfgs, searching):
 
         def steps(acc: Accelerator | None) -> Steps:
             def with_closure(model: Any, optimizer: Any, loader: Any, backward: Backward) -> Iterator[None]:
@@ -262,12 +270,21 @@ def value_of_a_step_with_a_closure() -> None:
                         backward(losses[-1])
                         return losses[-1]
 
-                    assert optimizer.step(closure) is losses[0]
+                    value = optimizer.step(closure)
+                    if acc is None:
+                        assert value is losses[0]
+                    else:  # every process gets that of the whole batch
+                        values = acc.gather(value.reshape(1))
+                        assert torch.equal(values, value.expand_as(values))
+                    returned[acc is not None].append(value)
                     yield
 
             return with_closure
 
+        returned.update({True: [], False: []})
         compare(network, steps, make_optimizer=make_optimizer)
+        assert len(returned[True]) == len(returned[False]) > 2
+        assert torch.allclose(torch.stack(returned[True]), torch.stack(returned[False]), atol=1e-6)
 
 
 class Custom(torch.optim.SGD):

@@ -277,12 +277,24 @@ class Layouts:
                 return arguments[0]
             if isinstance(func.value, ast.Name) and func.value.id == "self" and frame.owner is not None:
                 return self.modules.own(func.attr, call, arguments, keywords, frame.owner)
+            if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
+                return self._stepped(self.resolver.argument(call, 0, "closure"), env)
             receiver = self.read(func.value, env, frame)
             if not isinstance(receiver, tuple) and receiver not in FIXED:
                 return operations.method(func.attr, call, receiver, arguments, keywords)
             if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _stepped(self, closure: ast.expr | None, env: Environment) -> Shape:
+        """What `optimizer.step(closure)` returns: what the closure does, for the whole batch on every process."""
+        functions = {v.declaration for v in self.resolver.values(closure)}
+        target = functions.pop() if len(functions) == 1 else None
+        if not isinstance(target, FUNCTIONS):
+            return Layout.UNKNOWN
+        frame = Frame(None)
+        self.run(target.body, dict(env), frame)
+        return Layout.CONST if frame.returned is Layout.SUM else frame.returned or Layout.UNKNOWN
 
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
         """A call of a model, a loss, or a function of the script."""

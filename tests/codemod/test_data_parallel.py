@@ -1,0 +1,72 @@
+"""What was reached through the wrapper of DataParallel, and what was saved under it."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, converted, script, unchanged
+
+WRAPPED = "model = nn.DataParallel(Net()).to(device)"
+SAVE = "torch.save(model.state_dict(), 'm.pt')"
+STRIP = 'torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")'
+
+
+@pytest.mark.parametrize(
+    ("slots", "line"),
+    [
+        (
+            {"optimizer": "optimizer = torch.optim.SGD(model.module.parameters(), lr=0.1)"},
+            "SGD(model.parameters(), lr=0.1)",
+        ),
+        ({"setup": f"{WRAPPED}\nmodel.module.apply(print)", "model": ""}, "\nmodel.apply(print)"),
+        ({"after": "model.module.eval()"}, "\naccelerator.unwrap_model(model).eval()"),
+        (
+            {"before": "teacher = nn.DataParallel(Net()).to(device)\nteacher.module.eval()"},
+            "teacher = Net().to(device)\nteacher.eval()",
+        ),
+    ],
+)
+def test_module(slots: dict[str, str], line: str) -> None:
+    assert line in converted(script(**{"model": WRAPPED, **slots}))
+
+
+def test_a_module_of_the_models_own_cannot_be_told_apart() -> None:
+    own = "class Own(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.module = None"
+    slots = {"definitions": own, "model": "model = nn.DataParallel(Own()).to(device)"}
+    assert unchanged(script(**slots)).code == "CLASH"
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "state = torch.load('m.pt')\nmodel.load_state_dict(state)",
+        "state = torch.load('m.pt')\nmodel.load_state_dict(state_dict=state)",
+    ],
+)
+def test_an_older_checkpoint_is_stripped_of_the_prefix(load: str) -> None:
+    assert STRIP in "".join(added(script(model=f"{WRAPPED}\n{load}", after=SAVE))).replace("(    ", "(")
+
+
+@pytest.mark.parametrize(
+    ("model", "load"),
+    [
+        ("model = Net().to(device)", "model.load_state_dict(state)"),  # was never wrapped
+        (WRAPPED, "model.module.load_state_dict(state)"),  # without a prefix then, too
+        (WRAPPED, "model.load_state_dict(torch.load('m.pt'))"),  # nothing to hand to the function: a note says it
+        (WRAPPED, "found = model.load_state_dict(state)"),
+    ],
+)
+def test_other_state_dicts_are_loaded_as_they_are(model: str, load: str) -> None:
+    assert "consume_prefix" not in converted(script(model=f"{model}\nstate = torch.load('m.pt')\n{load}", after=SAVE))
+
+
+def test_a_model_that_is_wrapped_after_it_is_loaded() -> None:
+    load = "model = Net()\nstate = torch.load('m.pt')\nmodel.load_state_dict(state)"
+    assert "consume_prefix" not in converted(
+        script(model=f"{load}\nmodel = nn.DataParallel(model).to(device)", after=SAVE)
+    )
+
+
+def test_a_script_that_never_saved_under_the_wrapper() -> None:
+    load = "state = torch.load('m.pt')\nmodel.load_state_dict(state)"
+    save = "torch.save(model.module.state_dict(), 'm.pt')"
+    assert "consume_prefix" not in converted(script(model=f"{WRAPPED}\n{load}", after=save))
