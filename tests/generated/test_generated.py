@@ -95,16 +95,16 @@ def test_what_differs_is_seen(what: str, workshop: Workshop) -> None:
 
 @pytest.mark.slow
 def test_a_difference_on_two_processes_needs_a_finding(workshop: Workshop) -> None:
-    """A sum over the batch is averaged by processes: LOSS-SUM has to say so."""
-    text = usual(forward='optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum")')
+    """A weighted mean is another one on each share of a batch: LOSS-MASKMEAN has to say so."""
+    text = usual(forward='optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, torch.tensor([1.0, 3.0, 9.0]))')
     result = convert(text)
     assert result.output is not None and result.plan is not None
     old, new = workshop.runs(text, result.output.decode(), processes=2)
     found = differences(old, new, tolerance=1e-5)
     assert "steps" in found and not new["apart"]
     codes = {finding.code for finding in result.plan.findings}
-    assert "LOSS-SUM" in codes and unexplained(found, codes) == {}
-    assert "steps" in unexplained(found, codes - {"LOSS-SUM"})
+    assert "LOSS-MASKMEAN" in codes and unexplained(found, codes) == {}
+    assert "steps" in unexplained(found, codes - {"LOSS-MASKMEAN"})
 
 
 def test_tolerance_is_relative_to_the_parameters() -> None:
