@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from accelift_codemod.plan import Outcome
@@ -13,16 +11,9 @@ from tests.generated.campaign import Tally, campaign, convert, unexplained
 from tests.generated.running import Workshop, differences
 from tests.generated.script import generate
 
-SHARE = 20  # scripts of one test
+SHARE = 15  # scripts of one test
 # Of the generated scripts, what is refused at most: the generator writes what people write.
 REFUSED = 0.1
-
-
-@pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    """The process that runs scripts."""
-    with Workshop() as one:
-        yield one
 
 
 def check(tally: Tally) -> None:
@@ -96,7 +87,7 @@ def test_what_differs_is_seen(what: str, workshop: Workshop) -> None:
 @pytest.mark.slow
 def test_a_difference_on_two_processes_needs_a_finding(workshop: Workshop) -> None:
     """A weighted mean is another one on each share of a batch: LOSS-MASKMEAN has to say so."""
-    text = usual(forward='optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, torch.tensor([1.0, 3.0, 9.0]))')
+    text = usual(forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, torch.tensor([1.0, 3.0, 9.0]))")
     result = convert(text)
     assert result.output is not None and result.plan is not None
     old, new = workshop.runs(text, result.output.decode(), processes=2)

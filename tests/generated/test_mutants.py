@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
 
 import pytest
 from accelift_codemod.api import convert_bytes
@@ -72,13 +71,6 @@ def test_mutants_are_other_scripts() -> None:
 
 
 # ---- mutants that are converted in their own way
-
-
-@pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    """The process that runs scripts."""
-    with Workshop() as one:
-        yield one
 
 
 def check_computing(workshop: Workshop, text: str) -> int:
