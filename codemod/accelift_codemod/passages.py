@@ -57,8 +57,6 @@ class Passages:
             found[function] = self._passage(function)
             for call in self.resolver.sites(function):
                 caller = self.index.function(call)
-                if not self.facts.runs(call):
-                    continue
                 if caller is None and (self.reach.home is not None or self.reach.apart(call)):
                     raise refuse(
                         "ACC-REACH",
@@ -96,7 +94,7 @@ class Passages:
         if function.args.posonlyargs:
             return f"{name}() needs the accelerator, but has positional-only parameters"
         sites = self.resolver.sites(function)
-        if not sites:
+        if not sites and self.facts.runs(function.body[0]):
             return f"{name}() needs the accelerator, but where it is called cannot be told"
         for call in sites:
             if self.resolver.bind(call, function) is None:

@@ -135,6 +135,8 @@ def test_for_accelerate_a_sum_is_multiplied(backward: str, after: str) -> None:
         ("", ZERO + 'loss = F.cross_entropy(model(x), y, reduction="mean")'),
         ("", ZERO + "loss = F.cross_entropy(model(x), y) + 0.1 * model(x).pow(2).mean()"),
         ("criterion = nn.MSELoss()", ZERO + "loss = criterion(model(x), model(x).detach())"),
+        ("criterion = nn.CrossEntropyLoss(None)", ZERO + "loss = criterion(model(x), y)"),
+        ("", ZERO + "loss = F.cross_entropy(model(x), y, None, True)"),
         ('total = sum([1, 2])\nreduction = "sum"', ZERO + "loss = F.cross_entropy(model(x), y)"),
     ],
 )
@@ -149,6 +151,11 @@ def test_a_loss_that_is_a_mean_is_not_marked(before: str, forward: str) -> None:
     [
         ("", ZERO + "loss = F.cross_entropy(model(x), y, ignore_index=0)", "LOSS-MASKMEAN"),
         ("", ZERO + "loss = F.nll_loss(model(x), y, weight=torch.ones(3))", "LOSS-MASKMEAN"),
+        ("", ZERO + "loss = F.cross_entropy(model(x), y, torch.ones(3))", "LOSS-MASKMEAN"),
+        ("", ZERO + "loss = F.cross_entropy(input=model(x), target=y, weight=torch.ones(3))", "LOSS-MASKMEAN"),
+        ("", ZERO + "loss = F.nll_loss(model(x), y, None, None, 0)", "LOSS-MASKMEAN"),
+        ("criterion = nn.CrossEntropyLoss(None, None, 0)", ZERO + "loss = criterion(model(x), y)", "LOSS-MASKMEAN"),
+        ("criterion = nn.CrossEntropyLoss(*options)", ZERO + "loss = criterion(model(x), y)", "LOSS-UNKNOWN"),
         ("criterion = nn.CrossEntropyLoss(torch.ones(3))", ZERO + "loss = criterion(model(x), y)", "LOSS-MASKMEAN"),
         ("", ZERO + "loss = unread(model(x), y)", "LOSS-UNKNOWN"),
     ],
@@ -157,6 +164,20 @@ def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, c
     slots = {"from_imports": "from other import unread", "before": before, "forward": forward}
     assert converted(script(**slots)) == lifted(**slots)
     assert findings(script(**slots)) == [code]
+
+
+@pytest.mark.parametrize(
+    ("before", "forward"),
+    [
+        ("criterion = nn.MSELoss(False)", "loss = criterion(model(x), model(x).detach())"),
+        ("criterion = nn.CrossEntropyLoss(None, False)", "loss = criterion(model(x), y)"),
+        ("", 'loss = F.mse_loss(model(x), model(x).detach(), None, None, "sum")'),
+        ("", "loss = F.cross_entropy(model(x), y, None, False)"),
+    ],
+)
+def test_a_sum_by_an_argument_without_a_name(before: str, forward: str) -> None:
+    slots = {"before": before, "forward": ZERO + forward}
+    assert converted(script(**slots)) == lifted(**slots, backward='accelerator.backward(loss, reduction="sum")')
 
 
 # ---- clipping

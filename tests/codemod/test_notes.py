@@ -134,3 +134,30 @@ def test_synchronised_batch_norm() -> None:
     layers = "nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3))"
     text = script(model=f"model = nn.SyncBatchNorm.convert_sync_batchnorm({layers}).to(device)")
     assert findings(text) == []
+
+
+_NOISY = """
+class Noisy({base}):
+    def __init__(self, x):
+        super().__init__()
+        self.x = x{made}
+    def __len__(self):
+        return len(self.x)
+    def __getitem__(self, index):
+        return self.x[index]{drawn}, index % 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "drawn", "codes"),
+    [
+        ("", " + 0.1 * torch.randn(8)", ["RNG-SAMENOISE"]),
+        ("", " * random.random()", ["RNG-SAMENOISE"]),
+        (" + torch.randn(8)", "", []),  # once, before anything is trained
+        ("", "", []),
+    ],
+)
+def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
+    definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=drawn)
+    slots = {"imports": "import random", "definitions": definitions, "data": "data = Noisy(torch.ones(64, 8))"}
+    assert findings(script(**slots)) == codes

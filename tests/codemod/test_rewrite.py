@@ -253,6 +253,13 @@ def test_edits_in_both_branches() -> None:
     assert after(text, *edits) == "if a:\n    x = x\nelse:\n    pass\n"
 
 
+@pytest.mark.parametrize("places", [("a()", "if x:\n    a()"), ("if x:\n    a()", "a()")])
+def test_what_ends_a_block_comes_before_what_follows_it(places: tuple[str, str]) -> None:
+    code = {"a()": "b()", "if x:\n    a()": "c()"}
+    edits = [(place, Operation.AFTER, code[place]) for place in places]
+    assert after("if x:\n    a()\nd()\n", *edits) == "if x:\n    a()\n    b()\nc()\nd()\n"
+
+
 def test_all_statements_of_a_line_go() -> None:
     text = "for i in x:\n    a = 1; b = 2\n    c = 3\n"
     edits: list[Wanted] = [("a = 1", DROP), ("b = 2", DROP)]

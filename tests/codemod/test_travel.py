@@ -200,3 +200,14 @@ def test_a_method_that_needs_it_is_refused() -> None:
     definitions = "class Steps:\n    def step(self, model, x, y):\n        F.cross_entropy(model(x), y).backward()\n"
     text = script(main=True, definitions=definitions, before="steps = Steps()", backward="steps.step(model, x, y)")
     assert unchanged(text).code == "ACC-REACH"
+
+
+def test_a_function_that_nothing_runs_is_given_the_accelerator_to_hand_on() -> None:
+    """Else its call of a function that needs it would fail, should somebody call it after all."""
+    call = "train(model, device, loader, optimizer)"
+    unused = f"\ndef again(model, device, loader, optimizer):\n    {call}\n"
+    after = converted(trains(call, call, BODY + unused))
+    assert (
+        "def again(model, device, loader, optimizer, accelerator):\n"
+        "    train(model, device, loader, optimizer, accelerator)\n" in after
+    )

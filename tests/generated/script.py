@@ -82,8 +82,7 @@ def _usual(chance: Chance) -> Parts:
     scheduler, schedule = models.schedule(chance, samples.sized)
     extra = extras.extra(chance, device, model, labels)
     train = training.training(chance, device, samples, model, schedule, labels, extra)
-    loss = train.loop.code.partition("$loss = ")[2].partition("\n")[0]
-    evaluate = evaluation.evaluation(chance, device, samples, model, labels, f"({loss})")
+    evaluate = evaluation.evaluation(chance, device, samples, model, labels, f"({train.loss})")
     before, finish = evaluation.epoch_end(chance, schedule)
     kept = tuple(name for name in ("best", "kept", "bad", "history") if f"${name}" in before)
     final = evaluation.final(chance, model, labels)

@@ -1,7 +1,7 @@
 """Runs scripts in forks of one process that has imported torch already: milliseconds each.
 
-A line of JSON on stdin asks (`{"texts": [...], "processes": N}`), a pickle in a file named by a line on stdout answers: for
-each text what its run left, on the main process.
+A line of JSON on stdin asks (`{"texts": [...], "processes": N}`). A line on stdout answers: it names a pickle with what
+the run of each text left, on the main process.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _recorded(text: str) -> dict[str, Any]:
     sys.argv[1:] = []
     sys.modules["__main__"] = module
     printed, failed = io.StringIO(), ""
-    with open(os.devnull, "w") as silent, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(silent):
+    with Path(os.devnull).open("w") as silent, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(silent):
         try:
             exec(compile(text, "script.py", "exec"), module.__dict__)
         except BaseException:

@@ -98,6 +98,21 @@ FUNCTIONAL_LOSSES = {
 }
 WEIGHTED_LOSSES = frozenset({"CrossEntropyLoss", "NLLLoss", "NLLLoss2d"})
 
+# The parameters of losses, by position: of classes all, of functions those after input and target.
+_AVERAGES = ("size_average", "reduce", "reduction")
+_CLASSES = ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
+_BINARY = ("weight", *_AVERAGES, "pos_weight")
+LOSS_PARAMETERS = {
+    **dict.fromkeys(("cross_entropy", "nll_loss", *WEIGHTED_LOSSES), _CLASSES),
+    **dict.fromkeys(
+        ("binary_cross_entropy", "binary_cross_entropy_with_logits", "BCELoss", "BCEWithLogitsLoss"), _BINARY
+    ),
+    **dict.fromkeys(("mse_loss", "l1_loss", "soft_margin_loss", "MSELoss", "L1Loss", "SoftMarginLoss"), _AVERAGES),
+    **dict.fromkeys(("smooth_l1_loss", "SmoothL1Loss"), (*_AVERAGES, "beta")),
+    **dict.fromkeys(("kl_div", "KLDivLoss"), (*_AVERAGES, "log_target")),
+    **dict.fromkeys(("huber_loss", "HuberLoss"), ("reduction", "delta")),
+}
+
 # Layers of torch.nn that keep the first dimension as it is.
 ROW_WISE_LAYERS = frozenset(
     """

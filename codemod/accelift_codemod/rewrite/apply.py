@@ -134,7 +134,10 @@ class _Rewriter:
         last = self.places.last(statement)
         while last < len(self.lines) and self._inner_comment(self.lines[last], indent):
             last += 1
-        self.composer.after.setdefault(last, []).append((edit, new))
+        behind = self.composer.after.setdefault(last, [])
+        # What ends a block comes before what follows the block.
+        inner = sum(len(indentation(lines[0])) >= len(indent) for _, lines in behind)
+        behind.insert(inner, (edit, new))
 
     def _inner_comment(self, line: str, indent: str) -> bool:
         return line.lstrip(" \t").startswith("#") and len(indentation(line)) > len(indent)

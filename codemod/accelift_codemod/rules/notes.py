@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -15,7 +15,8 @@ _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli mul
 
 class Notes(Rule):
     """Reports what makes results on several processes differ from those on one, however the script is converted:
-    statistics of BatchNorm, dropout masks, noise drawn in the training loop. On one process nothing changes.
+    statistics of BatchNorm, dropout masks, noise drawn by the training loop, a network or a data set. On one process
+    nothing changes.
     """
 
     code = "NOTE"
@@ -56,10 +57,11 @@ class Notes(Rule):
         for loop in draft.blueprint.train_loops:
             for statement in loop.body:
                 for node in draft.facts.loops.own_calls(statement):
-                    qualified = draft.facts.resolver.qualified(node.func) or ""
-                    module, _, name = qualified.rpartition(".")
-                    if (module == "torch" and name in _NOISE) or module in ("numpy.random", "random"):
+                    if self._draws(draft, node):
                         first.setdefault("noise", node)
+        for call in draft.facts.index.calls:
+            if self._in_each_batch(draft, call) and self._draws(draft, call):
+                first.setdefault("noise of its own", call)
         if "BatchNorm" in first and not draft.facts.index.attributes.get("convert_sync_batchnorm"):
             yield draft.finding(
                 "NOTE-BN",
@@ -68,9 +70,13 @@ class Notes(Rule):
                 "BatchNorm computes its statistics from each process's share of the batch",
                 "convert it with torch.nn.SyncBatchNorm if small shares hurt",
             )
-        for kind in ("noise", "dropout"):
+        whats = {
+            "noise": "the noise of the training loop is",
+            "noise of its own": "the noise that a network or a data set draws is",
+            "dropout": "dropout masks are",
+        }
+        for kind, what in whats.items():
             if kind in first:
-                what = "the noise of the training loop is" if kind == "noise" else "dropout masks are"
                 yield draft.finding(
                     "RNG-SAMENOISE",
                     Severity.NOTE,
@@ -78,6 +84,19 @@ class Notes(Rule):
                     f"{what} the same on every process that is seeded alike",
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
+
+    def _draws(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call draws random numbers."""
+        module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+        return (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed")
+
+    def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call is made by a network or a data set for each batch."""
+        function = draft.facts.index.function(call)
+        owner = draft.facts.index.parents.get(function) if function is not None else None
+        if not isinstance(owner, ast.ClassDef) or function.name.startswith("__init"):  # type: ignore[union-attr]
+            return False
+        return draft.facts.resolver.class_role(owner) in (Role.MODEL, Role.DATASET)
 
     def _layer(self, draft: Draft, call: ast.Call) -> str:
         qualified = draft.facts.resolver.qualified(call.func) or ""

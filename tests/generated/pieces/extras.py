@@ -74,7 +74,8 @@ _EXTRAS = {
         made="for name, p in $model.named_parameters():\n    if name.endswith('bias'):\n        nn.init.zeros_(p)"
     ),
     "resume": Extra(
-        made='if os.path.exists("last.pt"):\n    $model.load_state_dict(torch.load("last.pt", weights_only=True)["model"])'
+        made='if os.path.exists("last.pt"):\n'
+        '    $model.load_state_dict(torch.load("last.pt", weights_only=True)["model"])'
     ),
     "loaded": Extra(
         ready='torch.save({"model": $model.state_dict(), "optimizer": $optimizer.state_dict()}, "start.pt")\n'
@@ -156,9 +157,10 @@ def gan(chance: Chance, device: Device) -> Gan:
         last="" if logits else ", nn.Sigmoid()",
         squeezed=chance.of("", ".view(-1, 1)"),
     )
-    move = "{0}\nif %s:\n    {1}.cuda()" % device.flag if device.flag and not device.place else "{0}"
+    guarded = device.flag and not device.place
     both = [("$gen", "Generator(4)"), ("$disc", "Discriminator()")]
-    networks = [move.format(f"{name} = {there(device, made)}", name) for name, made in both]
+    networks = [f"{name} = {there(device, made)}" for name, made in both]
+    networks += [f"if {device.flag}:\n    {name}.cuda()" for name, _ in both if guarded]
     adam = chance.of(
         "torch.optim.Adam({}.parameters(), lr=0.01, betas=(0.5, 0.999))", "optim.RMSprop({}.parameters(), lr=0.01)"
     )

@@ -143,7 +143,8 @@ _MEASURES = {
     "every": ("", 'if i % 2 == 0:\n    print("step", i, $loss.item())', ""),
     "interval": (
         "running = 0.0",
-        'running += $loss.item()\nif i % 2 == 1:\n    print("[%d, %d] %.4f" % ($epoch, i, running / 2))\n    running = 0.0',
+        'running += $loss.item()\nif i % 2 == 1:\n    print("[%d, %d] %.4f" % ($epoch, i, running / 2))\n'
+        "    running = 0.0",
         "",
     ),
     "tensor": ("running = 0", "running += $loss.detach()", 'print("train", (running / len($train_loader)).item())'),
@@ -174,11 +175,12 @@ class AverageMeter:
 
 @dataclass(frozen=True)
 class Training:
-    """The training of a script: what it makes first, one pass over the data, and definitions."""
+    """The training of a script: what it makes first, one pass over the data, its loss, and definitions."""
 
     definitions: str
     made: Stage
     loop: Stage
+    loss: str
 
 
 def training(
@@ -186,10 +188,11 @@ def training(
 ) -> Training:
     """One pass over the data that trains, with all that it needs."""
     loss = chance.named("loss", LOSSES[labels])
-    before, backward, after = chance.named("step", _STEPS, {"plain": 8, "modulo": 2, "modulo-last": 2})
+    steps = {k: v for k, v in _STEPS.items() if _sized(v[2], data)}
+    before, backward, after = chance.named("step", steps, {"plain": 8, "modulo": 2, "modulo-last": 2})
     measure = chance.named("measure", {k: v for k, v in _MEASURES.items() if _fits(k, labels, data)}, {"nothing": 3})
     counted = any("i " in part or "(i" in part for part in (backward, after, *measure, schedule.batch))
-    headers = {k: v for k, v in _HEADERS.items() if (not counted or " i" in v.partition("{")[0]) and _sized(v, data)}
+    headers = {k: v for k, v in _HEADERS.items() if (not counted or "for i" in v) and _sized(v, data)}
     if "bar." in measure[1]:
         headers = {
             "bar": _HEADERS["bar"].replace(
@@ -213,7 +216,7 @@ def training(
     binds = tuple(name for name in ("criterion", "scaler", "count") if f"${name} = " in block(loss.made, made))
     criterion = _on_device(chance, device, loss.made)
     definitions = METER if "AverageMeter" in loop else ""
-    return Training(definitions, Stage("make_loss", block(criterion, made), binds), Stage("train", loop))
+    return Training(definitions, Stage("make_loss", block(criterion, made), binds), Stage("train", loop), loss.value)
 
 
 def _whole(chance: Chance, batch: str) -> str:
@@ -230,7 +233,7 @@ def _whole(chance: Chance, batch: str) -> str:
 
 def _fits(measure: str, labels: str, data: Data) -> bool:
     code = "".join(_MEASURES[measure])
-    return (labels == "classes" or "argmax" not in code and "torch.max" not in code) and _sized(code, data)
+    return (labels == "classes" or ("argmax" not in code and "torch.max" not in code)) and _sized(code, data)
 
 
 def _sized(code: str, data: Data) -> bool:
@@ -242,7 +245,7 @@ def _opened(chance: Chance, header: str, batch: str) -> tuple[str, str]:
     if batch == "dict":
         opened = '$x, $y = batch["x"], batch["y"]'
         return header.format(batch="batch", tuple="batch"), opened
-    if "{batch}" not in header and "{tuple}" not in header or chance.maybe(0.25):
+    if ("{batch}" not in header and "{tuple}" not in header) or chance.maybe(0.25):
         opened = chance.of(
             "$x, $y = batch", "$x, $y = batch[0], batch[1]", "($x, $y) = batch", "$x = batch[0]\n$y = batch[1]"
         )

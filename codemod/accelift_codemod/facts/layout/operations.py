@@ -187,20 +187,31 @@ def _swaps(name: str, places: list[ast.expr]) -> bool:
 
 
 def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
-    keywords = {k.arg: k.value for k in call.keywords if k.arg}
-    weighted = ops.FUNCTIONAL_LOSSES[name] and bool(keywords.keys() & {"weight", "ignore_index"})
-    return _reduced(keywords, arguments, weighted)
+    tensors = 2 - sum(k.arg in ("input", "target") for k in call.keywords)
+    given = _given(call, name, tensors)
+    if given is None:
+        return Layout.UNKNOWN
+    return _reduced(given, arguments, ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & {"weight", "ignore_index"}))
 
 
 def loss(value: Value, arguments: list[Shape]) -> Shape:
-    call = value.origin
-    if not isinstance(call, ast.Call):
+    call, name = value.origin, value.name.rpartition(".")[2]
+    given = _given(call, name, 0) if isinstance(call, ast.Call) else None
+    if given is None:
         return Layout.UNKNOWN
-    keywords = {k.arg: k.value for k in call.keywords if k.arg}
-    weighted = value.name.rpartition(".")[2] in ops.WEIGHTED_LOSSES and (
-        bool(keywords.keys() & {"weight", "ignore_index"}) or bool(call.args)
-    )
-    return _reduced(keywords, arguments, weighted)
+    return _reduced(given, arguments, name in ops.WEIGHTED_LOSSES and bool(given.keys() & {"weight", "ignore_index"}))
+
+
+def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | None:
+    """The arguments of a loss other than its tensors, by name, None left out; None if they cannot be told."""
+    found = {k.arg: k.value for k in call.keywords if k.arg}
+    names = ops.LOSS_PARAMETERS.get(name)
+    if names is not None:
+        more = call.args[tensors:]
+        if len(more) > len(names) or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        found.update(zip(names, more, strict=False))
+    return {k: v for k, v in found.items() if not (isinstance(v, ast.Constant) and v.value is None)}
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:

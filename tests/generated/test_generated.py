@@ -1,0 +1,106 @@
+"""Scripts compute the same before and after: bit for bit on one process; on two, or a finding says why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from accelift_codemod.plan import Outcome
+
+from tests.codemod.scripts import script as usual
+from tests.generated.campaign import Tally, campaign, convert, unexplained
+from tests.generated.running import Workshop, differences
+from tests.generated.script import generate
+
+SHARE = 15  # scripts of one test
+# Of the generated scripts, what is refused at most: the generator writes what people write.
+REFUSED = 0.1
+
+
+def check(tally: Tally) -> None:
+    """Nothing differs; the generator's scripts run, and are converted."""
+    assert not tally.wrong, "\n".join(tally.wrong)
+    assert not tally.broken, "\n".join(tally.broken)
+    assert tally.compared >= (1 - REFUSED) * tally.scripts, tally.outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, SHARE])
+def test_one_process(first: int, workshop: Workshop) -> None:
+    check(campaign(workshop, range(first, first + SHARE)))
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(100_000, 103_000, 250))
+def test_one_process_thousands(first: int, workshop: Workshop) -> None:
+    check(campaign(workshop, range(first, first + 250)))
+
+
+@pytest.mark.slow
+def test_two_processes(workshop: Workshop) -> None:
+    check(campaign(workshop, range(200, 207), processes=2))
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(200_000, 200_400, 50))
+def test_two_processes_hundreds(first: int, workshop: Workshop) -> None:
+    check(campaign(workshop, range(first, first + 50), processes=2))
+
+
+# ---- the generator and the comparison
+
+
+def test_a_seed_gives_one_script() -> None:
+    assert [generate(seed) for seed in range(50)] == [generate(seed) for seed in range(50)]
+    assert len({generate(seed).text for seed in range(50)}) == 50
+
+
+def test_conversions_of_generated_scripts_convert_to_nothing() -> None:
+    for seed in range(20):
+        output = convert(generate(seed).text).output
+        if output is not None:
+            again = convert(output.decode())
+            assert again.output is None and again.outcome is Outcome.NOTHING
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["steps", "stdout", "files", "failed"])
+def test_what_differs_is_seen(what: str, workshop: Workshop) -> None:
+    text = (
+        "import torch\nmodel = torch.nn.Linear(3, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for _ in range(3):\n    loss = model(torch.randn(4, 3)).pow(2).mean()\n    loss.backward()\n"
+        "    optimizer.step()\n    print(loss.item())\ntorch.save(model.state_dict(), 'model.pt')\n"
+    )
+    other = {
+        "steps": text.replace("lr=0.1", "lr=0.1000001"),
+        "stdout": text.replace("print(loss.item())", "print(loss.item(), '')"),
+        "files": text.replace("'model.pt'", "'net.pt'"),
+        "failed": text.replace("optimizer.step()", "optimizer.stride()"),
+    }[what]
+    old, same, new = workshop.runs(text, text, other)
+    assert differences(old, same) == {}
+    found = differences(old, new)
+    assert what in found and found.keys() <= ({"steps", "stdout", "files"} if what == "steps" else {what})
+
+
+@pytest.mark.slow
+def test_a_difference_on_two_processes_needs_a_finding(workshop: Workshop) -> None:
+    """A weighted mean is another one on each share of a batch: LOSS-MASKMEAN has to say so."""
+    text = usual(forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, torch.tensor([1.0, 3.0, 9.0]))")
+    result = convert(text)
+    assert result.output is not None and result.plan is not None
+    old, new = workshop.runs(text, result.output.decode(), processes=2)
+    found = differences(old, new, tolerance=1e-5)
+    assert "steps" in found and not new["apart"]
+    codes = {finding.code for finding in result.plan.findings}
+    assert "LOSS-MASKMEAN" in codes and unexplained(found, codes) == {}
+    assert "steps" in unexplained(found, codes - {"LOSS-MASKMEAN"})
+
+
+def test_tolerance_is_relative_to_the_parameters() -> None:
+    base = {"failed": "", "steps": [np.ones(4)], "stdout": "loss 0.5000", "files": {}, "apart": False}
+    near = {**base, "steps": [np.ones(4) + 1e-7], "stdout": "loss 0.5001"}
+    far = {**base, "steps": [np.ones(4) + 1e-3], "stdout": "loss 0.51"}
+    assert differences(base, near, 1e-5) == {} and differences(base, near).keys() == {"steps", "stdout"}
+    assert differences(base, far, 1e-5).keys() == {"steps", "stdout"}

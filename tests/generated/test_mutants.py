@@ -1,0 +1,131 @@
+"""The conversion of a mutant is the mutant of the conversion; and nothing that parses makes the tool fail."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+import pytest
+from accelift_codemod.api import convert_bytes
+from accelift_codemod.blueprint import Options
+from accelift_codemod.checker import Choice, check_bytes
+
+from fixtures.runs import FIXTURES
+from tests.generated import mutants
+from tests.generated.campaign import convert
+from tests.generated.running import Workshop, differences
+from tests.generated.script import generate
+
+LEGACY = {path.stem: path.read_text() for path in sorted((FIXTURES / "legacy").glob("*.py"))}
+GENERATED = {f"seed {seed}": generate(seed).text for seed in range(15)}
+MORE = [pytest.param(range(first, first + 100), marks=pytest.mark.exhaustive) for first in range(1000, 1400, 100)]
+
+
+def output(text: str) -> str:
+    """The conversion of a script; empty if it is left alone."""
+    result = convert(text)
+    assert not result.error, result.error
+    return result.output.decode() if result.output is not None else ""
+
+
+def texts(seeds: range) -> list[str]:
+    """Scripts that convert."""
+    return [text for seed in seeds if output(text := generate(seed).text)]
+
+
+def check_mutants(text: str) -> None:
+    """What is said of layout, names and order, of one script."""
+    after = output(text)
+    if not after:
+        return
+    assert mutants.meaning(output(mutants.with_comments(text))) == mutants.meaning(after)
+    assert output(text.replace("\n", "\r\n")) == after.replace("\n", "\r\n")
+    names = mutants.own_names(text)
+    assert mutants.meaning(output(mutants.renamed(text, names))) == mutants.meaning(mutants.renamed(after, names))
+
+
+@pytest.mark.parametrize("text", [*LEGACY.values(), *GENERATED.values()], ids=[*LEGACY, *GENERATED])
+def test_layout_and_names_mean_nothing(text: str) -> None:
+    check_mutants(text)
+
+
+@pytest.mark.parametrize("seeds", MORE)
+def test_layout_and_names_mean_nothing_hundreds(seeds: range) -> None:
+    for text in texts(seeds):
+        check_mutants(text)
+
+
+@pytest.mark.parametrize("text", LEGACY.values(), ids=LEGACY)
+def test_the_order_of_functions_means_nothing(text: str) -> None:
+    after, other = output(text), output(mutants.reordered(text))
+    assert mutants.parts(other) == mutants.parts(after)
+
+
+def test_mutants_are_other_scripts() -> None:
+    """Else the properties would hold of themselves."""
+    text = LEGACY["digits_params"]
+    names = mutants.own_names(text)
+    assert {"device", "optimizer"} & names.keys() and "parser" in names
+    for other in (mutants.with_comments(text), mutants.renamed(text, names), mutants.reordered(text)):
+        assert other != text and ast.parse(other)
+
+
+# ---- mutants that are converted in their own way
+
+
+def check_computing(workshop: Workshop, text: str) -> int:
+    """Mutants compute what the script did, before and after their conversion; how many were converted."""
+    converted = 0
+    for mutant in (mutants.wrapped(text), mutants.hoisted(text)):
+        after = output(mutant) if mutant else ""
+        if mutant and after:
+            original, before, new = workshop.runs(text, mutant, after)
+            assert differences(original, before) == {}, mutant
+            assert differences(original, new) == {}, after
+            converted += 1
+    return converted
+
+
+@pytest.mark.slow
+def test_wrapped_and_hoisted(workshop: Workshop) -> None:
+    assert sum(check_computing(workshop, generate(seed).text) for seed in range(300, 306)) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", MORE)
+def test_wrapped_and_hoisted_hundreds(seeds: range, workshop: Workshop) -> None:
+    assert sum(check_computing(workshop, text) for text in texts(seeds)) > len(seeds)
+
+
+# ---- scripts that may be nonsense
+
+
+def check_nonsense(seed: int) -> None:
+    """Whatever parses is converted, or refused, and checked: no exception, and no gate fails."""
+    base = [*LEGACY.values()][seed % len(LEGACY)] if seed % 3 == 0 else generate(seed).text
+    text = mutants.nonsense(base, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Python, about the nonsense
+        result = convert_bytes(text.encode(), "/train.py", Options())
+        assert not result.fault and not result.error, f"seed {seed}: {result.error}"
+        checked = check_bytes(result.output or text.encode(), "/train.py", Choice())
+        assert not checked.error, f"seed {seed}: {checked.error}"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_nonsense(first: int) -> None:
+    for seed in range(first, first + 20):
+        check_nonsense(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", range(10_000, 13_000, 250))
+def test_nonsense_thousands(first: int) -> None:
+    for seed in range(first, first + 250):
+        check_nonsense(seed)
+
+
+def test_nonsense_is_another_script() -> None:
+    text = GENERATED["seed 0"]
+    others = {mutants.nonsense(text, seed) for seed in range(20)}
+    assert len(others) > 10 and all(ast.parse(other) for other in others)
