@@ -6,6 +6,8 @@ import ast
 import builtins
 from dataclasses import dataclass
 
+from accelift_codemod import unsharded
+from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
@@ -71,7 +73,9 @@ REASONS = (
         "DATA-UNSHARDED",
         "has no DataLoader to share out",
         "No DataLoader feeds the training loop, so every process would train on the same data: the same result, no "
-        "faster. Put the data behind a torch.utils.data.DataLoader first.",
+        "faster. Batches that the loop picks itself, by slices or drawn indices, are shared out with --shard-manual "
+        "where that is proved right; else put the data behind a torch.utils.data.DataLoader. A step on the whole data, "
+        "as with one large graph, has no batches to share out: keep it on one process.",
     ),
     Reason(
         "LOADER-UNKNOWN",
@@ -128,7 +132,7 @@ def refuse(code: str, line: int, message: str, remedy: str) -> Refused:
     return Refused(Finding(code, Severity.ERROR, line, message, remedy))
 
 
-def check(facts: Facts) -> None:
+def check(facts: Facts, options: Options) -> None:
     """Raise Refused for scripts of the kinds that are left alone whatever their details.
 
     Cheap questions come first: objects are only followed in scripts that train at module level or in functions.
@@ -137,7 +141,7 @@ def check(facts: Facts) -> None:
     _distributed(facts)
     _frameworks(facts)
     _structure(facts)
-    _training(facts)
+    _training(facts, options)
 
 
 def _imports(facts: Facts) -> list[tuple[str, int, bool]]:
@@ -246,7 +250,7 @@ def _no_training() -> Refused:
     )
 
 
-def _training(facts: Facts) -> None:
+def _training(facts: Facts, options: Options) -> None:
     """Refuse by what is trained on what."""
     run = [call for call in facts.loops.backwards if facts.runs(call)]
     if not run:
@@ -255,7 +259,9 @@ def _training(facts: Facts) -> None:
         if facts.unfollowed(call) is not None:
             raise in_a_class(facts, call, "a part of the training is in a class")
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
-        raise _no_loader(facts, run[0])
+        sharable = facts.handmade.sharable
+        if not (sharable and options.shard_manual):
+            raise Refused(unsharded.reason(facts, run[0])) if sharable else _no_loader(facts, run[0])
 
 
 def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
@@ -297,12 +303,7 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
             f"the training loop iterates over `{facts.segment(foreign)}`, which is imported",
             "make the DataLoader in this file, or convert it by hand",
         )
-    return refuse(
-        "DATA-UNSHARDED",
-        backward.lineno,
-        "no DataLoader feeds the training: every process would train on the same data",
-        "put the data behind a torch.utils.data.DataLoader first",
-    )
+    return Refused(unsharded.reason(facts, backward))
 
 
 def _imported_iterable(facts: Facts, backward: ast.AST) -> ast.expr | None:

@@ -146,6 +146,8 @@ DISTRIBUTED = {
     "ray.train": "Ray Train",
     "torch_xla": "torch_xla",
 }
+# Libraries of simulated environments, whose data come step by step.
+ENVIRONMENTS = frozenset("gym gymnasium gym_super_mario_bros pettingzoo stable_baselines3 dm_control procgen".split())
 ACCELERATE = ("accelerate", "accelift")
 FRAMEWORKS = {
     "pytorch_lightning": "Lightning",

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import position
+from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.tree import walk
@@ -118,14 +118,14 @@ accelerator = Accelerator(
                     "gradient_accumulation_plugin="
                     f"GradientAccumulationPlugin(num_steps={steps}, sync_with_dataloader=False)"
                 )
-        if draft.options.batch == "global":
+        if _shares_batches(draft):
             arguments.append("dataloader_config=DataLoaderConfiguration(split_batches=True)")
         return f"{{accelerator}} = Accelerator({', '.join(arguments)})"
 
     def _import(self, draft: Draft) -> Iterator[Edit]:
         package = "accelift" if draft.runtime else "accelerate"
         names = ["Accelerator"]
-        if draft.options.batch == "global":
+        if _shares_batches(draft):
             names.append("DataLoaderConfiguration")
         lines = [f"from {package} import {', '.join(names)}"]
         gate = draft.reach.gate
@@ -198,6 +198,12 @@ accelerator = Accelerator(
                 f"`{variable.text}` is one particular GPU for every process",
                 "use accelerator.device",
             )
+
+
+def _shares_batches(draft: Draft) -> bool:
+    """Whether the batches of a loader are to be shared out."""
+    loads = any(item.kind is Role.LOADER for item in draft.blueprint.items.values())
+    return draft.options.batch == "global" and loads
 
 
 def _import_place(draft: Draft) -> tuple[ast.stmt, Operation]:
