@@ -11,7 +11,7 @@ from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role
+from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.plan import Finding, Severity
 
 
@@ -280,13 +280,7 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
         values = facts.resolver.values(loop.iter)
         unknown = [v for v in _flat(values) if v.role is Role.OBJECT]
         if unknown:
-            return refuse(
-                "LOADER-UNKNOWN",
-                loop.lineno,
-                f"the training loop iterates over `{facts.segment(loop.iter)}`, which cannot be proved to be a "
-                "DataLoader",
-                "make the DataLoader in this file, or convert it by hand",
-            )
+            return _not_a_loader(facts, loop, unknown[0])
     if loaders:
         return refuse(
             "LOADER-UNKNOWN",
@@ -304,6 +298,20 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
             "make the DataLoader in this file, or convert it by hand",
         )
     return Refused(unsharded.reason(facts, backward))
+
+
+def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> Refused:
+    """A refusal because a loop iterates over an object that is no loader, as far as is known."""
+    text = " ".join(facts.segment(loop.iter).split())
+    message = f"the training loop iterates over `{text}`, which cannot be proved to be a DataLoader"
+    remedy = "make the DataLoader in this file, or convert it by hand"
+    if isinstance(value.origin, ast.Call):
+        made = " ".join(facts.segment(value.origin.func).split())
+        message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
+        own = library.matches(value.name, frozenset(library.OWN_LOADERS))
+        message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"
+        remedy = library.OWN_LOADERS[own] if own else remedy
+    return refuse("LOADER-UNKNOWN", loop.lineno, message, remedy)
 
 
 def _imported_iterable(facts: Facts, backward: ast.AST) -> ast.expr | None:
