@@ -84,6 +84,29 @@ def test_shared_out(move: str, slots: dict[str, str], anchor: str, dealt: str) -
     assert found.code == "DATA-UNSHARDED" and "--shard-manual" in found.remedy
 
 
+NOISE = """\
+rows = order[i : i + 16]
+x, y = X[rows].to(device), Y[rows].to(device)
+z = torch.randn(x.size(0), 8, device=device)
+"""
+
+
+def test_noise_is_drawn_for_the_whole_batch_and_dealt_with_it() -> None:
+    forward = "loss = F.cross_entropy(model(x + z), y)"
+    text = script(**OPEN, move=NOISE, forward=forward)
+    dealt = f"{NOISE}x, y, z = accelerator.split_batch(x, y, z)"
+    assert converted(text, shard_manual=True) == lifted(**MADE, move=dealt, forward=forward)
+    assert found_in(convert(text, shard_manual=True)) == []
+
+
+def test_noise_is_drawn_for_a_share_if_the_size_of_the_batch_is_read_later() -> None:
+    move = NOISE.replace("z = torch.randn(x.size(0)", "n = x.size(0)\nz = torch.randn(n")
+    forward = "loss = F.cross_entropy(model(x + z), y)"
+    found = convert(script(**OPEN, move=move, forward=forward, batch_end="shown = n"), shard_manual=True)
+    assert f"{ROWS}\n        {DEALT}\n" in (found.output or b"").decode()
+    assert found_in(found) == ["RNG-SAMENOISE"]
+
+
 def test_a_sum_over_the_samples_is_summed() -> None:
     forward = 'optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum") / 16'
     text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", forward=forward)

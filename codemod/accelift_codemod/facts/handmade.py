@@ -184,19 +184,23 @@ class Handmade:
     def _step(self, node: ast.For | ast.While) -> Step:
         step = Step(BatchLoop(node, (), True, self.index.function(node), True))
         try:
-            self._interpret(step, node)
+            ends = self._interpret(step, node)
             if step.picks:
-                self._check(step, node)
+                self._check(step, node, ends)
         except NotProved as obstacle:
             step.obstacle, step.names = obstacle, ()
         return step
 
-    def _interpret(self, step: Step, node: ast.For | ast.While) -> None:
-        """Follow one iteration, and find where the batch is complete."""
+    def _interpret(self, step: Step, node: ast.For | ast.While) -> list[ast.stmt]:
+        """Follow one iteration; returns the statements after which the batch may be shared out, the best one first.
+
+        That is when all of it is picked; but what is drawn for its rows is better drawn for the whole batch, too.
+        """
         env = self._start(node)
         obstacle: NotProved | None = None
         rows: set[str] = set()
         computing: ast.stmt | None = None
+        ends: list[ast.stmt] = []
         for statement in node.body:
             step.before.append(dict(env))
             self.layouts.begin(node)
@@ -206,7 +210,7 @@ class Handmade:
             if picks and gained:
                 step.picks += (p for p in picks if p not in step.picks)
                 rows |= set(picks.values())
-                step.made = statement
+                ends = [statement]
                 if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
                     obstacle = obstacle or NotProved(statement, "not in a plain assignment of the loop")
                 elif computing is not None:
@@ -216,12 +220,15 @@ class Handmade:
                     step.picks += (p for p in picks if p not in step.picks)
                     obstacle = obstacle or NotProved(statement, "inside an expression that computes with them")
                 env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
-            if step.made is not None and computing is None and self._computes(statement):
+            elif ends and gained and self.layouts.drew and computing is None and isinstance(statement, ast.Assign):
+                ends = [statement, ends[-1]]
+            if ends and computing is None and self._computes(statement):
                 computing = statement
         if obstacle is not None:
             raise obstacle
         if len(rows) > 1:
             raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
+        return ends
 
     def _computes(self, statement: ast.stmt) -> bool:
         """Whether a statement runs a network, a loss or a backward pass itself."""
@@ -239,32 +246,41 @@ class Handmade:
 
     # ---- what makes sharing out right
 
-    def _check(self, step: Step, node: ast.For | ast.While) -> None:
-        made = step.made
-        if made is None:
+    def _check(self, step: Step, node: ast.For | ast.While, ends: list[ast.stmt]) -> None:
+        if not ends:
             raise NotProved(step.picks[0], "inside an expression that computes with them")
         if not isinstance(node, ast.For):
             raise NotProved(node, "in a while loop, which may end sooner on one process than on another")
-        place = node.body.index(made)
+        self._state(step)
+        for end in ends:
+            try:
+                step.made, step.names = end, self._names(step, node, end)
+                self._flow(step, node, node.body.index(end))
+                break
+            except NotProved:
+                if end is ends[-1]:
+                    raise
+        for call in self.facts.loops.backwards:
+            if self.index.enclosing_loops(call)[:1] == [node]:
+                self._loss(step, call)
+
+    def _names(self, step: Step, node: ast.For, end: ast.stmt) -> tuple[str, ...]:
+        """The variables that hold the batch after a statement, as far as they are read later."""
+        place = node.body.index(end)
         env = step.before[place + 1] if place + 1 < len(step.before) else {}
         names = []
         for name in dict.fromkeys(n for s in node.body[: place + 1] for n in _stored(s)):
             layout = env.get(name, Layout.CONST)
-            if layout in _HARMLESS or not self._read_later(node, made, name):
+            if layout in _HARMLESS or not self._read_later(node, end, name):
                 continue
             if layout is Layout.UNKNOWN:
-                raise NotProved(made, f"and it cannot be followed what `{name}` is")
+                raise NotProved(end, f"and it cannot be followed what `{name}` is")
             if layout is not Layout.ROWS:
-                raise NotProved(made, f"and `{name}` is computed from the whole batch before all of it is there")
+                raise NotProved(end, f"and `{name}` is computed from the whole batch before all of it is there")
             names.append(name)
         if not names:
-            raise NotProved(made, "and nothing is computed from them")
-        step.names = tuple(names)
-        self._state(step)
-        self._flow(step, node, place)
-        for call in self.facts.loops.backwards:
-            if self.index.enclosing_loops(call)[:1] == [node]:
-                self._loss(step, call)
+            raise NotProved(end, "and nothing is computed from them")
+        return tuple(names)
 
     def _read_later(self, node: ast.For, made: ast.stmt, name: str) -> bool:
         """Whether something reads a variable after the batch is complete; it must be the rest of the loop's body."""

@@ -21,8 +21,9 @@ class Shard(Rule):
 
     It is done where it is proved that rows are computed one by one from there, up to losses that are means or sums over
     them, that nothing else reads the whole batch, and that nothing is kept by its rows. Otherwise, and without the
-    option, the script is left alone (DATA-UNSHARDED). A part of each step that is not made so, such as noise drawn in
-    the loop for as many rows as the batch has, is drawn by each process for its own rows.
+    option, the script is left alone (DATA-UNSHARDED). Noise that is drawn for the rows before the first network runs is
+    dealt with them, so it is that of one process. Evaluation on batches made by hand stays as it is: every process
+    evaluates all of them.
     """
 
     code = _RULE

@@ -65,6 +65,7 @@ class Picked(Layouts):
         super().__init__(objects)
         self.modules = _Modules(self)
         self.picks: dict[ast.expr, str] = {}
+        self.drew = False  # whether random numbers were drawn for the rows that were picked
         self._loop: ast.AST | None = None
         self._strides = Strides(self.resolver, None)
 
@@ -73,6 +74,7 @@ class Picked(Layouts):
         if loop is not self._loop:
             self._loop, self._strides = loop, Strides(self.resolver, loop)
         self.picks = {}
+        self.drew = False
         self.modules.forget()
 
     def _pick(self, node: ast.expr, rows: str) -> Shape:
@@ -152,6 +154,7 @@ class Picked(Layouts):
             elsewhere = argument(call, None, "dim") or argument(call, None, "axis")
             return Layout.UNKNOWN if elsewhere else Layout.ROWS
         found = super()._call(call, env, frame)
+        self.drew |= found is Layout.ROWS and qualified in ("torch.rand_like", "torch.randn_like", "torch.randint_like")
         if found is Layout.CONST and not self._computes(call, qualified):
             return Layout.UNKNOWN
         parts = [*call.args, *(k.value for k in call.keywords)]
@@ -171,7 +174,9 @@ class Picked(Layouts):
         module, _, name = qualified.rpartition(".")
         sizes = list(call.args)
         if module == "torch" and name in torch_ops.SIZED - {"randint"}:
-            return self._made(sizes, env, frame)
+            made = self._made(sizes, env, frame)
+            self.drew |= made is Layout.ROWS and name in _TORCH_CHANCE
+            return made
         if qualified == "torch.randint":
             size = next((a for a in sizes if isinstance(a, (ast.Tuple, ast.List))), argument(call, None, "size"))
         elif qualified in _DRAWS:
