@@ -120,6 +120,11 @@ def test_a_sum_divided_by_the_size_of_the_data_is_that_of_all_processes() -> Non
     assert "gather_for_metrics(" in (found.output or b"").decode()
 
 
+def test_batch_norm_is_told() -> None:
+    text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", model="model = nn.Sequential(nn.BatchNorm1d(8), Net()).to(device)")
+    assert found_in(convert(text, shard_manual=True)) == ["NOTE-BN"]
+
+
 def test_a_decision_on_a_share_is_told() -> None:
     text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", batch_end="if loss.item() < 0.1:\n    break")
     assert "COLL-RANKFLOW" in found_in(convert(text, shard_manual=True))
