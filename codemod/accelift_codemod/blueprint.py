@@ -9,6 +9,7 @@ from functools import cached_property
 from accelift_codemod import timelimit
 from accelift_codemod.cuts import Cut
 from accelift_codemod.facts import BatchLoop, Facts, Role, Scope, Value, position
+from accelift_codemod.facts.handmade import Step
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Values
@@ -24,6 +25,7 @@ class Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     time_limit: float = timelimit.DEFAULT  # for one file, in seconds
+    shard_manual: bool = False  # share out batches that the script makes without a loader
 
     def chooses(self, rule: str) -> bool:
         """Whether a rule that is not part of every conversion takes part."""
@@ -66,7 +68,16 @@ class Blueprint:
 
     @cached_property
     def train_loops(self) -> list[BatchLoop]:
-        return [loop for loop in self.facts.loops.batch_loops if loop.trains and self.facts.runs(loop.node)]
+        fed = [loop for loop in self.facts.loops.batch_loops if loop.trains and self.facts.runs(loop.node)]
+        return sorted([*fed, *self.handmade], key=lambda loop: position(loop.node))
+
+    @cached_property
+    def handmade(self) -> dict[BatchLoop, Step]:
+        """Loops without a loader whose batches are shared out all the same: all that there are, or none."""
+        handmade = self.facts.handmade
+        if not (self.options.shard_manual and handmade.sharable) or self.facts.processes.managed:
+            return {}
+        return {step.loop: step for step in handmade.steps.values()}
 
     @cached_property
     def eval_loops(self) -> list[BatchLoop]:
@@ -126,7 +137,7 @@ class Blueprint:
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""
-        return any(self.is_prepared(v) for v in loop.loaders)
+        return loop in self.handmade or any(self.is_prepared(v) for v in loop.loaders)
 
     @cached_property
     def placed(self) -> dict[Key, bool]:

@@ -166,6 +166,9 @@ class Draft:
 
     def environment(self, loop: BatchLoop, node: ast.AST) -> Environment | None:
         """How variables depend on the batch just before a node in the body of a loop."""
+        step = self.blueprint.handmade.get(loop)
+        if step is not None:
+            return self.facts.handmade.environment(step, node)
         if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or not self._inside(loop.node, node):
             return None
         env: Environment = {}
@@ -208,4 +211,4 @@ def mentions(code: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", code) is not None
 
 
-_COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD"})
+_COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

@@ -26,7 +26,7 @@ def draft(facts: Facts, options: Options) -> Blueprint:
     Raises:
         Refused: it is left alone.
     """
-    check(facts)
+    check(facts, options)
     blueprint = Blueprint(facts, options)
     blueprint.accelerator = _free_name(facts)
     Placement(blueprint).plan()

@@ -6,10 +6,12 @@ import ast
 import builtins
 from dataclasses import dataclass
 
+from accelift_codemod import unsharded
+from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts, library, neighbours
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role
+from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.source import Source
 
@@ -73,7 +75,9 @@ REASONS = (
         "DATA-UNSHARDED",
         "has no DataLoader to share out",
         "No DataLoader feeds the training loop, so every process would train on the same data: the same result, no "
-        "faster. Put the data behind a torch.utils.data.DataLoader first.",
+        "faster. Batches that the loop picks itself, by slices or drawn indices, are shared out with --shard-manual "
+        "where that is proved right; else put the data behind a torch.utils.data.DataLoader. A step on the whole data, "
+        "as with one large graph, has no batches to share out: keep it on one process.",
     ),
     Reason(
         "LOADER-UNKNOWN",
@@ -144,7 +148,7 @@ def refuse(code: str, line: int, message: str, remedy: str) -> Refused:
     return Refused(Finding(code, Severity.ERROR, line, message, remedy))
 
 
-def check(facts: Facts) -> None:
+def check(facts: Facts, options: Options) -> None:
     """Raise Refused for scripts of the kinds that are left alone whatever their details.
 
     Cheap questions come first: objects are only followed in scripts that train at module level or in functions.
@@ -153,7 +157,7 @@ def check(facts: Facts) -> None:
     _distributed(facts)
     _frameworks(facts)
     _structure(facts)
-    _training(facts)
+    _training(facts, options)
 
 
 def _imports(facts: Facts) -> list[tuple[str, int, bool]]:
@@ -262,7 +266,7 @@ def _no_training() -> Refused:
     )
 
 
-def _training(facts: Facts) -> None:
+def _training(facts: Facts, options: Options) -> None:
     """Refuse by what is trained on what."""
     run = [call for call in facts.loops.backwards if facts.runs(call)]
     if not run:
@@ -273,7 +277,9 @@ def _training(facts: Facts) -> None:
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
         if facts.processes.managed:
             raise _beyond(run[0], "trains on batches from no DataLoader that can be followed")
-        raise _no_loader(facts, run[0])
+        sharable = facts.handmade.sharable
+        if not (sharable and options.shard_manual):
+            raise Refused(unsharded.reason(facts, run[0])) if sharable else _no_loader(facts, run[0])
 
 
 def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
@@ -292,13 +298,7 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
         values = facts.resolver.values(loop.iter)
         unknown = [v for v in _flat(values) if v.role is Role.OBJECT]
         if unknown:
-            return refuse(
-                "LOADER-UNKNOWN",
-                loop.lineno,
-                f"the training loop iterates over `{facts.segment(loop.iter)}`, which cannot be proved to be a "
-                "DataLoader",
-                "make the DataLoader in this file, or convert it by hand",
-            )
+            return _not_a_loader(facts, loop, unknown[0])
     if loaders:
         return refuse(
             "LOADER-UNKNOWN",
@@ -315,12 +315,21 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
             f"the training loop iterates over `{facts.segment(foreign)}`, which is imported",
             "make the DataLoader in this file, or convert it by hand",
         )
-    return refuse(
-        "DATA-UNSHARDED",
-        backward.lineno,
-        "no DataLoader feeds the training: every process would train on the same data",
-        "put the data behind a torch.utils.data.DataLoader first",
-    )
+    return Refused(unsharded.reason(facts, backward))
+
+
+def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> Refused:
+    """A refusal because a loop iterates over an object that is no loader, as far as is known."""
+    text = " ".join(facts.segment(loop.iter).split())
+    message = f"the training loop iterates over `{text}`, which cannot be proved to be a DataLoader"
+    remedy = "make the DataLoader in this file, or convert it by hand"
+    if isinstance(value.origin, ast.Call):
+        made = " ".join(facts.segment(value.origin.func).split())
+        message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
+        own = library.matches(value.name, frozenset(library.OWN_LOADERS))
+        message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"
+        remedy = library.OWN_LOADERS[own] if own else remedy
+    return refuse("LOADER-UNKNOWN", loop.lineno, message, remedy)
 
 
 def _imported_iterable(facts: Facts, backward: ast.AST) -> ast.expr | None:

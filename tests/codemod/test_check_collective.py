@@ -62,6 +62,9 @@ MAIN_ONLY = {
     "on the bundled runtime": script(
         "accelift", after="if accelerator.is_main_process:\n    accelerator.save_state('out')  # HERE"
     ),
+    "a batch made by hand": script(
+        "accelift", after="if accelerator.is_main_process:\n    loss = accelerator.split_batch(loss)  # HERE"
+    ),
 }
 TOGETHER = {
     "before the guard": script(

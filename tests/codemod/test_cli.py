@@ -300,8 +300,9 @@ def test_findings_and_refusals_are_told_with_place_and_remedy(folder: Path) -> N
     assert ran.lines == [
         'warned.py:6: warning: DEV-INDEX `"cuda:1"` picks a GPU by its number, which has no effect any more; '
         "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
-        f"{FULL_BATCH}:23: refused: DATA-UNSHARDED no DataLoader feeds the training: every process would train on "
-        "the same data; put the data behind a torch.utils.data.DataLoader first",
+        f"{FULL_BATCH}:22: refused: DATA-UNSHARDED every step trains on the whole data (`net(x[mask])` computes on the "
+        "same in each), so there are no batches to share out: several processes would only repeat what one does; keep "
+        "it on one process",
         "1 convertible with findings, 1 refused",
     ]
 

@@ -91,9 +91,10 @@ def test_json_of_findings_refusals_and_errors(folder: Path) -> None:
         {
             "code": "DATA-UNSHARDED",
             "severity": "error",
-            "line": 23,
-            "message": "no DataLoader feeds the training: every process would train on the same data",
-            "remedy": "put the data behind a torch.utils.data.DataLoader first",
+            "line": 22,
+            "message": "every step trains on the whole data (`net(x[mask])` computes on the same in each), so there "
+            "are no batches to share out: several processes would only repeat what one does",
+            "remedy": "keep it on one process",
             "evidence": [],
         }
     ]

@@ -36,6 +36,8 @@ ALWAYS = {
     "cancer_accumulate",
     "cancer_main",
     "cancer_trainer",
+    "chars_get_batch",
+    "diabetes_slices",
     "digits_amp",
     "digits_batchnorm",
     "digits_custom_method",

@@ -61,6 +61,11 @@ _PROGRESS_FROM = 50  # files
     help="Keep the script's batch size for all processes together, or give it to each.",
 )
 @click.option(
+    "--shard-manual",
+    is_flag=True,
+    help="Also share out batches that a script makes without a DataLoader, where that is proved right.",
+)
+@click.option(
     "--verify",
     is_flag=True,
     help="Run each script before and after its conversion; refuse what computes something else.",
@@ -82,6 +87,7 @@ def command(
     config_out: str | None,
     num_processes: int | None,
     batch: str,
+    shard_manual: bool,
     verify: bool,
     verify_args: str | None,
     select: str | None,
@@ -109,7 +115,10 @@ def command(
     if "-" in paths:
         _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
     gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
-    options = Options(target, batch, num_processes, _codes(select, "--select"), _codes(ignore, "--ignore"), time_limit)
+    if shard_manual and (target != "runtime" or batch != "global"):
+        raise click.UsageError("--shard-manual needs --target runtime and --batch global")
+    chosen, ignored = _codes(select, "--select"), _codes(ignore, "--ignore")
+    options = Options(target, batch, num_processes, chosen, ignored, time_limit, shard_manual)
     run = _Run(
         options,
         write,

@@ -37,6 +37,7 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="The library that the converted script imports.",
 )
+@click.option("--shard-manual", is_flag=True, help="Convert as `accelift convert --shard-manual` does.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seeds python, numpy and torch before each run.")
 @click.option("--env-from", type=_SCRIPT, metavar="YAML", help="A launch config for the run on several processes.")
 @click.option("--gpu", is_flag=True, help="Run on the GPUs of this machine, not on its CPU.")
@@ -53,6 +54,7 @@ def command(
     num_processes: int,
     steps: int,
     target: str,
+    shard_manual: bool,
     seed: int,
     env_from: Path | None,
     gpu: bool,
@@ -71,7 +73,7 @@ def command(
 
     Exit codes: 0 proved; 1 something differs; 2 it could not be run.
     """
-    converted, known, members = _converted(script, against, target)
+    converted, known, members = _converted(script, against, Options(target, shard_manual=shard_manual))
     request = Request(
         script=script,
         converted=converted,
@@ -105,12 +107,12 @@ def run(request: Request, quiet: bool) -> Proof:
 
 
 def _converted(
-    script: Path, against: Path | None, target: str
+    script: Path, against: Path | None, options: Options
 ) -> tuple[bytes, frozenset[str], tuple[tuple[Path, bytes], ...]]:
     """The converted script, the codes of what its conversion found, and the other files that it changes."""
     if against is not None:
         return against.read_bytes(), frozenset(), ()
-    (result,) = convert_files([(script, True)], Options(target))
+    (result,) = convert_files([(script, True)], options)
     if result.error:
         raise click.ClickException(result.error)
     if result.output is None:

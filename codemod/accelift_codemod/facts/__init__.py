@@ -11,6 +11,7 @@ from accelift_codemod.facts import instances, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
+from accelift_codemod.facts.handmade import Handmade
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.layout import Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
@@ -76,6 +77,10 @@ class Facts:
     @cached_property
     def layouts(self) -> Layouts:
         return Layouts(self.objects)
+
+    @cached_property
+    def handmade(self) -> Handmade:
+        return Handmade(self)
 
     def segment(self, node: ast.AST) -> str:
         """The author's text of a node."""

@@ -34,6 +34,8 @@ _ROLES: dict[str, Role] = {
     "torch.utils.data.dataloader.DataLoader": Role.LOADER,
     "torch_geometric.loader.DataLoader": Role.LOADER,
     "torch_geometric.data.DataLoader": Role.LOADER,
+    "torch_geometric.loader.DenseDataLoader": Role.LOADER,
+    "torch_geometric.data.DenseDataLoader": Role.LOADER,
     "monai.data.DataLoader": Role.LOADER,
     # datasets
     "torch.utils.data.TensorDataset": Role.DATASET,
@@ -154,6 +156,15 @@ DISTRIBUTED = {
     "ray.train": "Ray Train",
     "torch_xla": "torch_xla",
 }
+# Loaders of libraries that make their batches themselves, in ways that indices of samples do not tell, and what to do.
+OWN_LOADERS = {
+    "dgl": "DGL shares out what it samples itself: give its loader use_ddp=True in a job of several processes",
+    "torch_geometric": "sharing out sampled graphs is for PyG: split its input_nodes by process, as its examples for "
+    "several GPUs do",
+    "torchtext": "torchtext's iterators are gone from newer versions: make a torch.utils.data.DataLoader",
+}
+# Libraries of simulated environments, whose data come step by step.
+ENVIRONMENTS = frozenset("gym gymnasium gym_super_mario_bros pettingzoo stable_baselines3 dm_control procgen".split())
 ACCELERATE = ("accelerate", "accelift")
 FRAMEWORKS = {
     "pytorch_lightning": "Lightning",

@@ -14,7 +14,7 @@ from accelift_codemod.facts.values import Evidence, Role
 
 _VERBS = frozenset(
     "gather gather_for_metrics reduce broadcast pad_across_processes wait_for_everyone check_trigger save_state "
-    "load_state".split()
+    "load_state split_batch".split()
 )
 _FUNCTIONS = frozenset(
     "gather gather_object reduce broadcast broadcast_object_list pad_across_processes wait_for_everyone".split()

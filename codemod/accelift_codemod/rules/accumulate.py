@@ -70,7 +70,7 @@ for i, (x, y) in enumerate(loader):
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         gates: list[tuple[BatchLoop, Gate]] = []
         for loop in draft.blueprint.train_loops:
-            if isinstance(loop.node, (ast.For, ast.AsyncFor)):
+            if loop.loaders and isinstance(loop.node, (ast.For, ast.AsyncFor)):
                 gate = find_gate(draft.facts.resolver, loop)
                 if gate is not None:
                     gates.append((loop, gate))

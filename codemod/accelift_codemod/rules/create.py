@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import position
+from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.index import MARK
@@ -135,7 +135,8 @@ accelerator = Accelerator(
 
     def _shares(self, draft: Draft) -> bool:
         """Whether each batch of the script is shared out; one that distributes itself makes one for each process."""
-        return draft.options.batch == "global" and not draft.facts.processes.managed
+        loads = any(item.kind is Role.LOADER for item in draft.blueprint.items.values())
+        return draft.options.batch == "global" and loads and not draft.facts.processes.managed
 
     def _imports(self, draft: Draft, edits: list[Edit]) -> Iterator[Edit]:
         """What the edits of each file need, for the file in which the accelerator is made first."""

@@ -55,7 +55,9 @@ class Notes(Rule):
             elif name.startswith(("Dropout", "AlphaDropout", "dropout")):
                 first.setdefault("dropout", call)
         for loop in draft.blueprint.train_loops:
-            for statement in loop.body:
+            step = draft.blueprint.handmade.get(loop)
+            dealt = loop.body.index(step.made) + 1 if step is not None and step.made is not None else 0
+            for statement in loop.body[dealt:]:  # what was drawn before is dealt with the batch
                 for node in draft.facts.loops.own_calls(statement):
                     if self._draws(draft, node):
                         first.setdefault("noise", node)

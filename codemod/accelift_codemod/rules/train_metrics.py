@@ -153,6 +153,9 @@ scheduler.step(running / len(loader))
         if not isinstance(data, ast.Name):
             return False
         owner = draft.facts.index.scope(data).owner(data.id)
+        if loop in draft.blueprint.handmade:
+            bound = owner.bindings[data.id] if owner is not None else []
+            return not any(loop.node in draft.facts.index.ancestors(b.node) for b in bound)
         given = (draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders)
         return any(
             isinstance(d, ast.Name) and d.id == data.id and draft.facts.index.scope(d).owner(d.id) is owner
@@ -250,6 +253,9 @@ scheduler.step(running / len(loader))
         }
         if not names and not isinstance(node, ast.While):
             names = stores(node.target)
+        step = draft.blueprint.handmade.get(loop)
+        if step is not None:
+            names = set(step.names)
         for _ in range(2):  # what one iteration leaves behind, the next one reads
             for statement in flatten(node.body):
                 names |= effects.tainted(statement, names) | _filled(statement, names)

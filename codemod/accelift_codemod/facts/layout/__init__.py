@@ -2,5 +2,6 @@
 
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape
 from accelift_codemod.facts.layout.interpreter import Layouts
+from accelift_codemod.facts.layout.picked import METHODS, Picked
 
-__all__ = ["Environment", "Layout", "Layouts", "Shape"]
+__all__ = ["METHODS", "Environment", "Layout", "Layouts", "Picked", "Shape"]

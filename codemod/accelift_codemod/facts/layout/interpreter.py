@@ -73,7 +73,7 @@ class Layouts:
             value = Layout.CONST if statement.value is None else self.read(statement.value, env, frame)
             frame.returned = value if frame.returned is None else join(frame.returned, value)
         elif isinstance(statement, ast.If):
-            self._branches(env, frame, statement.body, statement.orelse)
+            self._branches(env, frame, *_taken(statement, env))
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
             iterated = self.read(statement.iter, env, frame)
             for _ in range(2):
@@ -325,6 +325,20 @@ class Layouts:
                 return self.modules.function(target, by_name, owner if isinstance(owner, ast.ClassDef) else None)
             env.update(changed)
         return Layout.CONST if all(e in FIXED for e in everything) and not values else Layout.UNKNOWN
+
+
+def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
+    """The branches that may be taken: a tensor is not None."""
+    test = statement.test
+    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and len(test.ops) == 1:
+        right = test.comparators[0]
+        is_none = isinstance(right, ast.Constant) and right.value is None
+        if is_none and env.get(test.left.id) in (Layout.ROWS, Layout.BATCH):
+            if isinstance(test.ops[0], ast.Is):
+                return [statement.orelse]
+            if isinstance(test.ops[0], ast.IsNot):
+                return [statement.body]
+    return [statement.body, statement.orelse]
 
 
 def _flag(name: str) -> Shape:

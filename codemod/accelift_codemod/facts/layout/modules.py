@@ -30,6 +30,10 @@ class Modules:
         self._layers: dict[ast.ClassDef, bool] = {}
         self._depth = 0
 
+    def forget(self) -> None:
+        """Interpret every function anew when it is called again."""
+        self._known.clear()
+
     def forward(self, value: Value, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
         """What calling a module returns."""
         everything = [*arguments, *keywords.values()]

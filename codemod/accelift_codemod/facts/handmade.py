@@ -1,0 +1,362 @@
+"""Training loops without a loader: how they make their batches, and whether these can be shared out."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.layout import METHODS, Environment, Layout, Picked, Shape
+from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts import Facts
+
+_LOOPS = (ast.For, ast.While)
+_LOSSES = (Layout.MEAN, Layout.SUM)
+_HARMLESS = (Layout.CONST, Layout.ZERO)
+
+
+class NotProved(Exception):
+    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+
+
+@dataclass
+class Step:
+    """One loop that trains without a loader.
+
+    `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
+    them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
+    means or sums over the rows; else `obstacle` says why not.
+    """
+
+    loop: BatchLoop
+    picks: list[ast.expr] = field(default_factory=list)
+    names: tuple[str, ...] = ()
+    made: ast.stmt | None = None
+    obstacle: NotProved | None = None
+    before: list[Environment] = field(default_factory=list)  # what holds before each statement of the loop's body
+
+
+class Handmade:
+    """Finds the loops that train without a loader."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.index = facts.index
+        self.resolver = facts.resolver
+        self.layouts = Picked(facts.objects)
+
+    @cached_property
+    def steps(self) -> dict[ast.AST, Step]:
+        """By loop: those innermost around a backward pass that no loader feeds."""
+        found: dict[ast.AST, Step] = {}
+        for call in self.facts.loops.backwards:
+            loops = self.index.enclosing_loops(call)
+            if not loops or not self.facts.runs(call) or self._fed(call, set()):
+                continue
+            node = loops[0]
+            if isinstance(node, (ast.For, ast.While)) and node not in found:
+                found[node] = self._step(node)
+        return found
+
+    @cached_property
+    def loose(self) -> list[ast.Call]:
+        """Backward passes that no loader feeds and that are in no loop of their function."""
+        return [
+            call
+            for call in self.facts.loops.backwards
+            if self.facts.runs(call) and not self.index.enclosing_loops(call) and not self._fed(call, set())
+        ]
+
+    @property
+    def sharable(self) -> bool:
+        """Whether there are such loops, and the batches of every one can be shared out."""
+        return bool(self.steps) and not self.loose and all(step.names for step in self.steps.values())
+
+    @cached_property
+    def _loaded(self) -> set[ast.AST]:
+        """The loops that train on the batches of a loader."""
+        return {loop.node for loop in self.facts.loops.batch_loops if loop.trains}
+
+    def _fed(self, node: ast.AST, seen: set[ast.AST]) -> bool:
+        """Whether a loop over a loader leads to a node."""
+        if self._loaded.intersection(self.index.enclosing_loops(node)):
+            return True
+        function = self.index.function(node)
+        if function is None or function in seen:
+            return False
+        seen.add(function)
+        places = [*self.resolver.sites(function), *self.facts.references(function)]
+        return any(self._fed(place, seen) for place in places)
+
+    def whole(self, call: ast.Call) -> bool:
+        """Whether a backward pass certainly runs on the same data each time: no part of them changes with the loop."""
+        region = self._region(call)
+        if region is None or not isinstance(call.func, ast.Attribute):
+            return False
+        loop, body, env = region
+        self.layouts.begin(loop)
+        known = self.layouts.before(call, body, env)
+        return known is not None and self.layouts.read(call.func.value, known) in _HARMLESS and not self.layouts.picks
+
+    def source(self, call: ast.Call) -> ast.expr | None:
+        """What the loop around a backward pass gets the input of a network by, if that cannot be followed."""
+        region = self._region(call)
+        made: dict[str, ast.Call] = {}
+        for statement in region[1] if region is not None else ():
+            for given in self._given(statement):
+                for name in (n for n in walk(given) if isinstance(n, ast.Name) and n.id in made):
+                    return made[name.id]
+            if isinstance(statement, ast.Assign):
+                inside = [made[n.id] for n in loads(statement.value) if n.id in made]
+                origin = self._unfollowed(statement.value) or (inside[0] if inside else None)
+                made.update(dict.fromkeys(stores(statement), origin) if origin is not None else {})
+        return None
+
+    def _given(self, statement: ast.stmt) -> list[ast.expr]:
+        """What a statement hands to networks."""
+        calls = [n for n in walk(statement) if isinstance(n, ast.Call) and self.facts.objects.models(n.func)]
+        return [argument for call in calls for argument in (*call.args, *(k.value for k in call.keywords))]
+
+    def _unfollowed(self, node: ast.expr) -> ast.Call | None:
+        """The call behind an expression, if it is one of something that is not known."""
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            node = node.func.value
+        if not isinstance(node, ast.Call) or self.resolver.callee(node) is not None:
+            return None
+        if self.resolver.builtin(node.func) == "next":
+            return node
+        func = node.func
+        method = isinstance(func, ast.Attribute) and not self.facts.objects.models(func.value)
+        return node if method and self.resolver.qualified(func) is None else None
+
+    def _region(self, call: ast.Call) -> tuple[ast.AST, list[ast.stmt], Environment] | None:
+        """The loop around a backward pass, and what it runs again for each: its body, or that of a function."""
+        loops = self.index.enclosing_loops(call)
+        if loops:
+            return (loops[0], loops[0].body, self._start(loops[0])) if isinstance(loops[0], _LOOPS) else None
+        function = self.index.function(call)
+        sites = self.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
+        if not isinstance(function, FUNCTIONS) or len(sites) != 1 or self.facts.references(function):
+            return None
+        loop = next(iter(self.index.enclosing_loops(sites[0])), None)
+        given = self.resolver.bind(sites[0], function)
+        if given is None or not isinstance(loop, _LOOPS):
+            return None
+        self.layouts.begin(loop)
+        outside = self.layouts.before(sites[0], loop.body, self._start(loop)) or {}
+        env = {name: self.layouts.read(argument, outside) for name, argument in given.items()}
+        return loop, function.body, env
+
+    def _start(self, node: ast.For | ast.While) -> Environment:
+        """What holds when an iteration begins: nothing is known of what changes from one to the next."""
+        changing = stores(node.target) if isinstance(node, ast.For) else set()
+        bound = {name for statement in node.body for name in stores(statement)}
+        plain: set[str] = set()
+        for statement in node.body:
+            changing |= {n.id for n in loads(statement)} & bound - plain
+            if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With)):
+                plain |= stores(statement)
+        return dict.fromkeys(changing, Layout.UNKNOWN)
+
+    def environment(self, step: Step, node: ast.AST) -> Environment | None:
+        """How variables depend on the rows of the batch just before a node in the body of the loop."""
+        inside = {node, *self.index.ancestors(node)}
+        self.layouts.begin(step.loop.node)
+        for statement, env in zip(step.loop.body, step.before, strict=False):
+            if statement in inside:
+                return self.layouts.before(node, [statement], dict(env))
+        return None
+
+    # ---- one loop
+
+    def _step(self, node: ast.For | ast.While) -> Step:
+        step = Step(BatchLoop(node, (), True, self.index.function(node), True))
+        try:
+            ends = self._interpret(step, node)
+            if step.picks:
+                self._check(step, node, ends)
+        except NotProved as obstacle:
+            step.obstacle, step.names = obstacle, ()
+        return step
+
+    def _interpret(self, step: Step, node: ast.For | ast.While) -> list[ast.stmt]:
+        """Follow one iteration; returns the statements after which the batch may be shared out, the best one first.
+
+        That is when all of it is picked; but what is drawn for its rows is better drawn for the whole batch, too.
+        """
+        env = self._start(node)
+        obstacle: NotProved | None = None
+        rows: set[str] = set()
+        computing: ast.stmt | None = None
+        ends: list[ast.stmt] = []
+        for statement in node.body:
+            step.before.append(dict(env))
+            self.layouts.begin(node)
+            self.layouts.step(statement, env)
+            picks = self.layouts.picks
+            gained = [n for n in stores(statement) if _has_rows(env.get(n, Layout.CONST))]
+            if picks and gained:
+                step.picks += (p for p in picks if p not in step.picks)
+                rows |= set(picks.values())
+                ends = [statement]
+                if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                    obstacle = obstacle or NotProved(statement, "not in a plain assignment of the loop")
+                elif computing is not None:
+                    obstacle = obstacle or NotProved(statement, "after a part of the batch was used already")
+            elif picks:
+                if self._computes(statement):
+                    step.picks += (p for p in picks if p not in step.picks)
+                    obstacle = obstacle or NotProved(statement, "inside an expression that computes with them")
+                env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
+            elif ends and gained and self.layouts.drew and computing is None and isinstance(statement, ast.Assign):
+                ends = [statement, ends[-1]]
+            if ends and computing is None and self._computes(statement):
+                computing = statement
+        if obstacle is not None:
+            raise obstacle
+        if len(rows) > 1:
+            raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
+        return ends
+
+    def _computes(self, statement: ast.stmt) -> bool:
+        """Whether a statement runs a network, a loss or a backward pass itself."""
+        backwards = set(self.facts.loops.backwards)
+        return any(
+            isinstance(n, ast.Call)
+            and (
+                n in backwards
+                or bool(self.facts.objects.models(n.func))
+                or Role.LOSS in self.resolver.roles(n.func)
+                or (self.resolver.qualified(n.func) or "").startswith("torch.nn.functional.")
+            )
+            for n in walk(statement)
+        )
+
+    # ---- what makes sharing out right
+
+    def _check(self, step: Step, node: ast.For | ast.While, ends: list[ast.stmt]) -> None:
+        if not ends:
+            raise NotProved(step.picks[0], "inside an expression that computes with them")
+        if not isinstance(node, ast.For):
+            raise NotProved(node, "in a while loop, which may end sooner on one process than on another")
+        self._state(step)
+        for end in ends:
+            try:
+                step.made, step.names = end, self._names(step, node, end)
+                self._flow(step, node, node.body.index(end))
+                break
+            except NotProved:
+                if end is ends[-1]:
+                    raise
+        for call in self.facts.loops.backwards:
+            if self.index.enclosing_loops(call)[:1] == [node]:
+                self._loss(step, call)
+
+    def _names(self, step: Step, node: ast.For, end: ast.stmt) -> tuple[str, ...]:
+        """The variables that hold the batch after a statement, as far as they are read later."""
+        place = node.body.index(end)
+        env = step.before[place + 1] if place + 1 < len(step.before) else {}
+        names = []
+        for name in dict.fromkeys(n for s in node.body[: place + 1] for n in _stored(s)):
+            layout = env.get(name, Layout.CONST)
+            if layout in _HARMLESS or not self._read_later(node, end, name):
+                continue
+            if layout is Layout.UNKNOWN:
+                raise NotProved(end, f"and it cannot be followed what `{name}` is")
+            if layout is not Layout.ROWS:
+                raise NotProved(end, f"and `{name}` is computed from the whole batch before all of it is there")
+            names.append(name)
+        if not names:
+            raise NotProved(end, "and nothing is computed from them")
+        return tuple(names)
+
+    def _read_later(self, node: ast.For, made: ast.stmt, name: str) -> bool:
+        """Whether something reads a variable after the batch is complete; it must be the rest of the loop's body."""
+        owner = self.index.scope(made).owner(name)
+        if owner is None:
+            return False
+        later = False
+        for load in self.facts.loads(owner, name):
+            chain = {load, *self.index.ancestors(load)}
+            top = next((i for i, s in enumerate(node.body) if s in chain), None)
+            if self.index.function(load) is not self.index.function(node):
+                raise NotProved(load, f"and `{name}` is read in another function")
+            if top is None:
+                if node in chain:
+                    continue
+                if any(node in self.index.ancestors(b.node) for b in self.resolver.reaching(load, owner)):
+                    raise NotProved(load, f"and `{name}` is used after the loop")
+            elif top > node.body.index(made):
+                later = True
+        return later
+
+    def _state(self, step: Step) -> None:
+        """Networks that keep something of a batch for the next one."""
+        for model in self.facts.objects.trained.values():
+            for cls in self.resolver.ancestry(model.declaration):
+                for method in cls.body:
+                    if isinstance(method, FUNCTIONS) and method.name != "__init__":
+                        for n in walk(method):
+                            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store):
+                                raise NotProved(n, f"and {cls.name}.{method.name}() keeps something between batches")
+
+    def _flow(self, step: Step, node: ast.For, place: int) -> None:
+        """What is done with the rows must be done with each by itself, and leave nothing behind."""
+        for statement, env in zip(node.body[place + 1 :], step.before[place + 1 :], strict=True):
+            for n in walk(statement):
+                if isinstance(n, (ast.If, ast.While, ast.IfExp)):
+                    self._decision(step, n)
+                elif isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store):
+                    known = self.environment(step, n) or env
+                    if not isinstance(n.slice, ast.Slice) and self.layouts.read(n.slice, known) not in _HARMLESS:
+                        raise NotProved(n, f"and `{self.facts.segment(n)}` is written by the rows of the batch")
+                elif isinstance(n, ast.Name) and n.id in step.names and isinstance(n.ctx, ast.Load):
+                    around = self.index.statement(n)
+                    if isinstance(around, ast.Expr) and not self._computes(around):
+                        raise NotProved(n, f"and `{n.id}` is also used in `{self.facts.segment(around)}`")
+
+    def _decision(self, step: Step, node: ast.If | ast.While | ast.IfExp) -> None:
+        env = self.environment(step, node) or {}
+        for name in (n for n in ast.walk(node.test) if isinstance(n, ast.Name)):
+            layout = env.get(name.id, Layout.CONST)
+            if _has_rows(layout) or layout in (Layout.COUNT, Layout.SHAPE, Layout.MIXED):
+                raise NotProved(node, f"and `{self.facts.segment(node.test)}` decides by the rows of the batch")
+
+    def _loss(self, step: Step, call: ast.Call) -> None:
+        if self.resolver.qualified(call.func) == "torch.autograd.backward":
+            raise NotProved(call, "and torch.autograd.backward is called with a part of the loss only")
+        assert isinstance(call.func, ast.Attribute)
+        for outer in self.index.ancestors(call):
+            if outer is step.loop.node:
+                break
+            if isinstance(outer, (ast.If, ast.Try, *FUNCTIONS)):
+                raise NotProved(outer, "and not every iteration trains on its batch")
+        env = self.environment(step, call)
+        layout = self.layouts.read(call.func.value, env) if env is not None else Layout.UNKNOWN
+        name = self.facts.segment(call.func.value)
+        if layout is Layout.MIXED:
+            raise NotProved(call, f"and `{name}` compares the samples of a batch with each other")
+        if layout not in _LOSSES:
+            raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them")
+
+
+def _stored(statement: ast.stmt) -> list[str]:
+    """Names that a statement binds, in source order."""
+    names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
+
+
+def _has_rows(value: Shape) -> bool:
+    return any(map(_has_rows, value)) if isinstance(value, tuple) else value is Layout.ROWS

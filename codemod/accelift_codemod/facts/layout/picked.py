@@ -1,0 +1,262 @@
+"""The layouts of code that picks the rows of its batches itself, where nothing is taken for granted."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Layout, Shape
+from accelift_codemod.facts.layout.interpreter import Frame, Layouts
+from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.layout.strides import Strides
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role, Value
+
+# Functions that draw indices: where the number of these stands among the positional arguments, and its keyword.
+_DRAWS: dict[str, tuple[int, str]] = {
+    "numpy.random.choice": (1, "size"),
+    "numpy.random.randint": (2, "size"),
+    "random.sample": (1, "k"),
+    "random.choices": (1, "k"),
+}
+_PERMUTES = frozenset({"torch.randperm", "numpy.random.permutation"})
+_CHANCE = ("numpy.random.", "random.")
+_TORCH_CHANCE = frozenset("rand randn randint normal multinomial bernoulli poisson randperm".split())
+# What makes tensors of a size that it is told.
+_MAKES = (
+    torch_ops.SIZED | torch_ops.LIKE | frozenset("arange linspace eye tile vstack repeat FloatTensor Tensor".split())
+)
+# What makes one tensor or array, row for row, of a list or of another one.
+_COPIES = frozenset(
+    "torch.stack torch.tensor torch.as_tensor torch.from_numpy torch.Tensor torch.FloatTensor torch.LongTensor "
+    "numpy.stack numpy.array numpy.asarray numpy.float32 numpy.int64".split()
+)
+# Libraries whose functions compute from their arguments alone.
+_PURE = ("torch.", "numpy.", "math.")
+METHODS = torch_ops.ROW_WISE | torch_ops.REDUCES.keys() | frozenset("size item t transpose view reshape format".split())
+_FOREIGN = frozenset({"next", "input", "open", "iter"})
+
+
+class _Modules(Modules):
+    """Networks: on what does not change with the loop they compute on the same each time."""
+
+    def forward(self, value: Value, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
+        everything = [*arguments, *keywords.values()]
+        if all(e in FIXED for e in everything):
+            return Layout.CONST
+        if value.name.rpartition(".")[2] in torch_ops.RECURRENT and all(map(_columns, arguments[1:])):
+            arguments = arguments[:1]  # hidden states have the rows in their second dimension
+        return super().forward(value, arguments, keywords)
+
+
+class Picked(Layouts):
+    """Interprets the body of a loop that has no loader.
+
+    Rows come from where the code picks them: a slice whose bounds change with the loop, or indices that are drawn.
+    `picks` collects these expressions, each with what its number of rows depends on. A value that changes with the
+    loop in any other way is UNKNOWN, and so is whatever is computed from something UNKNOWN, losses included.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.modules = _Modules(self)
+        self.picks: dict[ast.expr, str] = {}
+        self.drew = False  # whether random numbers were drawn for the rows that were picked
+        self._loop: ast.AST | None = None
+        self._strides = Strides(self.resolver, None)
+
+    def begin(self, loop: ast.AST) -> None:
+        """Interpret code of this loop from now on, and forget what was picked, also by functions that it called."""
+        if loop is not self._loop:
+            self._loop, self._strides = loop, Strides(self.resolver, loop)
+        self.picks = {}
+        self.drew = False
+        self.modules.forget()
+
+    def _pick(self, node: ast.expr, rows: str) -> Shape:
+        self.picks[node] = rows
+        return Layout.ROWS
+
+    # ---- expressions
+
+    def _name(self, node: ast.Name, env: Environment) -> Shape:
+        owner = self.index.scope(node).owner(node.id)
+        if node.id in env or owner is None:
+            return super()._name(node, env)
+        for binding in owner.bindings[node.id]:
+            global_ = owner.is_module and self.index.function(binding.node) is not None
+            if global_ or any(outer is self._loop for outer in self.index.ancestors(binding.node)):
+                return Layout.UNKNOWN  # a variable outside a function that the loop binds anew
+        return super()._name(node, env)
+
+    def read(
+        self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
+    ) -> Shape:
+        found = super().read(node, env, frame, trusted)
+        if found is Layout.ROWS and isinstance(node, ast.BinOp):
+            for side, other in ((node.left, node.right), (node.right, node.left)):
+                for_rows = self._made_for_rows(other, env) or self._draws(side)
+                if for_rows and self.read(other, env, frame) is Layout.CONST:
+                    return Layout.UNKNOWN
+        return found
+
+    def _draws(self, node: ast.expr) -> bool:
+        """Whether an expression is a vector of indices that was drawn."""
+        values = [b.value for b in self.resolver.bindings(node)] if isinstance(node, ast.Name) else [node]
+        names = {
+            qualified for v in values if isinstance(v, ast.Call) and (qualified := self.resolver.qualified(v.func))
+        }
+        return bool(names & {*_DRAWS, *_PERMUTES, "torch.randint"})
+
+    def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
+        base = self.read(node.value, env, frame)
+        first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+        if isinstance(first, ast.Slice) and self._permutes(node.value) and first.upper is not None:
+            fixed = first.lower is None and self.read(first.upper, env, frame) in FIXED
+            return self._pick(node, f"size {ast.unparse(first.upper)}") if fixed else Layout.UNKNOWN
+        if base in FIXED and any(self._changes(other, env, frame) for other in others):
+            return Layout.UNKNOWN
+        if base in FIXED and isinstance(first, ast.Slice) and self._changes(first, env, frame):
+            rows = self._strides.rows(first) if frame.owner is None else None
+            return self._pick(node, f"slice of {rows}") if rows is not None else Layout.UNKNOWN
+        if base in FIXED and others and self.read(first, env, frame) is Layout.ROWS:
+            return Layout.ROWS
+        return super()._subscript(node, env, frame)
+
+    def _changes(self, node: ast.expr, env: Environment, frame: Frame) -> bool:
+        """Whether an index is another one in another iteration."""
+        parts = (node.lower, node.upper, node.step) if isinstance(node, ast.Slice) else (node,)
+        return any(part is not None and self.read(part, env, frame) not in FIXED for part in parts)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp, env: Environment, frame: Frame
+    ) -> Shape:
+        first = node.generators[0]
+        plain = len(node.generators) == 1 and not first.ifs and isinstance(first.target, ast.Name)
+        if isinstance(node, ast.DictComp) or not plain or self.read(first.iter, env, frame) is not Layout.ROWS:
+            return super()._comprehension(node, env, frame)
+        # One thing for each row, made from that row and from what every row has in common.
+        inside = list(walk(node.elt))
+        shared = {n.id for n in inside if isinstance(n, ast.Name)} - stores(first.target)
+        calls = any(isinstance(n, ast.Call) and isinstance(self.resolver.callee(n), FUNCTIONS) for n in inside)
+        return Layout.ROWS if not calls and all(env.get(n, Layout.CONST) in FIXED for n in shared) else Layout.UNKNOWN
+
+    def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+        qualified = self.resolver.qualified(call.func) or ""
+        drawn = self._drawn(call, qualified, env, frame)
+        if drawn is not None:
+            return drawn
+        if qualified in _COPIES and call.args and self.read(call.args[0], env, frame) is Layout.ROWS:
+            elsewhere = argument(call, None, "dim") or argument(call, None, "axis")
+            return Layout.UNKNOWN if elsewhere else Layout.ROWS
+        found = super()._call(call, env, frame)
+        self.drew |= found is Layout.ROWS and qualified in ("torch.rand_like", "torch.randn_like", "torch.randint_like")
+        if found is Layout.CONST and not self._computes(call, qualified):
+            return Layout.UNKNOWN
+        parts = [*call.args, *(k.value for k in call.keywords)]
+        if found not in FIXED and self._trains(call) and any(self._made_for_rows(part, env) for part in parts):
+            return Layout.UNKNOWN
+        if found in SCALARS and not isinstance(self._runs(call), FUNCTIONS):
+            if self._compares(call, qualified) and any(self.read(a, env, frame) is Layout.CONST for a in call.args[:2]):
+                return Layout.UNKNOWN  # the loss of a share against something for the whole batch
+            if isinstance(call.func, ast.Attribute) and not qualified and not self.resolver.values(call.func):
+                parts.append(call.func.value)
+            if any(_unknown(self.read(part, env, frame)) for part in parts):
+                return Layout.UNKNOWN
+        return found
+
+    def _drawn(self, call: ast.Call, qualified: str, env: Environment, frame: Frame) -> Shape | None:
+        """What a call that draws, or makes as many rows as it is told, returns; None if it does neither."""
+        module, _, name = qualified.rpartition(".")
+        sizes = list(call.args)
+        if module == "torch" and name in torch_ops.SIZED - {"randint"}:
+            made = self._made(sizes, env, frame)
+            self.drew |= made is Layout.ROWS and name in _TORCH_CHANCE
+            return made
+        if qualified == "torch.randint":
+            size = next((a for a in sizes if isinstance(a, (ast.Tuple, ast.List))), argument(call, None, "size"))
+        elif qualified in _DRAWS:
+            size = argument(call, *_DRAWS[qualified])
+        else:
+            chance = qualified.startswith(_CHANCE) or (module == "torch" and name in _TORCH_CHANCE)
+            return Layout.UNKNOWN if chance else None
+        if isinstance(size, (ast.Tuple, ast.List)):
+            size = size.elts[0] if len(size.elts) == 1 else None
+        if size is None or frame.owner is not None or self.read(size, env, frame) not in FIXED:
+            return Layout.UNKNOWN
+        return self._pick(call, f"size {ast.unparse(size)}")
+
+    def _made(self, sizes: list[ast.expr], env: Environment, frame: Frame) -> Shape:
+        """A tensor of a size that is told: for each row of the batch, or for no batch at all."""
+        if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):
+            sizes = list(sizes[0].elts)
+        places = [self.read(size, env, frame) for size in sizes]
+        if places and places[0] in (Layout.COUNT, Layout.SHAPE):
+            return Layout.ROWS
+        if len(places) > 1 and places[1] is Layout.COUNT:
+            return Layout.COLUMNS
+        ones = all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes[:-1])
+        return Layout.CONST if ones and all(place in FIXED for place in places) else Layout.UNKNOWN
+
+    def _trains(self, call: ast.Call) -> bool:
+        """Whether a call is one of a network or a loss."""
+        return bool(self.objects.models(call.func)) or self._is_loss(call)
+
+    def _compares(self, call: ast.Call, qualified: str) -> bool:
+        """Whether a call is one of a loss, of outputs against targets."""
+        functional = qualified.startswith("torch.nn.functional.")
+        return (functional and qualified.rpartition(".")[2] in torch_ops.FUNCTIONAL_LOSSES) or self._is_loss(call)
+
+    def _is_loss(self, call: ast.Call) -> bool:
+        return Role.LOSS in self.resolver.roles(call.func)
+
+    def _made_for_rows(self, node: ast.expr, env: Environment) -> bool:
+        """Whether something may have been made before the loop, for as many rows as a batch has."""
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            node = node.func.value
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return any(self._made_for_rows(element, env) for element in node.elts)
+        if not isinstance(node, ast.Name) or node.id in env:
+            return False
+        return any(
+            isinstance(part, ast.Call) and (self.resolver.qualified(part.func) or "").rpartition(".")[2] in _MAKES
+            for binding in self.resolver.bindings(node)
+            if binding.value is not None
+            for part in walk(binding.value)
+        )
+
+    def _permutes(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in _PERMUTES
+
+    def _computes(self, call: ast.Call, qualified: str) -> bool:
+        """Whether a call returns what its arguments make it return, and nothing else."""
+        if qualified:
+            return qualified.startswith(_PURE)
+        builtin = self.resolver.builtin(call.func)
+        if builtin is not None:
+            return builtin not in _FOREIGN
+        if isinstance(self._runs(call), FUNCTIONS) or self._trains(call):
+            return True  # it was interpreted, or is of a library
+        return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
+
+    def _runs(self, call: ast.Call) -> ast.AST | None:
+        """The function of the script that a call runs: the function itself, a method, a module's forward."""
+        target = self.resolver.callee(call)
+        if target is not None:
+            return target
+        for value in self.resolver.values(call.func):
+            if value.role is Role.MODEL and isinstance(value.declaration, ast.ClassDef):
+                return self.resolver.method(value.declaration, "forward")
+        return None
+
+
+def _columns(value: Shape) -> bool:
+    return all(map(_columns, value)) if isinstance(value, tuple) else value is Layout.COLUMNS
+
+
+def _unknown(value: Shape) -> bool:
+    return any(map(_unknown, value)) if isinstance(value, tuple) else value is Layout.UNKNOWN

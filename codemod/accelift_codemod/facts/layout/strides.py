@@ -1,0 +1,66 @@
+"""Slices that cut data into batches: each iteration of a loop takes the rows that follow those of the one before."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.resolve import Resolver
+
+
+class Strides:
+    """The numbers that a loop counts by, and slices whose bounds follow them."""
+
+    def __init__(self, resolver: Resolver, loop: ast.AST | None) -> None:
+        self.resolver = resolver
+        self.number, self.step = self._counts(loop) if isinstance(loop, ast.For) else ("", "")
+
+    def rows(self, bounds: ast.Slice) -> str | None:
+        """The code that says how many rows a slice has, if the slices of two iterations have no row in common."""
+        lower, upper = self._plain(bounds.lower), self._plain(bounds.upper)
+        if bounds.step is not None or lower is None or upper is None or not self.number:
+            return None
+        if isinstance(upper, ast.Call) and self.resolver.builtin(upper.func) == "min":  # min(i + size, len(x))
+            return next((rows for a in upper.args if (rows := self._between(lower, self._plain(a)))), None)
+        return self._between(lower, upper)
+
+    def _between(self, lower: ast.expr, upper: ast.expr | None) -> str | None:
+        number, step = self.number, self.step
+        low, high = ast.unparse(lower), ast.unparse(upper) if upper is not None else ""
+        if low == number and high in (f"{number} + {step}", f"{step} + {number}"):
+            return step
+        for size in self._factors(lower) if step == "1" else ():
+            if low in (f"{number} * {size}", f"{size} * {number}"):
+                following = (f"({number} + 1) * {size}", f"{size} * ({number} + 1)", f"{low} + {size}")
+                if high in following:
+                    return size
+        return None
+
+    def _factors(self, node: ast.expr) -> list[str]:
+        both = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else ()
+        return [ast.unparse(side) for side in both]
+
+    def _plain(self, node: ast.expr | None) -> ast.expr | None:
+        """An expression; that of a variable which is bound to one and only one, as in `end = start + size`."""
+        if isinstance(node, ast.Name) and node.id != self.number:
+            owner = self.resolver.index.scope(node).owner(node.id)
+            bindings = owner.bindings[node.id] if owner is not None else []
+            if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
+                return bindings[0].value
+        return node
+
+    def _counts(self, loop: ast.For) -> tuple[str, str]:
+        """The variable that a loop over a range counts with, and the step."""
+        target, node = loop.target, loop.iter
+        while isinstance(node, ast.Call) and node.args:
+            name = self.resolver.builtin(node.func) or self.resolver.qualified(node.func) or ""
+            if name == "range" or name.endswith("trange"):
+                step = ast.unparse(node.args[2]) if len(node.args) == 3 else "1"
+                return (target.id, step) if isinstance(target, ast.Name) else ("", "")
+            if name == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+                target = target.elts[1]
+            elif name not in library.ITERATES:
+                break
+            node = node.args[0]
+        return "", ""

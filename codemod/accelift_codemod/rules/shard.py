@@ -1,0 +1,55 @@
+"""Shares out batches that the script makes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.plan import Edit, Finding, Need, Operation
+from accelift_codemod.rules import Rule
+
+_RULE = "SHARD"
+
+
+class Shard(Rule):
+    """With `--shard-manual`: gives each process its rows of the batches that a training loop makes without a loader.
+
+    A batch is what the loop picks anew in each iteration: a slice whose bounds change with the loop, drawn indices and
+    what they select, what a function of the script returns that picks so. `split_batch` takes the batch that the main
+    process made, so all processes train on one order of the data, and `backward` weights a last, smaller batch. On one
+    process it returns the batch itself.
+
+    It is done where it is proved that rows are computed one by one from there, up to losses that are means or sums over
+    them, that nothing else reads the whole batch, and that nothing is kept by its rows. Otherwise, and without the
+    option, the script is left alone (DATA-UNSHARDED). Noise that is drawn for the rows before the first network runs is
+    dealt with them, so it is that of one process. Evaluation on batches made by hand stays as it is: every process
+    evaluates all of them.
+    """
+
+    code = _RULE
+    name = "batches made by hand"
+    required = True
+    before = """\
+for i in range(0, len(X), 32):
+    rows = order[i : i + 32]
+    loss = F.cross_entropy(model(X[rows]), y[rows])
+"""
+    after = """\
+for i in range(0, len(X), 32):
+    rows = order[i : i + 32]
+    rows = accelerator.split_batch(rows)
+    loss = F.cross_entropy(model(X[rows]), y[rows])
+"""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for step in draft.blueprint.handmade.values():
+            assert step.made is not None
+            names = ", ".join(step.names)
+            yield draft.edit(
+                _RULE,
+                step.made,
+                Operation.AFTER,
+                "a process computes its rows of the batch",
+                f"{names} = {{accelerator}}.split_batch({names})",
+                need=Need.STRONG,
+            )

@@ -1,0 +1,94 @@
+"""What a script without a DataLoader trains on: the reason for which it is left alone."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import Facts, Role, library, position
+from accelift_codemod.facts.handmade import Step
+from accelift_codemod.plan import Finding, Severity
+
+_CODE = "DATA-UNSHARDED"
+_LOADER = "put the data behind a torch.utils.data.DataLoader"
+
+
+def reason(facts: Facts, backward: ast.Call) -> Finding:
+    """What is known of the data of the first backward pass that runs."""
+    handmade = facts.handmade
+    picking = [step for step in handmade.steps.values() if step.picks]
+    if handmade.sharable:
+        return _by_hand(facts, picking[0])
+    environment = _environment(facts)
+    if environment is not None:
+        return _finding(
+            environment,
+            f"its data come step by step from `{facts.segment(environment)}`, a simulated environment",
+            "let several environments run in processes of their own; the training itself stays on one",
+        )
+    source = handmade.source(backward)
+    if source is not None:
+        return _finding(
+            source,
+            f"the training loop gets its data by `{_short(facts, source)}`, which cannot be followed, and from no "
+            "DataLoader: every process would train on the same data",
+            f"{_LOADER} first",
+        )
+    if picking:
+        return _by_hand(facts, next((step for step in picking if step.obstacle is not None), picking[0]))
+    if handmade.whole(backward):
+        model = _model_call(facts, backward)
+        shown = f"`{_short(facts, model)}`" if model is not None else "the forward pass"
+        return _finding(
+            model or backward,
+            f"every step trains on the whole data ({shown} computes on the same in each), so there are no batches to "
+            "share out: several processes would only repeat what one does",
+            "keep it on one process",
+        )
+    return _finding(
+        backward,
+        "no DataLoader feeds the training: every process would train on the same data",
+        f"{_LOADER} first",
+    )
+
+
+def _by_hand(facts: Facts, step: Step) -> Finding:
+    pick = min(step.picks, key=position)
+    loop = position(step.loop.node)[0]
+    made = f"the training loop of line {loop} picks its batches by hand (`{_short(facts, pick)}`)"
+    if step.obstacle is None:
+        return _finding(
+            pick, f"{made}: every process would train on all of each", f"convert with --shard-manual, or {_LOADER}"
+        )
+    return _finding(pick, f"{made}, {step.obstacle.why} (line {position(step.obstacle.node)[0]})", f"{_LOADER} first")
+
+
+def _environment(facts: Facts) -> ast.Call | None:
+    """Where a simulated environment is made, if one is."""
+    for call in facts.index.calls:
+        qualified = facts.resolver.qualified(call.func) or ""
+        if library.matches(qualified, library.ENVIRONMENTS) and facts.runs(call):
+            return call
+    return None
+
+
+def _model_call(facts: Facts, backward: ast.Call) -> ast.Call | None:
+    """The call of a network nearest before a backward pass, in its function."""
+    function = facts.index.function(backward)
+    calls = [
+        call
+        for call in facts.index.calls
+        if facts.index.function(call) is function
+        and facts.objects.trained_models(call.func)
+        and Role.LOSS not in facts.resolver.roles(call.func)
+        and position(call) < position(backward)
+    ]
+    return max(calls, key=position, default=None)
+
+
+def _short(facts: Facts, node: ast.AST) -> str:
+    text = " ".join(facts.segment(node).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _finding(node: ast.AST, message: str, remedy: str) -> Finding:
+    return Finding(_CODE, Severity.ERROR, node.lineno, message, remedy)  # type: ignore[attr-defined]

@@ -1,0 +1,289 @@
+"""Batches that a script makes without a loader: shared out on request, where that is proved right; else the reason."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.plan import Outcome
+from scripts import convert, converted, found_in, lifted, script, unchanged
+
+DATA = "X, Y = torch.load('x.pt'), torch.load('y.pt')\norder = torch.randperm(70)"
+OPEN = {"data": DATA, "loader": "", "loop": "for i in range(0, 70, 16):"}
+MADE = {
+    **OPEN,
+    "accelerate": "from accelift import Accelerator",
+    "device": "accelerator = Accelerator()\ndevice = accelerator.device",
+    "prepare": "model, optimizer = accelerator.prepare(model, optimizer)",
+}
+ROWS = "rows = order[i : i + 16]"
+TAKEN = "x, y = X[rows].to(device), Y[rows].to(device)"
+DEALT = "rows = accelerator.split_batch(rows)"
+GET_BATCH = """\
+def get_batch(data):
+    picked = torch.randint(len(data) - 8, (16,))
+    x = torch.stack([data[i : i + 8] for i in picked])
+    y = torch.stack([data[i + 8] for i in picked])
+    return x.to(device), y.to(device)
+"""
+
+# What the loop does to make its batch, other slots, and the line that follows the last of it.
+SHARED = [
+    (f"{ROWS}\n{TAKEN}", {}, ROWS, DEALT),
+    ("x = X[i : i + 16].to(device)\ny = Y[i : i + 16].to(device)", {}, "", "x, y = accelerator.split_batch(x, y)"),
+    ("x, y = X[i : i + 16], Y[i : i + 16]", {}, "", "x, y = accelerator.split_batch(x, y)"),
+    (
+        "x = X[order[i : i + 16]].to(device)\ny = Y[order[i : i + 16]].to(device)",
+        {},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    ("stop = i + 16\nx, y = X[i:stop], Y[i:stop]", {}, "", "x, y = accelerator.split_batch(x, y)"),
+    ("x, y = X[i : min(i + 16, 70)], Y[i : min(i + 16, 70)]", {}, "", "x, y = accelerator.split_batch(x, y)"),
+    (
+        f"rows = order[k * 16 : (k + 1) * 16]\n{TAKEN}",
+        {"loop": "for k in range(4):"},
+        "rows = order[k * 16 : (k + 1) * 16]",
+        DEALT,
+    ),
+    (f"{ROWS}\n{TAKEN}", {"loop": "for n, i in enumerate(range(0, 70, 16)):"}, ROWS, DEALT),
+    (
+        f"rows = torch.randperm(70)[:16]\n{TAKEN}",
+        {"loop": "for _ in range(9):"},
+        "rows = torch.randperm(70)[:16]",
+        DEALT,
+    ),
+    (
+        f"rows = np.random.choice(70, 16)\n{TAKEN}",
+        {"loop": "for _ in range(9):", "imports": "import numpy as np"},
+        "rows = np.random.choice(70, 16)",
+        DEALT,
+    ),
+    (
+        "x, y = get_batch(X)",
+        {"loop": "for _ in range(9):", "definitions": GET_BATCH},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        f"{ROWS}\nx = torch.from_numpy(X[rows]).float()\ny = torch.tensor([Y[r] for r in rows])",
+        {},
+        ROWS,
+        DEALT,
+    ),
+]
+
+
+@pytest.mark.parametrize(("move", "slots", "anchor", "dealt"), SHARED)
+def test_shared_out(move: str, slots: dict[str, str], anchor: str, dealt: str) -> None:
+    after = move.replace(anchor, f"{anchor}\n{dealt}", 1) if anchor else f"{move}\n{dealt}"
+    text = script(**{**OPEN, **slots, "move": move})
+    device = MADE["device"] if "device" in f"{after}{slots.get('definitions')}" else "accelerator = Accelerator()"
+    expected = lifted(**{**MADE, "device": device, **slots, "move": after})
+    assert converted(text, shard_manual=True) == expected
+    # Only on request.
+    found = unchanged(text)
+    assert found.code == "DATA-UNSHARDED" and "--shard-manual" in found.remedy
+
+
+NOISE = """\
+rows = order[i : i + 16]
+x, y = X[rows].to(device), Y[rows].to(device)
+z = torch.randn(x.size(0), 8, device=device)
+"""
+
+
+def test_noise_is_drawn_for_the_whole_batch_and_dealt_with_it() -> None:
+    forward = "loss = F.cross_entropy(model(x + z), y)"
+    text = script(**OPEN, move=NOISE, forward=forward)
+    dealt = f"{NOISE}x, y, z = accelerator.split_batch(x, y, z)"
+    assert converted(text, shard_manual=True) == lifted(**MADE, move=dealt, forward=forward)
+    assert found_in(convert(text, shard_manual=True)) == []
+
+
+def test_noise_is_drawn_for_a_share_if_the_size_of_the_batch_is_read_later() -> None:
+    move = NOISE.replace("z = torch.randn(x.size(0)", "n = x.size(0)\nz = torch.randn(n")
+    forward = "loss = F.cross_entropy(model(x + z), y)"
+    found = convert(script(**OPEN, move=move, forward=forward, batch_end="shown = n"), shard_manual=True)
+    assert f"{ROWS}\n        {DEALT}\n" in (found.output or b"").decode()
+    assert found_in(found) == ["RNG-SAMENOISE"]
+
+
+def test_a_sum_over_the_samples_is_summed() -> None:
+    forward = 'optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum") / 16'
+    text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", forward=forward)
+    assert 'accelerator.backward(loss, reduction="sum")' in converted(text, shard_manual=True)
+
+
+def test_a_sum_divided_by_the_size_of_the_data_is_that_of_all_processes() -> None:
+    slots = {"epoch": "total = 0.0", "batch_end": "total += loss.item() * len(x)", "epoch_end": "print(total / len(X))"}
+    found = convert(script(**OPEN, move=f"{ROWS}\n{TAKEN}", **slots), shard_manual=True)
+    assert found.outcome is Outcome.CONVERTED and "METRIC-TRAIN" not in found_in(found)
+    assert "gather_for_metrics(" in (found.output or b"").decode()
+
+
+def test_batch_norm_is_told() -> None:
+    text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", model="model = nn.Sequential(nn.BatchNorm1d(8), Net()).to(device)")
+    assert found_in(convert(text, shard_manual=True)) == ["NOTE-BN"]
+
+
+def test_a_decision_on_a_share_is_told() -> None:
+    text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", batch_end="if loss.item() < 0.1:\n    break")
+    assert "COLL-RANKFLOW" in found_in(convert(text, shard_manual=True))
+
+
+def test_a_loader_for_the_evaluation_is_shared_out_as_ever() -> None:
+    evaluation = """\
+        right = 0
+        with torch.no_grad():
+            for x, y in loader:
+                x, y = x.to(device), y.to(device)
+                right += (model(x).argmax(1) == y).sum().item()
+        print(right / len(loader.dataset))
+    """
+    data = f"data = TensorDataset(torch.load('x.pt'), torch.load('y.pt'))\n{DATA}"
+    loader = "loader = DataLoader(data, batch_size=16)"
+    slots = {**OPEN, "data": data, "loader": loader, "move": f"{ROWS}\n{TAKEN}", "epoch_end": evaluation}
+    output = converted(script(**slots), shard_manual=True)
+    assert DEALT in output and "accelerator.gather_for_metrics(" in output and "split_batches=True" in output
+
+
+# What keeps the tool from sharing out, in other slots than those of a script that is shared out, and the reason.
+NET = """\
+class Memory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        {}
+        return self.layer(x)
+"""
+BESIDE = {"forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"}
+KEPT = [
+    # the loss
+    ({"forward": "out = model(x)\nloss = F.cross_entropy(out - out.mean(0), y)"}, "compares the samples"),
+    ({"forward": "loss = F.cross_entropy(model(x) @ model(x).t(), y)"}, "compares the samples"),
+    ({"forward": "loss = F.cross_entropy(model(x), y).exp().cumsum(0)"}, "a mean or a sum"),
+    ({"forward": "loss = unknown(model(x), y)", "imports": "from elsewhere import unknown"}, "a mean or a sum"),
+    (
+        {"forward": "loss = F.cross_entropy(model(x), y, weight=w)", "before": "w = torch.load('w.pt')"},
+        "a mean or a sum",
+    ),
+    # what is not dealt
+    ({"forward": "loss = F.mse_loss(model(x), real)", "before": "real = torch.ones(16, 3)"}, "a mean or a sum"),
+    ({"forward": "loss = (model(x) - real).pow(2).mean()", "before": "real = torch.ones(16, 3)"}, "a mean or a sum"),
+    (
+        {"forward": "loss = F.cross_entropy(model(x) + noise, y)", "before": "noise = torch.randn(16, 3)"},
+        "a mean or a sum",
+    ),
+    ({"move": f"{ROWS}\nx, y = X[rows], Y[i // 16]"}, "a mean or a sum"),
+    ({"move": "x = X[i : i + 16]\ny = Y[torch.randint(70, (16,))]"}, "same number of rows"),
+    ({"move": f"{ROWS}\nx, y = X[rows], batches.pop()", "before": "batches = list(Y)"}, "a mean or a sum"),
+    # windows of a series, which have rows in common
+    ({"loop": "for i in range(54):", "move": "x, y = X[i : i + 16], Y[i : i + 16]"}, ""),
+    ({"loop": "for i in range(0, 70, 8):", "move": "x, y = X[i : i + 16], Y[i : i + 16]"}, ""),
+    # rows or indices that are used elsewhere
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[rows] = 1.0"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen.append(rows)"}, "is also used in"),
+    ({"move": f"{ROWS}\n{TAKEN}", "epoch_end": "print(rows)"}, "is used after the loop"),
+    ({"move": f"{ROWS}\nn = len(rows)\nx, y = X[i : i + 16], Y[i : i + 16]", "batch_end": "print(n)"}, "whole batch"),
+    ({"move": f"{ROWS}\n{TAKEN}\nif len(rows) < 16:\n    break"}, "decides by the rows"),
+    (
+        {
+            "definitions": "def late():\n    return x",
+            "batch_end": "late()",
+            "move": "x, y = X[i : i + 16], Y[i : i + 16]",
+        },
+        "another function",
+    ),
+    # more rows later, or in places of their own
+    (
+        {"move": "x = X[i : i + 16]", "forward": "out = model(x)\ny = Y[i : i + 16]\nloss = F.cross_entropy(out, y)"},
+        "used already",
+    ),
+    ({"move": "", "forward": "loss = F.cross_entropy(model(X[i : i + 16]), Y[i : i + 16])"}, "inside an expression"),
+    ({"move": "if i:\n    x, y = X[i : i + 16], Y[i : i + 16]"}, ""),
+    ({"move": "with torch.no_grad():\n    x, y = X[i : i + 16], Y[i : i + 16]"}, "plain assignment"),
+    # what one batch leaves to the next
+    ({"definitions": NET.format("self.last = x"), "model": "model = Memory().to(device)"}, "keeps something between"),
+    (
+        {
+            "definitions": "rnn = nn.RNN(8, 3, batch_first=True)",
+            "before": "h = None",
+            "forward": "out, h = rnn(x, h)\nloss = F.cross_entropy(model(out[:, -1]), y)",
+        },
+        "a mean or a sum",
+    ),
+    (
+        {"forward": "if i > 16:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()", "backward": ""},
+        "not every iteration",
+    ),
+    # loops that end where a process cannot know of
+    (
+        {"epoch": "i = 0", "loop": "while i < 70:", "move": f"rows = torch.randint(70, (16,))\n{TAKEN}\ni += 16"},
+        "while loop",
+    ),
+]
+
+
+@pytest.mark.parametrize(("slots", "reason"), KEPT)
+def test_left_alone(slots: dict[str, str], reason: str) -> None:
+    found = unchanged(script(**{**OPEN, "move": f"{ROWS}\n{TAKEN}", **slots}), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+    assert "--shard-manual" not in found.remedy
+
+
+# Why there is nothing to share out: other slots of a loop over epochs alone, the reason, and the line it is told at.
+WHOLE = {"data": DATA, "loader": "", "loop": "for _ in range(9):", "move": ""}
+ON_ALL = "optimizer.zero_grad()\nloss = F.cross_entropy(model(X), Y)"
+REASONS = [
+    ({"forward": ON_ALL}, "every step trains on the whole data (`model(X)` computes on the same in each)"),
+    ({"forward": "loss = F.cross_entropy(model(X[mask]), Y[mask])", "before": "mask = Y > 0"}, "the whole data"),
+    ({"loop": "for step in range(9):", "forward": ON_ALL, "batch_end": "print(step, loss.item())"}, "the whole data"),
+    (
+        {
+            "definitions": "def step(model, X, Y):\n    loss = F.cross_entropy(model(X), Y)\n    loss.backward()",
+            "forward": "step(model, X, Y)",
+            "backward": "",
+        },
+        "the whole data",
+    ),
+    ({"imports": "import gymnasium as gym", "before": "env = gym.make('CartPole-v1')", "forward": ON_ALL}, "simulated"),
+    ({"before": "stream = iter(X)", "forward": "x = next(stream)\nloss = model(x).sum()"}, "`next(stream)`"),
+    (
+        {"imports": "import mnist", "forward": "x = mnist.train().batch(5)\nloss = model(x).sum()"},
+        "`mnist.train().batch(5)`",
+    ),
+]
+
+
+@pytest.mark.parametrize("option", [False, True])
+@pytest.mark.parametrize(("slots", "reason"), REASONS)
+def test_nothing_to_share_out(slots: dict[str, str], reason: str, option: bool) -> None:
+    found = unchanged(script(**{**WHOLE, **slots}), shard_manual=option)
+    assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+
+
+# Near misses: what changes from step to step is no whole data.
+CHANGING = [
+    {"loop": "for x, y in zip(X, Y):", "forward": "loss = F.cross_entropy(model(x), y)"},
+    {"loop": "for k in range(9):", "forward": "loss = F.cross_entropy(model(X[k]), Y[k])"},
+    {"forward": "loss = F.cross_entropy(model(X + torch.randn(70, 8)), Y)"},
+    {"before": "x = X", "forward": "loss = F.cross_entropy(model(x), Y)\nx = x * 2"},
+    {
+        "definitions": "def step():\n    loss = F.cross_entropy(model(x), Y)\n    loss.backward()",
+        "loop": "for x in X:",
+        "forward": "step()",
+        "backward": "",
+    },
+]
+
+
+@pytest.mark.parametrize("slots", CHANGING)
+def test_no_claim_that_the_data_are_the_same(slots: dict[str, str]) -> None:
+    found = unchanged(script(**{**WHOLE, **slots}), shard_manual=True)
+    assert "whole data" not in found.message, found.message
+
+
+def test_a_loader_comes_first() -> None:
+    """The option changes nothing of a script that has a loader."""
+    assert converted(script(), shard_manual=True) == lifted()
