@@ -95,6 +95,13 @@ class Facts:
         """The statements of the file in which a node stands."""
         return [s for s in self.tree.body if self.same_file(s, node)]
 
+    def imported(self, module: str, node: ast.AST) -> str:
+        """What a library module is called in the file in which a node stands; empty if it is not imported there."""
+        for name, bindings in self.index.module.bindings.items():
+            if all(b.qualified == module and self.same_file(b.node, node) for b in bindings):
+                return name
+        return ""
+
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""
         node = self.instances.originals.get(node, node)

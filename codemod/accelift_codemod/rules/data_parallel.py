@@ -120,16 +120,21 @@ def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[E
     """What a wrapped model is loaded from may have been saved under the wrapper: the prefix is taken off."""
     if not saves_wrapped(draft, calls):
         return
-    name = next((n for n, found in draft.facts.index.module.bindings.items() if found[0].qualified == "torch"), "")
-    for call in draft.facts.index.methods.get("load_state_dict", []) if calls and name else ():
+    for call in draft.facts.index.methods.get("load_state_dict", []) if calls else ():
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         state = draft.facts.resolver.argument(call, 0, "state_dict")
         statement = draft.facts.index.parents.get(call)
+        name = draft.facts.imported("torch", call)
         if receiver is None or state is None or not isinstance(statement, ast.Expr) or not draft.facts.runs(call):
             continue
         if isinstance(receiver, ast.Attribute) and receiver.attr == "module":
             continue
-        if not _wrapped(draft, calls, receiver) or not _is_plain(state) or position(call) < position(calls[0]):
+        if (
+            not name
+            or not _wrapped(draft, calls, receiver)
+            or not _is_plain(state)
+            or position(call) < position(calls[0])
+        ):
             continue
         text = draft.facts.segment(state)
         code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'
