@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accelift_codemod import diff, gates, groups, timelimit
+from accelift_codemod import diff, gates, groups, settings, timelimit
 from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
@@ -39,7 +39,7 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
         finding = Finding("NO-TRAINING", Severity.NOTE, 0, "runs no backward pass", "convert the script that trains")
         plan = Plan(source.path, source.digest, (), (finding,), Outcome.NOTHING, finding.message)
         return FileResult(source.path, plan)
-    facts = Facts(source)
+    facts = Facts(source, settings.roles(Path(source.path)))
     plan, draft = make_plan(facts, options)
     plan = _without_ignored(plan, options)
     if draft is None:
@@ -52,7 +52,7 @@ def convert_program(program: Program, options: Options) -> FileResult:
     """Convert a script and the project files that it imports. Nothing is written."""
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
-    facts = Facts(program)
+    facts = Facts(program, settings.roles(program.entry.path))
     plan, draft = make_plan(facts, options)
     if draft is None:
         return _left_alone(facts, parts.refusal(program, plan), options)
@@ -211,7 +211,7 @@ def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> Fil
 def _convert_script(data: bytes, path: str, options: Options, place: Path | None) -> FileResult:
     try:
         source = Source.decode(data, path)
-        program = link(source, place) if place is not None else None
+        program = link(source, place, settings.roles(place)) if place is not None else None
         return convert_source(source, options) if program is None else convert_program(program, options)
     except CannotLink:
         return convert_source(source, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ class Facts:
     index, attributes of self may be variables (see instances.py); `written` is the index of the source's own tree.
     """
 
-    def __init__(self, source: Source | Program) -> None:
+    def __init__(self, source: Source | Program, known: Mapping[str, Role] | None = None) -> None:
         self.source = source
         self.written = Index(source.tree)
         self.spawned = spawned.find(self.written)
@@ -43,7 +43,7 @@ class Facts:
         self.instances = instances.find(direct)
         self.tree = self.instances.tree
         self.index = Index(self.tree) if self.instances.followed else direct
-        self.resolver = Resolver(self.index, self.instances.followed)
+        self.resolver = Resolver(self.index, self.instances.followed, known)
 
     @cached_property
     def objects(self) -> Objects:

@@ -54,7 +54,11 @@ class Calls:
             return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
-        if made and len(made) == len(callees) and {library.role(name) for name in made} == {Role.OPTIMIZER}:
+        if (
+            made
+            and len(made) == len(callees)
+            and {self.resolver.library_role(name) for name in made} == {Role.OPTIMIZER}
+        ):
             return tuple(Value(Role.OPTIMIZER, call, name) for name in made)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
@@ -135,7 +139,7 @@ class Calls:
                     (self.resolver.values(first or self.resolver.argument(call, None, "iterable")),),
                 ),
             )
-        role = library.role(qualified)
+        role = self.resolver.library_role(qualified)
         if role is not None:
             return (Value(role, call, qualified),)
         if qualified == "torch.autograd.Variable":

@@ -50,12 +50,19 @@ _CLASS_ROLES = {
 class Resolver(Names):
     """Answers what expressions of one module may evaluate to.
 
-    `followed` are the classes whose attributes of self are variables, with what their methods call the object.
+    `followed` are the classes whose attributes of self are variables, with what their methods call the object; `known`
+    is what the project says that calls give.
     """
 
-    def __init__(self, index: Index, followed: Mapping[ast.ClassDef, str] | None = None) -> None:
+    def __init__(
+        self,
+        index: Index,
+        followed: Mapping[ast.ClassDef, str] | None = None,
+        known: Mapping[str, Role] | None = None,
+    ) -> None:
         super().__init__(index)
         self.followed = followed or {}
+        self.known = known or {}
         self.calls = Calls(self)
         self._values: dict[ast.AST, Values] = {}
         self._active: dict[ast.AST, int] = {}
@@ -147,10 +154,14 @@ class Resolver(Names):
                 qualified = self.qualified(base)
                 if qualified is None:
                     continue
-                found = _CLASS_ROLES.get(qualified) or library.role(qualified)
+                found = _CLASS_ROLES.get(qualified) or self.library_role(qualified)
                 if found is not None:
                     return found
         return None
+
+    def library_role(self, qualified: str) -> Role | None:
+        """What calling a library name gives, by what is known of libraries or said by the project."""
+        return self.known.get(qualified) or library.role(qualified)
 
     def sites(self, function: ast.AST) -> list[ast.Call]:
         """The calls that run a function (or construct a class) of the script."""

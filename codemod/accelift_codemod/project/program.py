@@ -12,6 +12,7 @@ import ast
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -113,8 +114,10 @@ class Program:
         return [unit.base for unit in self.units]
 
 
-def link(entry: Source, path: Path) -> Program | None:
+def link(entry: Source, path: Path, known: Collection[str] = ()) -> Program | None:
     """The program of a script; None if it uses nothing of another project file.
+
+    What is `known` by its whole name is not looked into.
 
     Raises:
         BadSource: the script does not parse.
@@ -122,7 +125,7 @@ def link(entry: Source, path: Path) -> Program | None:
     """
     if not any(map(_acts, entry.tree.body)):
         return None  # run by itself, it does nothing
-    linker = _Linker(entry, path)
+    linker = _Linker(entry, path, known)
     if not may_train(linker.entry.path, linker.finder) or not linker.imports_anything():
         return None
     program = linker.run()
@@ -130,7 +133,8 @@ def link(entry: Source, path: Path) -> Program | None:
 
 
 class _Linker:
-    def __init__(self, entry: Source, path: Path) -> None:
+    def __init__(self, entry: Source, path: Path, known: Collection[str]) -> None:
+        self.known = {tuple(name.split(".")[-2:]) for name in known}
         self.entry = Unit(Path(path).resolve(), entry, "", Index(entry.tree))
         self.finder = Finder(path, entry.tree)
         self.loaded: dict[Path, Unit | None] = {self.entry.path: self.entry}
@@ -289,6 +293,8 @@ class _Linker:
         return self._exported[unit, name]
 
     def _export(self, unit: Unit, name: str) -> Target | None:
+        if (stem_of(unit.path), name) in self.known:
+            return None
         bindings = unit.index.module.bindings.get(name)
         if bindings is None:
             stars = reversed(self.stars(unit))
@@ -473,6 +479,11 @@ def _beside(path: Path, entry: Unit) -> str:
     if given.is_absolute():
         return str(path)
     return os.path.normpath(given.parent / os.path.relpath(path, entry.path.parent))
+
+
+def stem_of(path: Path) -> str:
+    """What a module's file or package is called."""
+    return path.parent.name if path.name == "__init__.py" else path.stem
 
 
 def _public(unit: Unit, name: str) -> bool:

@@ -13,7 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Operation
 from accelift_codemod.project.finder import Finder, project_folder
-from accelift_codemod.project.program import Program, Unit, is_main
+from accelift_codemod.project.program import Program, Unit, is_main, stem_of
 from accelift_codemod.project.surface import surface
 from accelift_codemod.source import BadSource, Source
 
@@ -85,7 +85,7 @@ def _others(
     root: Path, path: Path, names: set[str], members: set[Path], seen: frozenset[Path] = frozenset()
 ) -> Iterator[tuple[Path, str]]:
     """The project's files, other than the members of a program, that use one of a file's globals, with its name."""
-    stem = path.parent.name if path.name == "__init__.py" else path.stem
+    stem = stem_of(path)
     for other in _files(root):
         if other == path or other in seen or stem not in surface(other).words():
             continue
