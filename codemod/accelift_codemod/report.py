@@ -19,7 +19,8 @@ class Report:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     skipped: int = 0
     errors: int = 0
-    pending: int = 0  # refusals and findings that ask for attention
+    reasons: Counter[str] = field(default_factory=Counter)  # of the scripts that are refused, by code
+    findings: int = 0  # those of converted scripts that ask for attention
 
     def add(self, result: FileResult) -> None:
         """Count one file."""
@@ -29,7 +30,15 @@ class Report:
             self.skipped += 1
         elif result.plan is not None:
             self.outcomes[result.outcome] += 1
-            self.pending += len(result.plan.pending)
+            if result.outcome is Outcome.REFUSED:
+                self.reasons[result.plan.findings[0].code] += 1
+            else:
+                self.findings += len(result.plan.pending)
+
+    @property
+    def pending(self) -> int:
+        """Refusals and findings that ask for attention."""
+        return self.reasons.total() + self.findings
 
     @property
     def converted(self) -> int:
@@ -58,10 +67,25 @@ class Report:
             parts.append(f"{self.errors} not processed")
         return ", ".join(parts) if parts else "no files"
 
+    def work_left(self) -> str:
+        """One line: what is left to do by hand; empty if nothing is."""
+        parts = []
+        if self.reasons:
+            scripts = _count(self.reasons.total(), "script")
+            parts.append(f"{scripts} ({', '.join(f'{code} {n}' for code, n in self.reasons.most_common())})")
+        if self.findings:
+            parts.append(f"{_count(self.findings, 'finding')} in converted files")
+        return f"left to do by hand: {', '.join(parts)}" if parts else ""
+
     def to_json(self) -> dict[str, Any]:
         """The tallies as plain data."""
         counts: dict[str, Any] = {o.value: self.outcomes[o] for o in _ORDER}
-        return {**counts, "without torch": self.skipped, "not processed": self.errors}
+        left = {"reasons": dict(self.reasons), "findings": self.findings}
+        return {**counts, "without torch": self.skipped, "not processed": self.errors, "left to do by hand": left}
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 @dataclass

@@ -304,6 +304,7 @@ def test_findings_and_refusals_are_told_with_place_and_remedy(folder: Path) -> N
         "same in each), so there are no batches to share out: several processes would only repeat what one does; keep "
         "it on one process",
         "1 convertible with findings, 1 refused",
+        "left to do by hand: 1 script (DATA-UNSHARDED 1), 1 finding in converted files",
     ]
 
 

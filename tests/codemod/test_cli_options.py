@@ -44,6 +44,7 @@ def test_json_of_a_conversion() -> None:
         "nothing to do": 0,
         "without torch": 0,
         "not processed": 0,
+        "left to do by hand": {"reasons": {}, "findings": 0},
     }
     (file,) = found["files"]
     assert list(file) == [
@@ -110,6 +111,7 @@ def test_json_of_findings_refusals_and_errors(folder: Path) -> None:
         "nothing to do": 0,
         "without torch": 1,
         "not processed": 2,
+        "left to do by hand": {"reasons": {"DATA-UNSHARDED": 1}, "findings": 0},
     }
 
 
@@ -129,7 +131,10 @@ def test_json_and_text_say_the_same() -> None:
         for edit in file["edits"]:
             expected.append(f"{file['path']}:{edit['span'][0]}: {edit['rule']} {edit['operation']}: {edit['reason']}")
             expected += _steps(edit["evidence"])
-    assert text.lines[:-1] == expected
+    assert text.lines[:-2] == expected
+    left = found["summary"]["left to do by hand"]
+    assert sum(left["reasons"].values()) == found["summary"]["refused"]
+    assert text.lines[-1].startswith(f"left to do by hand: {found['summary']['refused']} scripts (")
 
 
 def _patch(file: dict[str, Any]) -> bytes:

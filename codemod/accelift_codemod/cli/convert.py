@@ -310,6 +310,8 @@ class _Run:
         elif self.verbosity >= 0 and (len(results) > 1 or self.verbosity > 0 or not self.report.converted):
             verb = "converted" if self.write or self.output else "convertible"
             click.echo(self.report.summary(verb), err=True)
+            if len(results) > 1 and self.report.work_left():
+                click.echo(self.report.work_left(), err=True)
         return code
 
     def _write_configs(self, results: list[FileResult]) -> bool:
