@@ -16,7 +16,7 @@ from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
-from accelift_codemod.project import parts, sharing
+from accelift_codemod.project import finder, parts, sharing
 from accelift_codemod.project.program import CannotLink, Program, link
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
@@ -268,6 +268,8 @@ def convert_files(
         jobs: processes.
         advance: is called after every file.
     """
+    for module in (finder, sharing, settings):
+        module.forget()  # what an earlier run saw
     results: dict[int, FileResult] = {}
     if jobs <= 1 or len(files) < 2:
         for i, (path, named) in enumerate(files):

@@ -34,6 +34,12 @@ def roles(script: Path) -> Mapping[str, Role]:
     return _roles(Path(script).absolute().parent)
 
 
+def forget() -> None:
+    """Forget what projects said."""
+    _roles.cache_clear()
+    _read.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _roles(folder: Path) -> Mapping[str, Role]:
     for parent in (folder, *folder.parents):

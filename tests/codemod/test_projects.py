@@ -637,3 +637,24 @@ def test_a_library_file_by_itself(folder: Path) -> None:
     write(FILES)
     result = convert_file(Path("engine.py"), Options())
     assert result.outcome is Outcome.NOTHING
+
+
+def test_a_file_that_begins_with_an_import_that_goes(folder: Path) -> None:
+    """It begins with what comes after it, not with blank lines."""
+    body = script("from engine import train\nfrom model import Net\nfrom saving import save") + "save(model)\n"
+    saving = "import torch\n\n\ndef save(model):\n    torch.save(model.state_dict(), 'model.pt')\n"
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "saving.py": saving})
+    assert outputs("train.py")["saving.py"] == (
+        "def save(model, accelerator):\n    accelerator.save(accelerator.unwrap_model(model).state_dict(), 'model.pt')\n"
+    )
+
+
+def test_every_run_looks_at_the_files_anew(folder: Path) -> None:
+    write({"train.py": script("from engine import train\nfrom model import Net"), "model.py": MODEL})
+    assert only().output is None
+    write({"engine.py": ENGINE})
+    assert sorted(outputs("train.py")) == ["engine.py", "train.py"]
+    write({"other.py": "from engine import train\n\nprint(train)\n"})
+    assert reason()[0] == "SHARED-FILE"
+    write({"engine.py": "train = print\n"})
+    assert only().output is None

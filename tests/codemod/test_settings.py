@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from accelift_codemod import settings
 from cli_runs import convert
 
 SCRIPT = """\
@@ -33,8 +32,6 @@ SETTINGS = '[tool.accelift.roles]\n"inhouse.data.make_loader" = "loader"\n"inhou
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
-    settings._roles.cache_clear()
-    settings._read.cache_clear()
     Path("train.py").write_text(SCRIPT)
     return tmp_path
 

@@ -64,6 +64,11 @@ def _below(folder: Path, name: str) -> Path | None:
     return place if place.is_dir() else None
 
 
+def forget() -> None:
+    """Forget which modules there are: files may have come and gone."""
+    _below.cache_clear()
+
+
 def project_folder(folder: Path) -> Path:
     """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
     around = (folder, *folder.parents)

@@ -124,6 +124,12 @@ class _Use:
                 self.read |= names & attributes
 
 
+def forget() -> None:
+    """Forget which files a project has, and what they import."""
+    _files.cache_clear()
+    surface.cache_clear()
+
+
 @lru_cache(maxsize=64)
 def _files(root: Path) -> tuple[Path, ...]:
     files = Files()

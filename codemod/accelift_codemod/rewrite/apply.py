@@ -182,7 +182,7 @@ class _Rewriter:
         while above and not self.lines[above - 1].strip():
             above -= 1
         opens = first == 1 or self.lines[first - 2].rstrip().endswith(":")
-        for _ in range(max(first - 1 - above, int(opens))):
+        for _ in range(len(self.lines) if first == 1 else max(first - 1 - above, int(opens))):
             if last < len(self.lines) and not self.lines[last].strip():
                 last += 1
         return first, last
