@@ -6,7 +6,9 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
+from accelift_codemod import containers
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
+from accelift_codemod.containers import holds
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
@@ -202,14 +204,18 @@ class Placement:
                 "PREP-NO-POINT", line, message, "keep it in one variable from its creation to the training loop"
             )
         scope, name = next(iter(roots))
-        statements = tuple(
-            dict.fromkeys(
-                self.index.statement(b.node)
-                for b in scope.bindings[name]
-                if any(key(v) == key(value) for v in self.resolver.bound(b))
+        bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
+        statements = tuple(dict.fromkeys(self.index.statement(b.node) for b in bindings))
+        values = tuple(v for b in bindings for v in self.resolver.bound(b))
+        places = containers.places(self.facts, name, values, key(value))
+        if places is None:
+            raise refuse(
+                "PREP-NO-POINT",
+                getattr(value.origin, "lineno", 0),
+                f"the {kind.value} made here is in `{name}`, whose entries cannot be told apart or replaced",
+                "keep it in a variable of its own, or in a dict with keys that are written out",
             )
-        )
-        return Item(value, kind, scope, name, statements)
+        return Item(value, kind, scope, name, statements, places)
 
     def _joined(self, items: list[Item]) -> list[Item]:
         """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
@@ -254,8 +260,9 @@ class Placement:
                     f"`{item.name}` is bound in several methods, and none of them runs the others once",
                     "make it in the constructor",
                 )
-            made = max(s.end_lineno or 0 for s in item.statements)
             uses = self._uses_of_batches(home) if item.scope.is_class else self._uses_in(home)
+            item = self._made(item, uses)
+            made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
             for early in uses:
                 if position(early) <= (made, 0) and (
@@ -272,6 +279,17 @@ class Placement:
             together.setdefault((item.scope, home, first, inside), []).append(item)
         groups = [self._place(scope, first, members) for (scope, _, first, _), members in together.items()]
         return sorted(groups, key=lambda g: position(g.anchor))
+
+    def _made(self, item: Item, uses: list[ast.AST]) -> Item:
+        """An item without the statements that bind its variable to what it holds already, once training has begun:
+        `model = train(model)`, `model = model.eval()`, `model = model.train()` in every epoch."""
+        if item.scope.is_class:
+            return item
+        loops = {loop for use in uses for loop in self.index.enclosing_loops(use)}
+        early = [s for s in item.statements if not any(position(u) <= _end(s) for u in uses)]
+        first = [s for s in early if not self._uses_item(s, item) or not loops & {*self.index.enclosing_loops(s)}]
+        again = [s for s in item.statements if s not in early and not self._uses_item(s, item)]
+        return replace(item, statements=(*first, *again)) if first else item
 
     def _uses_in(self, home: Function | None) -> list[ast.AST]:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
@@ -379,8 +397,7 @@ class Placement:
 
     def _uses_item(self, statement: ast.stmt, item: Item) -> bool:
         return any(
-            load.id == item.name and any(key(v) == key(item.value) for v in self.resolver.values(load))
-            for load in loads(statement)
+            load.id == item.name and holds(self.resolver.values(load), key(item.value)) for load in loads(statement)
         )
 
     def _aliases(self, items: list[Item]) -> set[str]:
@@ -401,6 +418,11 @@ class Placement:
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)
         return any(own.owner(name) is scope for name in names)
+
+
+def _end(node: ast.stmt) -> tuple[int, int]:
+    """Where a statement ends."""
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _is_named(node: ast.expr, name: str) -> bool:

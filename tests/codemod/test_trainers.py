@@ -333,7 +333,7 @@ def test_what_is_not_surely_known_is_left_alone(parts: dict[str, str], reason: s
         ),
         # under two names
         ({"last": "self.net = self.model", "forward": "loss = (self.net(x) + self.model(x)).sum()"}, "PREP-NO-POINT"),
-        ({"loader": f"self.parts = [DataLoader({DATA})]", "loop": "for x, y in self.parts[0]:"}, "PREP-NO-POINT"),
+        ({"loader": f"self.parts = (DataLoader({DATA}), 1)", "loop": "for x, y in self.parts[0]:"}, "PREP-NO-POINT"),
         ({"methods": f"def move(self):\n    self.device = {DEVICE}"}, "DEV-UNKNOWN"),
         ({"methods": "def move(self):\n    self.device = torch.device('cpu')"}, "DEV-UNKNOWN"),
         ({"optimizer": "self.optimizer = get(self.model)", "head": GET}, "OPT-UNKNOWN"),

@@ -300,12 +300,12 @@ class Resolver(Names):
                 return (Value(Role.TUPLE, node, inner=tuple(self.values(e) for e in node.elts)),)
             return (Value(Role.SEQUENCE, node, inner=(inner,)),)
         if isinstance(node, ast.Dict):
-            keys = tuple(k.value if isinstance(k, ast.Constant) else None for k in node.keys)
-            return (Value(Role.DICT, node, inner=tuple(self.values(v) for v in node.values), keys=keys),)
+            return (Value(Role.DICT, node, inner=tuple(self.values(v) for v in node.values), keys=_keys(node)),)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             return (Value(Role.SEQUENCE, node, inner=(self.values(node.elt),)),)
         if isinstance(node, ast.DictComp):
-            return (Value(Role.DICT, node, inner=(self.values(node.value),), keys=(None,)),)
+            keys = _keys(node)
+            return (Value(Role.DICT, node, inner=(self.values(node.value),) * len(keys), keys=keys),)
         if isinstance(node, ast.Subscript):
             return parts.item(self.values(node.value), _key(node.slice))
         if isinstance(node, ast.IfExp):
@@ -432,6 +432,20 @@ def _kept_in(node: ast.expr) -> list[str]:
 
 def _static(function: Function) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+
+
+def _keys(node: ast.Dict | ast.DictComp) -> tuple[object, ...]:
+    """The keys of a dict, or of `{k: ... for k in ["train", "val"]}`; None stands for those that are not known."""
+    if isinstance(node, ast.Dict):
+        return tuple(k.value if isinstance(k, ast.Constant) else None for k in node.keys)
+    first, *more = node.generators
+    literal = isinstance(first.iter, (ast.Tuple, ast.List)) and not first.ifs and not more
+    key = node.key.id if isinstance(node.key, ast.Name) else None
+    if literal and isinstance(first.target, ast.Name) and first.target.id == key:
+        elements = first.iter.elts  # type: ignore[attr-defined]
+        if elements and all(isinstance(e, ast.Constant) for e in elements):
+            return tuple(dict.fromkeys(e.value for e in elements))
+    return (None,)
 
 
 def _key(node: ast.expr) -> object:
