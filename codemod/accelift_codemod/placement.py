@@ -1,4 +1,4 @@
-"""Chooses what is prepared, where, and which evaluation loops are shared out."""
+"""Chooses where the objects that train are prepared."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cached_property
 
 from accelift_codemod import containers
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
+from accelift_codemod.choice import choose
 from accelift_codemod.containers import holds
-from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.objects import key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
@@ -43,7 +43,7 @@ def _free_name(facts: Facts) -> str:
 
 
 class Placement:
-    """Chooses what is prepared, where, and which evaluation loops are shared out."""
+    """Chooses where the objects that train are prepared."""
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
@@ -53,143 +53,8 @@ class Placement:
         self.roots = Roots(blueprint)
 
     def plan(self) -> None:
-        optimizers = self._optimizers()
-        models = self._models(optimizers)
-        loaders = self._loaders()
-        found: list[tuple[Value, Role]] = [
-            *((m, Role.MODEL) for m in models),
-            *((o, Role.OPTIMIZER) for o in optimizers),
-            *((v, Role.LOADER) for v in loaders),
-        ]
-        items = [self._item(value, kind) for value, kind in found]
+        items = [self._item(value, kind) for value, kind in choose(self.blueprint)]
         self.blueprint.groups = self._groups(items)
-
-    # ---- what
-
-    def _optimizers(self) -> list[Value]:
-        found = []
-        for optimizer in self.facts.objects.optimizers:
-            if not self.facts.runs(optimizer.call):
-                continue
-            line = optimizer.call.lineno
-            if optimizer.loose:
-                text = self.facts.segment(optimizer.loose[0])
-                raise refuse(
-                    "DDP-FREEPARAM",
-                    line,
-                    f"the optimizer updates `{text}`, which belongs to no module: its gradient would not be averaged",
-                    "make it an nn.Parameter of a module",
-                )
-            if not optimizer.models:
-                raise refuse(
-                    "OPT-UNKNOWN",
-                    line,
-                    f"it cannot be told whose parameters `{self.facts.segment(optimizer.call.func)}(...)` updates",
-                    "pass it `model.parameters()` of a model that this file can see",
-                )
-            if optimizer.is_lbfgs or self._steps_by_closure(optimizer.value):
-                raise refuse(
-                    "BWD-CLOSURE",
-                    line,
-                    "the optimizer steps by a closure, whose loss would have to be averaged across processes",
-                    "convert it by hand, returning the reduced loss from the closure",
-                )
-            found.append(optimizer.value)
-        if not found:
-            raise refuse(
-                "OPT-UNKNOWN",
-                self.facts.loops.backwards[0].lineno,
-                "gradients are computed, but no torch.optim optimizer applies them",
-                "use an optimizer, or convert it by hand (updates outside an optimizer are not averaged)",
-            )
-        return found
-
-    def _steps_by_closure(self, value: Value) -> bool:
-        return any(
-            (call.args or any(k.arg == "closure" for k in call.keywords))
-            and value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
-            for call in self.index.methods.get("step", [])
-        )
-
-    def _models(self, optimizers: list[Value]) -> list[Value]:
-        found: dict[Key, Value] = {}
-        for optimizer in self.facts.objects.optimizers:
-            if optimizer.value in optimizers:
-                for model in optimizer.models:
-                    if isinstance(model.origin, ast.ClassDef):
-                        raise refuse(
-                            "LOOP-IN-CLASS",
-                            optimizer.call.lineno,
-                            f"the class {model.name} makes its own optimizer, and what it trains cannot be followed",
-                            "make the optimizer outside the class, or convert it by hand",
-                        )
-                    found.setdefault(key(model), model)
-        if self.facts.processes.managed:
-            self._all_wrapped(found)
-        return list(found.values())
-
-    def _all_wrapped(self, models: dict[Key, Value]) -> None:
-        """Refuse a script that distributes itself and trains a model whose gradients it does not average."""
-        arguments = (self.resolver.argument(c, 0, "module") for c in self.facts.processes.wraps)
-        wrapped = {key(v) for a in arguments for v in self.resolver.values(a)}
-        for one, model in models.items():
-            if one not in wrapped:
-                raise refuse(
-                    "ALREADY-DISTRIBUTED",
-                    getattr(model.origin, "lineno", 0),
-                    f"trains {model.name} without DistributedDataParallel, and other models with it",
-                    "convert it by hand",
-                )
-
-    def _loaders(self) -> list[Value]:
-        """Loaders to prepare: those that train, and those of evaluation loops that can gather.
-
-        None of a script that distributes itself: it deals the samples by its own samplers, which stay.
-        """
-        blueprint = self.blueprint
-        if self.facts.processes.managed:
-            return []
-        chosen: dict[Key, Value] = {}
-        for loop in blueprint.train_loops:
-            for value in loop.loaders:
-                chosen.setdefault(key(value), value)
-        training = set(chosen)
-        gathers = blueprint.options.chooses("METRIC")
-        cuts: dict[BatchLoop, Cut | NoCut] = {
-            loop: find_cut(self.facts, loop) if gathers else NoCut("METRIC is left out")
-            for loop in blueprint.eval_loops
-        }
-        wanted: dict[Key, Value] = {}
-        for loop in blueprint.eval_loops:
-            for value in loop.loaders:
-                wanted.setdefault(key(value), value)
-        spoiled: set[Key] = set()
-        changed = True
-        while changed:  # loops that share a loader, or loaders that share a loop, are decided together
-            changed = False
-            for loop, cut in cuts.items():
-                keys = {key(v) for v in loop.loaders}
-                bad = isinstance(cut, NoCut) or bool(keys & spoiled)
-                if bad and not keys - training <= spoiled:
-                    spoiled |= keys - training
-                    changed = True
-        for k, value in wanted.items():
-            if k not in spoiled:
-                chosen.setdefault(k, value)
-        for loop, cut in cuts.items():
-            shared = [key(v) in chosen for v in loop.loaders]
-            if isinstance(cut, Cut) and all(shared):
-                blueprint.cuts[loop] = cut
-            elif any(shared):
-                if not (isinstance(cut, NoCut) and cut.needless):
-                    blueprint.local_loops[loop] = cut.reason if isinstance(cut, NoCut) else "it mixes loaders"
-            else:
-                reason = cut.reason if isinstance(cut, NoCut) else "another loop over its loader cannot gather"
-                if not (isinstance(cut, NoCut) and cut.needless):
-                    blueprint.replicated[loop] = reason
-        return list(chosen.values())
-
-    # ---- where
 
     def _item(self, value: Value, kind: Role) -> Item:
         roots = self.roots.of(value, kind)
@@ -285,11 +150,18 @@ class Placement:
         `model = train(model)`, `model = model.eval()`, `model = model.train()` in every epoch."""
         if item.scope.is_class:
             return item
+        made = [s for s in item.statements if not self._uses_item(s, item)]
+        begin = min(map(_end, made), default=(0, 0))
+        uses = [u for u in uses if position(u) > begin]  # what runs before the object is made does not use it
         loops = {loop for use in uses for loop in self.index.enclosing_loops(use)}
-        early = [s for s in item.statements if not any(position(u) <= _end(s) for u in uses)]
-        first = [s for s in early if not self._uses_item(s, item) or not loops & {*self.index.enclosing_loops(s)}]
-        again = [s for s in item.statements if s not in early and not self._uses_item(s, item)]
-        return replace(item, statements=(*first, *again)) if first else item
+        again = [
+            s
+            for s in item.statements
+            if s not in made
+            and not loops & {*self.index.enclosing_loops(s)}
+            and all(position(u) > _end(s) for u in uses)
+        ]
+        return replace(item, statements=tuple(s for s in item.statements if s in made or s in again)) if made else item
 
     def _uses_in(self, home: Function | None) -> list[ast.AST]:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""

@@ -22,6 +22,7 @@ from accelift_codemod.facts.index import (
     Index,
     parameters,
 )
+from accelift_codemod.facts.instances import is_property
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import default, own_nodes
@@ -66,6 +67,7 @@ class Resolver(Names):
         self._sites: dict[ast.AST, list[ast.Call]] | None = None
         self._method_names = {f.name for f in index.functions if isinstance(index.parents.get(f), ast.ClassDef)}
         self._returns: dict[Function, list[ast.Return]] | None = None
+        self._properties = {f for f in index.functions if is_property(f)}
 
     # ---- calls
 
@@ -390,7 +392,9 @@ class Resolver(Names):
                 found.append(value if node.attr == "data" else parts.as_data(node, value))
             elif value.role is Role.CLASS or value.declaration is not None:
                 method = self.method(value.declaration, node.attr)
-                if method is not None:
+                if method is not None and method in self._properties:
+                    found += (v for statement in self.returns(method) for v in self.values(statement.value))
+                elif method is not None:
                     found.append(Value(Role.METHOD, method, node.attr, ((value,),), declaration=method))
                 elif value.role is Role.MODEL and node.attr == "module":
                     found.append(value)
