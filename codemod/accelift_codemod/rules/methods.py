@@ -66,7 +66,7 @@ with torch.no_grad():
             models = draft.blueprint.prepared_models(name)
             if not models or len(models) != len(draft.facts.resolver.values(name)):
                 continue
-            if all(draft.blueprint.may_follow_prepare(name, m) for m in models):
+            if any(draft.blueprint.may_follow_prepare(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
 
     def _use(
