@@ -179,9 +179,8 @@ with torch.no_grad():
             root = func
             while isinstance(root, (ast.Attribute, ast.Subscript)):
                 root = root.value
-            if not (isinstance(root, ast.Name) and root.id == "self") or not isinstance(
-                func, (ast.Attribute, ast.Subscript)
-            ):
+            own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
+            if not own or not isinstance(func, (ast.Attribute, ast.Subscript)):
                 continue
             inner = draft.facts.resolver.method(cls, func.attr) if isinstance(func, ast.Attribute) else None
             if inner is None:
