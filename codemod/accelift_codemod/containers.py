@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import Facts, Role
+from accelift_codemod.facts import Facts, Role, Scope
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
@@ -25,7 +25,7 @@ def holds_some(values: Values, role: Role) -> bool:
     )
 
 
-def places(facts: Facts, name: str, values: Values, one: Key) -> tuple[str, ...] | None:
+def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> tuple[str, ...] | None:
     """The expressions that are the object, or the entries of the containers that a variable may be.
 
     None if they cannot be assigned to one by one.
@@ -35,6 +35,8 @@ def places(facts: Facts, name: str, values: Values, one: Key) -> tuple[str, ...]
         if key(value) == one:
             found.setdefault(name)
         elif holds((value,), one):
+            if facts.resolver.changed(scope, name):
+                return None  # what else is in it is not known
             entries = list(_entries(facts, value, one))
             if not entries or None in entries:
                 return None
@@ -43,8 +45,10 @@ def places(facts: Facts, name: str, values: Values, one: Key) -> tuple[str, ...]
 
 
 def _entries(facts: Facts, container: Value, one: Key) -> Iterator[str | None]:
-    """How the entries of a container that are the object are called."""
+    """How the entries of a container that are the object are called; None if it has others than loaders."""
     for i, inner in enumerate(container.inner):
+        if not inner or any(v.role is not Role.LOADER for v in inner):
+            yield None
         if not holds(inner, one):
             continue
         if any(key(v) != one for v in inner) or isinstance(container.origin, ast.Tuple):
@@ -56,6 +60,8 @@ def _entries(facts: Facts, container: Value, one: Key) -> Iterator[str | None]:
 
 
 def _spelled(facts: Facts, node: ast.AST, wanted: object) -> str | None:
-    """How a dict's own expression writes one of its keys."""
-    constants = (n for n in walk(node) if isinstance(n, ast.Constant) and wanted is not None)
-    return next((facts.segment(n) for n in constants if n.value == wanted), None)
+    """How a dict's own expression writes one of its keys, or how Python does."""
+    if not isinstance(wanted, (str, int)):
+        return None
+    constants = (n for n in walk(node) if isinstance(n, ast.Constant))
+    return next((facts.segment(n) for n in constants if n.value == wanted), repr(wanted))

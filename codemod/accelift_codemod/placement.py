@@ -72,7 +72,7 @@ class Placement:
         bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
         statements = tuple(dict.fromkeys(self.index.statement(b.node) for b in bindings))
         values = tuple(v for b in bindings for v in self.resolver.bound(b))
-        places = containers.places(self.facts, name, values, key(value))
+        places = containers.places(self.facts, scope, name, values, key(value))
         if places is None:
             raise refuse(
                 "PREP-NO-POINT",

@@ -10,11 +10,12 @@ from accelift_codemod.containers import holds, holds_some
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.refusals import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_CHOICES = (ast.Subscript, ast.IfExp, ast.Dict, ast.Tuple, ast.List)
 _LOOKS = frozenset({"len", "print", "isinstance"})
 
 
@@ -107,8 +108,8 @@ class Roots:
         if isinstance(node, ast.Attribute):
             wrapped = node.attr == "module" and self.resolver.values(node) == self.resolver.values(node.value)
             return self._trace(node.value, seen) if wrapped else self._of_objects(node)
-        if isinstance(node, ast.Subscript):
-            return self._trace(node.value, seen) if self._deals(node.value) else None
+        if isinstance(node, _CHOICES):
+            return self._choice(node, seen)
         if not isinstance(node, ast.Name):
             return None
         if node in seen:
@@ -143,12 +144,32 @@ class Roots:
                     if traced is None:
                         return None
                     found |= traced
+            elif isinstance(binding.value, (ast.Subscript, ast.IfExp)) and not binding.path and self._deals(node):
+                chosen = self._choice(binding.value, seen)
+                if chosen is None:
+                    return None
+                self.copies.setdefault(binding.node)  # it is to get the prepared one
+                found |= chosen
             elif binding.how in (How.ASSIGN, How.AUGMENT):
                 given_to = self._handed_to(binding, seen)
                 found |= given_to if given_to else {(owner, node.id)}
             else:
                 return None
         return found
+
+    def _choice(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
+        """The variables of loaders that an expression has or chooses from: `loaders[phase]`, `a if train else b`."""
+        parts = [node.value] if isinstance(node, ast.Subscript) else list(children(node))
+        found: set[tuple[Scope, str]] = set()
+        some = False
+        for part in parts:
+            if isinstance(part, ast.expr) and self._deals(part):
+                traced = self._trace(part, seen)
+                if traced is None:
+                    return None
+                found |= traced
+                some = True
+        return found if some else None
 
     def _deals(self, node: ast.expr) -> bool:
         """Whether an expression is a loader, or a container that has some."""

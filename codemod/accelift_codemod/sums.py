@@ -134,9 +134,7 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
             call.func.value,
             Operation.SURROUND,
             _WHY,
-            _total(draft, "{}.detach()")
-            if reduction == "sum"
-            else AVERAGED,
+            _total(draft, "{}.detach()") if reduction == "sum" else AVERAGED,
             need=Need.STRONG,
         )
         return

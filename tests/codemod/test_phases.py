@@ -102,6 +102,11 @@ def sums(text: str) -> list[str]:
         (MADE, "loaders[phase]", ()),
         (LOADERS, "enumerate(loaders[phase])", ()),
         (f"{TWO}\nloaders = {{'train': a, 'val': b}}", "loaders[phase]", ()),
+        ("loaders = dict(train=DataLoader(data), val=DataLoader(data))", "loaders[phase]", ()),
+        ("loaders = {k: DataLoader(v) for k, v in {'train': data, 'val': data}.items()}", "loaders[phase]", ()),
+        ("sets = {'train': data, 'val': data}\nloaders = {k: DataLoader(sets[k]) for k in sets}", "loaders[phase]", ()),
+        (TWO, "(a if phase == 'train' else b)", ("a", "b")),
+        (TWO, "{'train': a, 'val': b}[phase]", ("a", "b")),
         (f"{TWO}\nloaders = [a, b]", "loaders[phase == 'val']", ("loaders[0]", "loaders[1]")),
     ],
 )
@@ -140,6 +145,10 @@ def test_loops_over_the_entries(loop: str) -> None:
         "loaders = {p.lower(): DataLoader(data) for p in ['TRAIN', 'VAL']}",  # keys that are not written out
         "loaders = {p: DataLoader(data) for p in ['train', 'val', 'test'] if p != 'test'}",
         f"{TWO}\nloaders = {{'train': a, 'val': [b]}}",  # a container in a container
+        "loaders = {'train': DataLoader(data), 'val': data}",  # something else than a loader
+        "loaders = {'train': DataLoader(data)}\nloaders['val'] = data",  # or who knows what
+        "loaders = {'train': DataLoader(data)}\nloaders.update(val=data)",
+        "names = ['train']\nnames.append('val')\nloaders = {p: DataLoader(data) for p in names}",
         f"{TWO}\nloaders = {{'train': a, 'val': b}}\nfor x, y in a:\n    optimizer.zero_grad()",  # under two names
     ],
 )
@@ -147,6 +156,24 @@ def test_entries_that_cannot_be_replaced(loaders: str) -> None:
     iterable = "loaders[phase == 'val']" if "(Data" in loaders and "{" not in loaders else "loaders[phase]"
     iterable = "loaders['val'][0]" if "[b]" in loaders else iterable
     assert unchanged(phases(loaders, iterable)).code == "PREP-NO-POINT"
+
+
+@pytest.mark.parametrize(
+    ("alias", "prepared"),
+    [("loader = loaders[phase]", ()), ("loader = a if phase == 'train' else b", ("a", "b"))],
+)
+def test_a_variable_for_the_loader_of_the_phase(alias: str, prepared: tuple[str, ...]) -> None:
+    loaders = TWO if prepared else LOADERS
+    text = phases(loaders, "loader").replace("total = 0.0", f"total = 0.0\n        {alias}")
+    after = phases_lifted(loaders, "loader", prepared=prepared)
+    assert converted(text) == after.replace("total = 0.0", f"total = 0.0\n        {alias}")
+
+
+def test_an_entry_is_prepared_before_it_gets_another_name() -> None:
+    after = f"{LOADERS}\nloaders['train'] = accelerator.prepare(loaders['train'])\nloader = loaders['train']"
+    assert converted(script(loader=f"{LOADERS}\nloader = loaders['train']")) == lifted(
+        loader=after, prepare="model, optimizer = accelerator.prepare(model, optimizer)"
+    )
 
 
 # ---- the variable is bound to what it holds already

@@ -177,7 +177,9 @@ class Objects:
         """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""
         while True:
             values = [v for v in self.resolver.values(node) if v.role in _MODEL_ROLES]
-            if isinstance(node, ast.Attribute) and self._is_network(node.value):  # `net.fc = Linear(...)` made it a part
+            if isinstance(node, ast.Attribute) and self._is_network(
+                node.value
+            ):  # `net.fc = Linear(...)` made it a part
                 node = node.value
             elif values:
                 models += values

@@ -302,11 +302,12 @@ class Resolver(Names):
                 return (Value(Role.TUPLE, node, inner=tuple(self.values(e) for e in node.elts)),)
             return (Value(Role.SEQUENCE, node, inner=(inner,)),)
         if isinstance(node, ast.Dict):
-            return (Value(Role.DICT, node, inner=tuple(self.values(v) for v in node.values), keys=_keys(node)),)
+            keys = tuple[object, ...](k.value if isinstance(k, ast.Constant) else None for k in node.keys)
+            return (Value(Role.DICT, node, inner=tuple(self.values(v) for v in node.values), keys=keys),)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             return (Value(Role.SEQUENCE, node, inner=(self.values(node.elt),)),)
         if isinstance(node, ast.DictComp):
-            keys = _keys(node)
+            keys = self._keys(node)
             return (Value(Role.DICT, node, inner=(self.values(node.value),) * len(keys), keys=keys),)
         if isinstance(node, ast.Subscript):
             return parts.item(self.values(node.value), _key(node.slice))
@@ -326,6 +327,34 @@ class Resolver(Names):
         if isinstance(node, ast.Compare):
             return parts.data(node, (v for e in (node.left, *node.comparators) for v in self.values(e)))
         return ()
+
+    def _keys(self, node: ast.DictComp) -> tuple[object, ...]:
+        """The keys of `{k: ... for k in ["train", "val"]}` or `for k, v in sets.items()`; None: those not known."""
+        first, *more = node.generators
+        target = first.target.elts[0] if isinstance(first.target, ast.Tuple) else first.target
+        if first.ifs or more or not (isinstance(target, ast.Name) and isinstance(node.key, ast.Name)):
+            return (None,)
+        over = first.iter
+        method = over.func if isinstance(over, ast.Call) and not over.args else None
+        if isinstance(method, ast.Attribute) and method.attr == ("items" if target is not first.target else "keys"):
+            over = method.value
+        elif target is not first.target:
+            return (None,)
+        owner = self.index.scope(over).owner(over.id) if isinstance(over, ast.Name) else None
+        if owner is not None and isinstance(over, ast.Name) and self.changed(owner, over.id):
+            return (None,)
+        values = self.values(over) if target.id == node.key.id else ()
+        if len(values) != 1 or values[0].role not in (Role.DICT, Role.TUPLE):
+            return (None,)
+        keys = values[0].keys if values[0].role is Role.DICT else self._constants(values[0])
+        known = keys and None not in keys and len(set(keys)) == len(keys) and not (method and over is first.iter)
+        return keys if known else (None,)
+
+    def _constants(self, value: Value) -> tuple[object, ...]:
+        """The elements of a tuple or list that are constants; None for others."""
+        return tuple(
+            inner[0].keys[0] if len(inner) == 1 and inner[0].role is Role.CONSTANT else None for inner in value.inner
+        )
 
     def _name(self, node: ast.Name) -> Iterable[Value]:
         scope = self.index.scope(node)
@@ -436,20 +465,6 @@ def _kept_in(node: ast.expr) -> list[str]:
 
 def _static(function: Function) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
-
-
-def _keys(node: ast.Dict | ast.DictComp) -> tuple[object, ...]:
-    """The keys of a dict, or of `{k: ... for k in ["train", "val"]}`; None stands for those that are not known."""
-    if isinstance(node, ast.Dict):
-        return tuple(k.value if isinstance(k, ast.Constant) else None for k in node.keys)
-    first, *more = node.generators
-    literal = isinstance(first.iter, (ast.Tuple, ast.List)) and not first.ifs and not more
-    key = node.key.id if isinstance(node.key, ast.Name) else None
-    if literal and isinstance(first.target, ast.Name) and first.target.id == key:
-        elements = first.iter.elts  # type: ignore[attr-defined]
-        if elements and all(isinstance(e, ast.Constant) for e in elements):
-            return tuple(dict.fromkeys(e.value for e in elements))
-    return (None,)
 
 
 def _key(node: ast.expr) -> object:
