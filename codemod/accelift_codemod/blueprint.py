@@ -41,6 +41,7 @@ class Item:
     scope: Scope
     name: str
     statements: tuple[ast.stmt, ...]  # those that bind the variable to the object
+    places: tuple[str, ...]  # the variable, or the entries of the container in it that are the object
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Chooses what is prepared, where, and which evaluation loops are shared out."""
+"""Chooses where the objects that train are prepared."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
+from accelift_codemod import containers
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
-from accelift_codemod.cuts import Cut, NoCut, find_cut
+from accelift_codemod.choice import choose
+from accelift_codemod.containers import holds
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.objects import Key, Optimizer, key
+from accelift_codemod.facts.objects import key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
@@ -41,7 +43,7 @@ def _free_name(facts: Facts) -> str:
 
 
 class Placement:
-    """Chooses what is prepared, where, and which evaluation loops are shared out."""
+    """Chooses where the objects that train are prepared."""
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
@@ -51,168 +53,8 @@ class Placement:
         self.roots = Roots(blueprint)
 
     def plan(self) -> None:
-        optimizers = self._optimizers()
-        models = self._models(optimizers)
-        loaders = self._loaders()
-        found: list[tuple[Value, Role]] = [
-            *((m, Role.MODEL) for m in models),
-            *((o, Role.OPTIMIZER) for o in optimizers),
-            *((v, Role.LOADER) for v in loaders),
-        ]
-        items = [self._item(value, kind) for value, kind in found]
+        items = [self._item(value, kind) for value, kind in choose(self.blueprint)]
         self.blueprint.groups = self._groups(items)
-
-    # ---- what
-
-    def _optimizers(self) -> list[Value]:
-        found = []
-        for optimizer in self.facts.objects.optimizers:
-            if not self.facts.runs(optimizer.call):
-                continue
-            line = optimizer.call.lineno
-            if optimizer.loose:
-                text = self.facts.segment(optimizer.loose[0])
-                raise refuse(
-                    "DDP-FREEPARAM",
-                    line,
-                    f"the optimizer updates `{text}`, which belongs to no module: its gradient would not be averaged",
-                    "make it an nn.Parameter of a module",
-                )
-            if not optimizer.models:
-                raise refuse(
-                    "OPT-UNKNOWN",
-                    line,
-                    f"it cannot be told whose parameters `{self.facts.segment(optimizer.call.func)}(...)` updates",
-                    "pass it `model.parameters()` of a model that this file can see",
-                )
-            self._closures(optimizer)
-            found.append(optimizer.value)
-        if not found:
-            raise refuse(
-                "OPT-UNKNOWN",
-                self.facts.loops.backwards[0].lineno,
-                "gradients are computed, but no torch.optim optimizer applies them",
-                "use an optimizer, or convert it by hand (updates outside an optimizer are not averaged)",
-            )
-        return found
-
-    def _closures(self, optimizer: Optimizer) -> None:
-        """Refuse an optimizer that steps by closures, where their loss would not be that of the whole batch.
-
-        The bundled runtime sees to that for its prepared optimizers, whose closures compute gradients through it.
-        """
-        steps = [
-            call
-            for call in self.index.methods.get("step", [])
-            if optimizer.value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
-        ]
-        closures = [c for call in steps if (c := self.resolver.argument(call, 0, "closure")) is not None]
-        if optimizer.is_lbfgs and len(closures) < max(len(steps), 1):
-            why = "its steps cannot be found"
-        elif closures and self.blueprint.options.target != "runtime":
-            why = "Accelerate's optimizers keep what it returns, the loss of one process, to themselves"
-        elif closures and self.facts.processes.managed:
-            why = "each process decides by the loss of its own samples"
-        elif any(not self._computes(closure) for closure in closures):
-            why = "it is no function of this file that computes the gradients"
-        else:
-            return
-        raise refuse(
-            "BWD-CLOSURE",
-            optimizer.call.lineno,
-            f"the optimizer steps by a closure, and {why}",
-            "convert it by hand, returning the reduced loss from the closure",
-        )
-
-    def _computes(self, closure: ast.expr) -> bool:
-        """Whether an expression is one function of the script, in which a backward pass runs."""
-        values = self.resolver.values(closure)
-        functions = {v.declaration for v in values if v.role is Role.FUNCTION}
-        return (
-            isinstance(closure, ast.Name)
-            and len(values) == len(functions) == 1
-            and any(self.index.function(call) in functions for call in self.facts.loops.backwards)
-        )
-
-    def _models(self, optimizers: list[Value]) -> list[Value]:
-        found: dict[Key, Value] = {}
-        for optimizer in self.facts.objects.optimizers:
-            if optimizer.value in optimizers:
-                for model in optimizer.models:
-                    if isinstance(model.origin, ast.ClassDef):
-                        raise refuse(
-                            "LOOP-IN-CLASS",
-                            optimizer.call.lineno,
-                            f"the class {model.name} makes its own optimizer, and what it trains cannot be followed",
-                            "make the optimizer outside the class, or convert it by hand",
-                        )
-                    found.setdefault(key(model), model)
-        if self.facts.processes.managed:
-            self._all_wrapped(found)
-        return list(found.values())
-
-    def _all_wrapped(self, models: dict[Key, Value]) -> None:
-        """Refuse a script that distributes itself and trains a model whose gradients it does not average."""
-        arguments = (self.resolver.argument(c, 0, "module") for c in self.facts.processes.wraps)
-        wrapped = {key(v) for a in arguments for v in self.resolver.values(a)}
-        for one, model in models.items():
-            if one not in wrapped:
-                raise refuse(
-                    "ALREADY-DISTRIBUTED",
-                    getattr(model.origin, "lineno", 0),
-                    f"trains {model.name} without DistributedDataParallel, and other models with it",
-                    "convert it by hand",
-                )
-
-    def _loaders(self) -> list[Value]:
-        """Loaders to prepare: those that train, and those of evaluation loops that can gather.
-
-        None of a script that distributes itself: it deals the samples by its own samplers, which stay.
-        """
-        blueprint = self.blueprint
-        if self.facts.processes.managed:
-            return []
-        chosen: dict[Key, Value] = {}
-        for loop in blueprint.train_loops:
-            for value in loop.loaders:
-                chosen.setdefault(key(value), value)
-        training = set(chosen)
-        gathers = blueprint.options.chooses("METRIC")
-        cuts: dict[BatchLoop, Cut | NoCut] = {
-            loop: find_cut(self.facts, loop) if gathers else NoCut("METRIC is left out")
-            for loop in blueprint.eval_loops
-        }
-        wanted: dict[Key, Value] = {}
-        for loop in blueprint.eval_loops:
-            for value in loop.loaders:
-                wanted.setdefault(key(value), value)
-        spoiled: set[Key] = set()
-        changed = True
-        while changed:  # loops that share a loader, or loaders that share a loop, are decided together
-            changed = False
-            for loop, cut in cuts.items():
-                keys = {key(v) for v in loop.loaders}
-                bad = isinstance(cut, NoCut) or bool(keys & spoiled)
-                if bad and not keys - training <= spoiled:
-                    spoiled |= keys - training
-                    changed = True
-        for k, value in wanted.items():
-            if k not in spoiled:
-                chosen.setdefault(k, value)
-        for loop, cut in cuts.items():
-            shared = [key(v) in chosen for v in loop.loaders]
-            if isinstance(cut, Cut) and all(shared):
-                blueprint.cuts[loop] = cut
-            elif any(shared):
-                if not (isinstance(cut, NoCut) and cut.needless):
-                    blueprint.local_loops[loop] = cut.reason if isinstance(cut, NoCut) else "it mixes loaders"
-            else:
-                reason = cut.reason if isinstance(cut, NoCut) else "another loop over its loader cannot gather"
-                if not (isinstance(cut, NoCut) and cut.needless):
-                    blueprint.replicated[loop] = reason
-        return list(chosen.values())
-
-    # ---- where
 
     def _item(self, value: Value, kind: Role) -> Item:
         roots = self.roots.of(value, kind)
@@ -227,14 +69,18 @@ class Placement:
                 "PREP-NO-POINT", line, message, "keep it in one variable from its creation to the training loop"
             )
         scope, name = next(iter(roots))
-        statements = tuple(
-            dict.fromkeys(
-                self.index.statement(b.node)
-                for b in scope.bindings[name]
-                if any(key(v) == key(value) for v in self.resolver.bound(b))
+        bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
+        statements = tuple(dict.fromkeys(self.index.statement(b.node) for b in bindings))
+        values = tuple(v for b in bindings for v in self.resolver.bound(b))
+        places = containers.places(self.facts, scope, name, values, key(value))
+        if places is None:
+            raise refuse(
+                "PREP-NO-POINT",
+                getattr(value.origin, "lineno", 0),
+                f"the {kind.value} made here is in `{name}`, whose entries cannot be told apart or replaced",
+                "keep it in a variable of its own, or in a dict with keys that are written out",
             )
-        )
-        return Item(value, kind, scope, name, statements)
+        return Item(value, kind, scope, name, statements, places)
 
     def _joined(self, items: list[Item]) -> list[Item]:
         """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
@@ -279,8 +125,9 @@ class Placement:
                     f"`{item.name}` is bound in several methods, and none of them runs the others once",
                     "make it in the constructor",
                 )
-            made = max(s.end_lineno or 0 for s in item.statements)
             uses = self._uses_of_batches(home) if item.scope.is_class else self._uses_in(home)
+            item = self._made(item, uses)
+            made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
             for early in uses:
                 if position(early) <= (made, 0) and (
@@ -297,6 +144,24 @@ class Placement:
             together.setdefault((item.scope, home, first, inside), []).append(item)
         groups = [self._place(scope, first, members) for (scope, _, first, _), members in together.items()]
         return sorted(groups, key=lambda g: position(g.anchor))
+
+    def _made(self, item: Item, uses: list[ast.AST]) -> Item:
+        """An item without the statements that bind its variable to what it holds already, once training has begun:
+        `model = train(model)`, `model = model.eval()`, `model = model.train()` in every epoch."""
+        if item.scope.is_class:
+            return item
+        made = [s for s in item.statements if not self._uses_item(s, item)]
+        begin = min(map(_end, made), default=(0, 0))
+        uses = [u for u in uses if position(u) > begin]  # what runs before the object is made does not use it
+        loops = {loop for use in uses for loop in self.index.enclosing_loops(use)}
+        again = [
+            s
+            for s in item.statements
+            if s not in made
+            and not loops & {*self.index.enclosing_loops(s)}
+            and all(position(u) > _end(s) for u in uses)
+        ]
+        return replace(item, statements=tuple(s for s in item.statements if s in made or s in again)) if made else item
 
     def _uses_in(self, home: Function | None) -> list[ast.AST]:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
@@ -404,8 +269,7 @@ class Placement:
 
     def _uses_item(self, statement: ast.stmt, item: Item) -> bool:
         return any(
-            load.id == item.name and any(key(v) == key(item.value) for v in self.resolver.values(load))
-            for load in loads(statement)
+            load.id == item.name and holds(self.resolver.values(load), key(item.value)) for load in loads(statement)
         )
 
     def _aliases(self, items: list[Item]) -> set[str]:
@@ -426,6 +290,11 @@ class Placement:
     def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
         own = self.index.scopes.get(statement) or self.index.scope(statement)
         return any(own.owner(name) is scope for name in names)
+
+
+def _end(node: ast.stmt) -> tuple[int, int]:
+    """Where a statement ends."""
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _is_named(node: ast.expr, name: str) -> bool:

@@ -69,7 +69,7 @@ REASONS = (
         "trains inside a class",
         "The training loop is a method of a class whose attributes cannot be followed. They can where the script makes "
         "one object of the class, in one place, and only asks it for attributes and methods: no second object, no "
-        "derived class, no property, nothing that is handed the object itself.",
+        "second derived class, no property that computes, nothing that is handed the object itself.",
     ),
     Reason(
         "DATA-UNSHARDED",

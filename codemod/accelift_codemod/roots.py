@@ -6,14 +6,16 @@ import ast
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
+from accelift_codemod.containers import holds, holds_some, replaceable
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.refusals import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_CHOICES = (ast.Subscript, ast.IfExp, ast.Dict, ast.Tuple, ast.List)
 _LOOKS = frozenset({"len", "print", "isinstance"})
 
 
@@ -39,18 +41,20 @@ class Roots:
                     f"the {kind.value} is reached through `{self.facts.segment(use)}`, which is not a plain variable",
                     "keep it in a plain variable or parameter",
                 )
-            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value)}
+            loader = kind is Role.LOADER
+            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value, inside=loader)}
         if not found:
             for scope in self.index.scopes.values():
                 found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
         return found
 
-    def _carries(self, scope: Scope, name: str, value: Value) -> bool:
-        """Whether a variable is somewhere assigned the object."""
-        return any(
-            binding.how is How.ASSIGN and any(key(v) == key(value) for v in self.resolver.bound(binding))
-            for binding in scope.bindings[name]
-        )
+    def _carries(self, scope: Scope, name: str, value: Value, inside: bool = False) -> bool:
+        """Whether a variable is somewhere assigned the object (or something that has it `inside`)."""
+        for binding in scope.bindings[name]:
+            values = self.resolver.bound(binding) if binding.how is How.ASSIGN else ()
+            if any(key(v) == key(value) for v in values) or (inside and holds(values, key(value))):
+                return True
+        return False
 
     @cached_property
     def _uses(self) -> dict[Key, list[ast.expr]]:
@@ -104,6 +108,8 @@ class Roots:
         if isinstance(node, ast.Attribute):
             wrapped = node.attr == "module" and self.resolver.values(node) == self.resolver.values(node.value)
             return self._trace(node.value, seen) if wrapped else self._of_objects(node)
+        if isinstance(node, _CHOICES):
+            return self._choice(node, seen)
         if not isinstance(node, ast.Name):
             return None
         if node in seen:
@@ -132,12 +138,46 @@ class Roots:
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
                 for carrier in _carriers(binding.value):  # type: ignore[arg-type]
                     found |= self._trace(carrier, seen) or set()
+            elif binding.how is How.LOOP and self._deals(node):
+                for name in self._dealers(binding.value):
+                    traced = self._trace(name, seen)
+                    if traced is None:
+                        return None
+                    found |= traced
+            elif isinstance(binding.value, (ast.Subscript, ast.IfExp)) and not binding.path and self._deals(node):
+                chosen = self._choice(binding.value, seen)
+                if chosen is None:
+                    return None
+                self.copies.setdefault(binding.node)  # it is to get the prepared one
+                found |= chosen
             elif binding.how in (How.ASSIGN, How.AUGMENT):
                 given_to = self._handed_to(binding, seen)
                 found |= given_to if given_to else {(owner, node.id)}
             else:
                 return None
         return found
+
+    def _choice(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
+        """The variables of loaders that an expression has or chooses from: `loaders[phase]`, `a if train else b`."""
+        parts = [node.value] if isinstance(node, ast.Subscript) else list(children(node))
+        found: set[tuple[Scope, str]] = set()
+        some = False
+        for part in parts:
+            if isinstance(part, ast.expr) and self._deals(part):
+                traced = self._trace(part, seen)
+                if traced is None:
+                    return None
+                found |= traced
+                some = True
+        return found if some else None
+
+    def _deals(self, node: ast.expr) -> bool:
+        """Whether an expression is a loader, or a container that has some."""
+        return holds_some(self.resolver.values(node), Role.LOADER)
+
+    def _dealers(self, node: ast.expr | None) -> list[ast.expr]:
+        """The variables in an expression that are loaders, or containers that have some."""
+        return [n for n in walk(node) if isinstance(n, ast.Name) and self._deals(n)] if node is not None else []
 
     def _iterates(self, node: ast.expr | None) -> bool:
         """Whether an expression makes an iterator over loaders (`tqdm(loader)`), which is none itself."""
@@ -170,10 +210,12 @@ class Roots:
             return set()
         if not self._only_kept(binding, value.id):
             return set()  # it is changed there, and prepared after that
-        traced = self._trace(value, seen)
+        traced = self._trace(value, seen) or set()
+        if not all(replaceable(self.facts, scope, name) for scope, name in traced):
+            return set()  # from a tuple, say: the attribute is the first variable of its own
         if traced:
             self.copies.setdefault(binding.node)
-        return traced or set()
+        return traced
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

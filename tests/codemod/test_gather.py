@@ -190,31 +190,6 @@ def test_loops_over_anything_else_stay() -> None:
     assert findings(script(after=after)) == []
 
 
-def test_one_loop_that_trains_and_evaluates() -> None:
-    definition = """\
-def run(model, loader, train):
-    correct = 0
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        out = model(x)
-        correct += (out.argmax(1) == y).sum().item()
-        if train:
-            optimizer.zero_grad()
-            F.cross_entropy(out, y).backward()
-            optimizer.step()
-    return correct"""
-    text = script(
-        definitions=definition,
-        loader=LOADERS,
-        epoch="run(model, loader, True)\nrun(model, test_loader, False)",
-        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
-    )
-    result = convert(text)
-    assert result.output is not None and b"gather_for_metrics" not in result.output
-    assert result.plan is not None
-    assert [f.code for f in result.plan.findings if f.severity.value == "error"] == ["METRIC-LOCAL"]
-
-
 def test_why_a_loop_is_not_shared_out() -> None:
     result = convert(evaluated(f"total += len(y)\nout = model(x)\n{CORRECT}", start="total = correct = 0"))
     assert result.plan is not None

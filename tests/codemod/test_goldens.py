@@ -28,7 +28,6 @@ UNTOUCHED = {
     "inference_only": (Outcome.NOTHING, "NO-TRAINING", 0),
     "library_module": (Outcome.NOTHING, "NO-ENTRY", 31),
     "lightning_module": (Outcome.NOTHING, "FRAMEWORK", 1),
-    "loaders_in_dict": (Outcome.REFUSED, "PREP-NO-POINT", 38),
     "manual_batches": (Outcome.REFUSED, "DATA-UNSHARDED", 24),
     "python2_prints": (Outcome.REFUSED, "PYTHON2", 33),
     "trainer_pair": (Outcome.REFUSED, "LOOP-IN-CLASS", 21),

@@ -132,3 +132,20 @@ def test_a_device_that_a_function_chooses_in_steps() -> None:
         device="device = choose()",
     )
     assert creation(text).startswith("Accelerator(dataloader_config")
+
+
+@pytest.mark.parametrize(
+    "parameters", ["model.layer.parameters()", "[{'params': model.layer.parameters(), 'lr': 1.0}]"]
+)
+def test_a_part_that_is_put_into_a_network_is_trained_with_it(parameters: str) -> None:
+    slots = {"optimizer": f"optimizer = torch.optim.SGD({parameters}, lr=0.1)"}
+    before = "model = Net()\nmodel.layer = nn.Linear(8, 3)\nmodel = model.to(device)"
+    after = before.removesuffix("\nmodel = model.to(device)")
+    assert converted(script(model=before, **slots)) == lifted(model=after, **slots)
+
+
+def test_a_part_that_is_a_network_of_its_own_is_trained_by_itself() -> None:
+    slots = {"optimizer": "optimizer = torch.optim.SGD(head.parameters(), lr=0.1)"}
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(head(x), y)"
+    output = converted(script(model="head = nn.Linear(8, 3).to(device)", forward=forward, **slots))
+    assert "head, optimizer, loader = accelerator.prepare(head, optimizer, loader)\n" in output

@@ -176,8 +176,8 @@ def test_batches_that_the_loop_also_needs_on_the_cpu_are_not_placed() -> None:
             "for x, y in DataLoader(data, batch_size=16):",
         ),
         (
-            {"loader": "loaders = {'a': DataLoader(data)}", "loop": "for x, y in loaders['a']:"},
-            "for x, y in loaders['a']:",
+            {"loader": "loaders = (DataLoader(data), 1)", "loop": "for x, y in loaders[0]:"},
+            "loaders = (DataLoader(data), 1)",
         ),
         (
             {

@@ -165,3 +165,23 @@ def test_methods_that_every_module_has(value: str) -> None:
     text = script(epoch_end=f"value = {value.replace('MODEL', 'model')}", **OLD)
     assert "DDP-METHOD" not in findings(text, target="accelerate")
     assert f"value = {value.replace('MODEL', MODEL)}\n" in converted(text)
+
+
+def test_a_method_that_reaches_its_layers_through_the_global_trains() -> None:
+    net = NET.replace("        return self.layer(x)", "        return model.layer(x)")
+    slots = {"definitions": net, "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model.encode(x), y)"}
+    assert converted(script(model=OLD["model"], **slots)) == lifted(model=NEW["model"], **slots)
+
+
+def test_a_function_that_is_given_one_model_before_another_is_prepared() -> None:
+    fit = (
+        "def fit(net, optimizer):\n    for x, y in loader:\n        F.cross_entropy(net(x), y).backward()\n"
+        "        optimizer.step()\n    torch.save(net.state_dict(), 'net.pt')\n"
+    )
+    second = "other = Net()\nadam = torch.optim.Adam(other.parameters())"
+    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    output = converted(script(definitions=fit, before=f"fit(model, optimizer)\n{second}\nfit(other, adam)", **empty))
+    assert "accelerator.save(accelerator.unwrap_model(net).state_dict(), 'net.pt')" in output
+    assert (
+        f"fit(model, optimizer)\n{second}\nother, adam = accelerator.prepare(other, adam)\nfit(other, adam)" in output
+    )

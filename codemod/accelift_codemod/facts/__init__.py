@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import instances, spawned
+from accelift_codemod.facts import inheritance, instances, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
@@ -32,7 +32,8 @@ class Facts:
     """Everything the rules may ask about one script, or about a program: a script and the project files it imports.
 
     Answers are computed when first asked and kept; nothing changes them afterwards. In `tree`, of which `index` is the
-    index, attributes of self may be variables (see instances.py); `written` is the index of the source's own tree.
+    index, attributes of self may be variables (see instances.py) and bases part of their derived class (see
+    inheritance.py); `written` is the index of the source's own tree.
     """
 
     def __init__(self, source: Source | Program, known: Mapping[str, Role] | None = None) -> None:
@@ -40,6 +41,8 @@ class Facts:
         self.written = Index(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
+        self.flat = inheritance.find(direct)
+        direct = Index(self.flat.tree) if self.flat.originals else direct
         self.instances = instances.find(direct)
         self.tree = self.instances.tree
         self.index = Index(self.tree) if self.instances.followed else direct
@@ -59,7 +62,7 @@ class Facts:
 
     @cached_property
     def processes(self) -> Processes:
-        own = {new for new, node in self.instances.originals.items() if node in self.spawned.ranks}
+        own = {call for call in self.index.calls if self._unfolded(call) in self.spawned.ranks}
         return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks, self._idle)
 
     @cached_property
@@ -104,12 +107,17 @@ class Facts:
 
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""
-        node = self.instances.originals.get(node, node)
+        node = self._unfolded(node)
         return self.spawned.originals.get(node, node)
 
     def _idle(self, node: ast.AST) -> bool:
         """Whether code of an imported file is there for other scripts."""
         return not self.same_file(node, self.tree.body[-1]) and not self.runs(node)
+
+    def _unfolded(self, node: ast.AST) -> ast.AST:
+        """The node that a node stands for in the tree in which classes are as they are written."""
+        node = self.instances.originals.get(node, node)
+        return self.flat.originals.get(node, node)
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed."""
@@ -204,13 +212,14 @@ class Facts:
         return found
 
     def reads(self) -> Iterator[ast.Name | ast.Attribute]:
-        """Reads of variables, and of the attributes of a followed object where it is not called self."""
+        """Reads of variables, and of attributes and properties of a followed object where it is not called self."""
         for scope in self.index.scopes.values():
             for names in scope.loads.values():
                 yield from names
         for cls, own in self.instances.followed.items():
-            for name in self.index.scopes[cls].bindings:
-                attribute = name.partition(".")[2] if name.startswith(f"{own}.") else ""
+            variables = [n.partition(".")[2] for n in self.index.scopes[cls].bindings if n.startswith(f"{own}.")]
+            properties = [s.name for s in cls.body if isinstance(s, FUNCTIONS) and instances.is_property(s)]
+            for attribute in (*variables, *properties):
                 for node in self.index.attributes.get(attribute, []):
                     if any(v.declaration is cls for v in self.resolver.values(node.value)):
                         yield node

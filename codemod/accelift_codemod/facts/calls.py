@@ -179,6 +179,9 @@ class Calls:
             if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
                 return first
             return (Value(Role.ITERATOR, call, name, (first,)),)
+        if name == "dict" and call.keywords and not call.args and all(k.arg for k in call.keywords):
+            inner = tuple(self.resolver.values(k.value) for k in call.keywords)
+            return (Value(Role.DICT, call, inner=inner, keys=tuple(k.arg for k in call.keywords)),)
         if name in ("filter", "map") and len(call.args) > 1:
             return self.resolver.values(call.args[1]) if name == "filter" else ()
         if name in ("sum", "max", "min", "abs"):

@@ -23,6 +23,7 @@ _ROOTS = frozenset({"abc.ABC"})
 # What a method does that is more than computing.
 _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
 # Built-in functions that only look at an object.
+_MEASURING = frozenset({"len", "int", "float", "str", "bool", "min", "max", "abs", "round", "isinstance"})
 _LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
 
 
@@ -134,7 +135,7 @@ class _Candidate:
             if name.startswith("__") and name.endswith("__") and name not in _SPECIAL:
                 return self._no(method, f"the method {name}() runs without being called by name")
             for decorator in method.decorator_list:
-                if _static(method) or self._plain(decorator):
+                if _static(method) or self._plain(decorator) or self._looks(method):
                     continue
                 return self._no(method, f"the method {name}() has a decorator that may run it in another way")
         for method in self.methods:
@@ -153,6 +154,18 @@ class _Candidate:
     def _plain(self, decorator: ast.expr) -> bool:
         func = decorator.func if isinstance(decorator, ast.Call) else decorator
         return self.names.qualified(func) in _PLAIN
+
+    def _looks(self, method: Function) -> bool:
+        """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one."""
+        if not is_property(method):
+            return False
+        *before, last = method.body
+        calls = (n for n in walk(method) if isinstance(n, ast.Call))
+        return (
+            isinstance(last, ast.Return)
+            and all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) for s in before)
+            and all(self.names.builtin(call.func) in _MEASURING for call in calls)
+        )
 
     # ---- the object inside its methods
 
@@ -198,7 +211,7 @@ class _Candidate:
     def _passive(self, name: str) -> bool:
         """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""
         method = next(m for m in self.methods if m.name == name)
-        if _static(method):
+        if _static(method) or is_property(method):
             return True
         parents = self.index.parents
         methods = {m.name for m in self.methods}
@@ -320,9 +333,15 @@ class _Candidate:
             return self._no(node, f"`{node.attr}` reaches attributes in another way")
         if not isinstance(node.ctx, ast.Load):
             return self._no(node, f"`{node.attr}` is set outside the class")
-        if node.attr in {m.name for m in self.methods} and not _called(self.index.parents, node):
+        methods = {m.name for m in self.methods if not is_property(m)}
+        if node.attr in methods and not _called(self.index.parents, node):
             return self._no(node, f"the method {node.attr}() is handed on as a value or replaced")
         return None
+
+
+def is_property(function: Function) -> bool:
+    """Whether reading an attribute of this name runs the function."""
+    return [d.id for d in function.decorator_list if isinstance(d, ast.Name)] == ["property"]
 
 
 def _called(parents: dict[ast.AST, ast.AST], node: ast.Attribute) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
+from accelift_codemod.facts.passes import Passes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value, Values
@@ -23,6 +24,7 @@ class BatchLoop:
     trains: bool
     function: Function | None
     direct: bool  # the loop itself iterates over the loader; otherwise its body calls next() on an iterator
+    evaluates: bool = False  # it trains, but may also pass over a loader without: `if train: loss.backward()`
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -36,6 +38,7 @@ class Loops:
         self.resolver = resolver
         self.index = resolver.index
         self._reaches: dict[Function, bool] = {}
+        self._passes = Passes(resolver, self.reaches_backward)
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
@@ -111,7 +114,8 @@ class Loops:
                 if loaders:
                     body = [] if isinstance(node, ast.comprehension) else node.body
                     trains = bool(body) and self.reaches_backward(body)
-                    found.append(BatchLoop(node, loaders, trains, self.index.function(node), True))
+                    evaluates = trains and self._passes.evaluates(node, body)
+                    found.append(BatchLoop(node, loaders, trains, self.index.function(node), True, evaluates))
                     continue
             if isinstance(node, LOOPS):
                 loaders = self._drawn(node)

@@ -7,6 +7,9 @@ import ast
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope, position
 from accelift_codemod.facts.memo import memoised
 
+# Methods that change what is in a list or dict.
+_CHANGING = frozenset("append extend insert remove pop popitem clear update setdefault sort reverse".split())
+
 
 class Names:
     """Answers what the names of one module are bound to."""
@@ -82,6 +85,23 @@ class Names:
             if shared and not any(loop in killer_loops for loop in shared):
                 reached.append(binding)
         return reached
+
+    def changed(self, owner: Scope, name: str) -> bool:
+        """Whether the entries of a container in a variable are changed one by one, where it goes by that name."""
+        return any(
+            self._changes(load)
+            for scope in self.index.scopes.values()
+            for load in scope.loads.get(name, ())
+            if scope.owner(name) is owner
+        )
+
+    def _changes(self, load: ast.Name) -> bool:
+        parent = self.index.parents.get(load)
+        if isinstance(parent, ast.Subscript):
+            return parent.value is load and not isinstance(parent.ctx, ast.Load)
+        outer = self.index.parents.get(parent) if isinstance(parent, ast.Attribute) else None
+        called = isinstance(outer, ast.Call) and outer.func is parent
+        return called and isinstance(parent, ast.Attribute) and parent.attr in _CHANGING
 
     def _same_statement(self, binding: Binding, chain: list[ast.stmt]) -> bool:
         """Whether the binding is made by the very (simple) statement that the load is part of."""

@@ -177,15 +177,23 @@ class Objects:
         """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""
         while True:
             values = [v for v in self.resolver.values(node) if v.role in _MODEL_ROLES]
-            if values:
+            if isinstance(node, ast.Attribute) and self._is_network(
+                node.value
+            ):  # `net.fc = Linear(...)` made it a part
+                node = node.value
+            elif values:
                 models += values
                 return
-            if isinstance(node, (ast.Attribute, ast.Subscript)):
+            elif isinstance(node, (ast.Attribute, ast.Subscript)):
                 node = node.value
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 node = node.func.value
             else:
                 return
+
+    def _is_network(self, node: ast.expr) -> bool:
+        """Whether an expression is certainly a network."""
+        return self.resolver.roles(node) == {Role.MODEL}
 
     def is_model(self, value: Value) -> bool:
         """Whether a value is a network: an nn.Module, or an object whose parameters are trained."""

@@ -22,6 +22,7 @@ from accelift_codemod.facts.index import (
     Index,
     parameters,
 )
+from accelift_codemod.facts.instances import is_property
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import default, own_nodes
@@ -73,6 +74,7 @@ class Resolver(Names):
         self._sites: dict[ast.AST, list[ast.Call]] | None = None
         self._method_names = {f.name for f in index.functions if isinstance(index.parents.get(f), ast.ClassDef)}
         self._returns: dict[Function, list[ast.Return]] | None = None
+        self._properties = {f for f in index.functions if is_property(f)}
 
     # ---- calls
 
@@ -311,12 +313,13 @@ class Resolver(Names):
                 return (Value(Role.TUPLE, node, inner=tuple(self.values(e) for e in node.elts)),)
             return (Value(Role.SEQUENCE, node, inner=(inner,)),)
         if isinstance(node, ast.Dict):
-            keys = tuple(k.value if isinstance(k, ast.Constant) else None for k in node.keys)
+            keys = tuple[object, ...](k.value if isinstance(k, ast.Constant) else None for k in node.keys)
             return (Value(Role.DICT, node, inner=tuple(self.values(v) for v in node.values), keys=keys),)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             return (Value(Role.SEQUENCE, node, inner=(self.values(node.elt),)),)
         if isinstance(node, ast.DictComp):
-            return (Value(Role.DICT, node, inner=(self.values(node.value),), keys=(None,)),)
+            keys = self._keys(node)
+            return (Value(Role.DICT, node, inner=(self.values(node.value),) * len(keys), keys=keys),)
         if isinstance(node, ast.Subscript):
             return parts.item(self.values(node.value), _key(node.slice))
         if isinstance(node, ast.IfExp):
@@ -335,6 +338,34 @@ class Resolver(Names):
         if isinstance(node, ast.Compare):
             return parts.data(node, (v for e in (node.left, *node.comparators) for v in self.values(e)))
         return ()
+
+    def _keys(self, node: ast.DictComp) -> tuple[object, ...]:
+        """The keys of `{k: ... for k in ["train", "val"]}` or `for k, v in sets.items()`; None: those not known."""
+        first, *more = node.generators
+        target = first.target.elts[0] if isinstance(first.target, ast.Tuple) else first.target
+        if first.ifs or more or not (isinstance(target, ast.Name) and isinstance(node.key, ast.Name)):
+            return (None,)
+        over = first.iter
+        method = over.func if isinstance(over, ast.Call) and not over.args else None
+        if isinstance(method, ast.Attribute) and method.attr == ("items" if target is not first.target else "keys"):
+            over = method.value
+        elif target is not first.target:
+            return (None,)
+        owner = self.index.scope(over).owner(over.id) if isinstance(over, ast.Name) else None
+        if owner is not None and isinstance(over, ast.Name) and self.changed(owner, over.id):
+            return (None,)
+        values = self.values(over) if target.id == node.key.id else ()
+        if len(values) != 1 or values[0].role not in (Role.DICT, Role.TUPLE):
+            return (None,)
+        keys = values[0].keys if values[0].role is Role.DICT else self._constants(values[0])
+        known = keys and None not in keys and len(set(keys)) == len(keys) and not (method and over is first.iter)
+        return keys if known else (None,)
+
+    def _constants(self, value: Value) -> tuple[object, ...]:
+        """The elements of a tuple or list that are constants; None for others."""
+        return tuple(
+            inner[0].keys[0] if len(inner) == 1 and inner[0].role is Role.CONSTANT else None for inner in value.inner
+        )
 
     def _name(self, node: ast.Name) -> Iterable[Value]:
         scope = self.index.scope(node)
@@ -399,7 +430,9 @@ class Resolver(Names):
                 found.append(value if node.attr == "data" else parts.as_data(node, value))
             elif value.role is Role.CLASS or value.declaration is not None:
                 method = self.method(value.declaration, node.attr)
-                if method is not None:
+                if method is not None and method in self._properties:
+                    found += (v for statement in self.returns(method) for v in self.values(statement.value))
+                elif method is not None:
                     found.append(Value(Role.METHOD, method, node.attr, ((value,),), declaration=method))
                 elif value.role is Role.MODEL and node.attr == "module":
                     found.append(value)

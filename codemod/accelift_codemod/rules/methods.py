@@ -66,7 +66,7 @@ with torch.no_grad():
             models = draft.blueprint.prepared_models(name)
             if not models or len(models) != len(draft.facts.resolver.values(name)):
                 continue
-            if all(draft.blueprint.may_follow_prepare(name, m) for m in models):
+            if any(draft.blueprint.may_follow_prepare(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
 
     def _use(
@@ -179,9 +179,8 @@ with torch.no_grad():
             root = func
             while isinstance(root, (ast.Attribute, ast.Subscript)):
                 root = root.value
-            if not (isinstance(root, ast.Name) and root.id == "self") or not isinstance(
-                func, (ast.Attribute, ast.Subscript)
-            ):
+            own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
+            if not own or not isinstance(func, (ast.Attribute, ast.Subscript)):
                 continue
             inner = draft.facts.resolver.method(cls, func.attr) if isinstance(func, ast.Attribute) else None
             if inner is None:

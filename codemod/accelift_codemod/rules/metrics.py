@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from accelift_codemod.cuts import Cut
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -50,8 +49,8 @@ for x, y in test_loader:
             "METRIC-LOCAL",
             Severity.ERROR,
             "measured on one process's share",
-            "Each process sees its share of every batch of this loop, but what it measures cannot be gathered (or the "
-            "loop trains as well), so its results are those of one process's share.",
+            "Each process sees its share of every batch of this loop, but what it measures cannot be gathered, so its "
+            "results are those of one process's share.",
         ),
     )
 
@@ -66,16 +65,6 @@ for x, y in test_loader:
                 f"every process evaluates all of this loop's data, for {reason}",
                 "nothing has to be done; gather one row per sample to share it out",
             )
-        for loop in draft.blueprint.train_loops:
-            if self._also_evaluates(loop):
-                yield draft.finding(
-                    "METRIC-LOCAL",
-                    Severity.ERROR,
-                    _line(draft, loop),
-                    "this loop trains on one loader and evaluates on another, and what it measures is that of one "
-                    "process's share",
-                    "evaluate in a loop of its own, so that its results can be gathered",
-                )
         for loop, reason in draft.blueprint.local_loops.items():
             yield draft.finding(
                 "METRIC-LOCAL",
@@ -84,17 +73,6 @@ for x, y in test_loader:
                 f"the results of this loop are those of one process's share of the data, for {reason}",
                 "gather what they are computed from by accelerator.gather_for_metrics",
             )
-
-    def _also_evaluates(self, loop: BatchLoop) -> bool:
-        """Whether a training loop is also run over other loaders (a function with a `train` flag)."""
-        node = loop.node
-        return (
-            len(loop.loaders) > 1
-            and isinstance(node, ast.For)
-            and not any(
-                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "zip" for n in walk(node.iter)
-            )
-        )
 
     def _gather(self, draft: Draft, loop: BatchLoop, cut: Cut) -> Iterator[Edit]:
         reason = "the results must cover the whole batch, not this process's share"

@@ -69,11 +69,11 @@ for x, y in loader:
             placed = draft.blueprint.placed.get(key(item.value), True)
             (together if placed else apart).append(item)
         lines = []
-        names = ", ".join(dict.fromkeys(i.name for i in together))
+        names = ", ".join(dict.fromkeys(place for i in together for place in i.places))
         if names:
             lines.append(f"{names} = {{accelerator}}.prepare({names})")
-        for item in apart:
-            lines.append(f"{item.name} = {{accelerator}}.prepare_data_loader({item.name}, device_placement=False)")
+        for place in dict.fromkeys(place for i in apart for place in i.places):
+            lines.append(f"{place} = {{accelerator}}.prepare_data_loader({place}, device_placement=False)")
         kinds = ", ".join(dict.fromkeys(i.kind.value for i in group.items))
         yield draft.edit(
             _RULE,

@@ -1,0 +1,184 @@
+"""Chooses what is prepared, and which evaluation loops are shared out."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.blueprint import Blueprint
+from accelift_codemod.cuts import Cut, NoCut, find_cut
+from accelift_codemod.facts import BatchLoop, Role, Value
+from accelift_codemod.facts.objects import Key, Optimizer, key
+from accelift_codemod.refusals import refuse
+
+
+def choose(blueprint: Blueprint) -> list[tuple[Value, Role]]:
+    """The objects to prepare; notes in the blueprint what becomes of the evaluation loops.
+
+    Raises:
+        Refused: the script is left alone.
+    """
+    choice = _Choice(blueprint)
+    optimizers = choice.optimizers()
+    models = choice.models(optimizers)
+    loaders = choice.loaders()
+    return [
+        *((m, Role.MODEL) for m in models),
+        *((o, Role.OPTIMIZER) for o in optimizers),
+        *((v, Role.LOADER) for v in loaders),
+    ]
+
+
+class _Choice:
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.facts = blueprint.facts
+        self.resolver = blueprint.facts.resolver
+        self.index = blueprint.facts.index
+
+    def optimizers(self) -> list[Value]:
+        found = []
+        for optimizer in self.facts.objects.optimizers:
+            if not self.facts.runs(optimizer.call):
+                continue
+            line = optimizer.call.lineno
+            if optimizer.loose:
+                text = self.facts.segment(optimizer.loose[0])
+                raise refuse(
+                    "DDP-FREEPARAM",
+                    line,
+                    f"the optimizer updates `{text}`, which belongs to no module: its gradient would not be averaged",
+                    "make it an nn.Parameter of a module",
+                )
+            if not optimizer.models:
+                raise refuse(
+                    "OPT-UNKNOWN",
+                    line,
+                    f"it cannot be told whose parameters `{self.facts.segment(optimizer.call.func)}(...)` updates",
+                    "pass it `model.parameters()` of a model that this file can see",
+                )
+            self._closures(optimizer)
+            found.append(optimizer.value)
+        if not found:
+            raise refuse(
+                "OPT-UNKNOWN",
+                self.facts.loops.backwards[0].lineno,
+                "gradients are computed, but no torch.optim optimizer applies them",
+                "use an optimizer, or convert it by hand (updates outside an optimizer are not averaged)",
+            )
+        return found
+
+    def _closures(self, optimizer: Optimizer) -> None:
+        """Refuse an optimizer that steps by closures, where their loss would not be that of the whole batch.
+
+        The bundled runtime sees to that for its prepared optimizers, whose closures compute gradients through it.
+        """
+        steps = [
+            call
+            for call in self.index.methods.get("step", [])
+            if optimizer.value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
+        ]
+        closures = [c for call in steps if (c := self.resolver.argument(call, 0, "closure")) is not None]
+        if optimizer.is_lbfgs and len(closures) < max(len(steps), 1):
+            why = "its steps cannot be found"
+        elif closures and self.blueprint.options.target != "runtime":
+            why = "Accelerate's optimizers keep what it returns, the loss of one process, to themselves"
+        elif closures and self.facts.processes.managed:
+            why = "each process decides by the loss of its own samples"
+        elif any(not self._computes(closure) for closure in closures):
+            why = "it is no function of this file that computes the gradients"
+        else:
+            return
+        raise refuse(
+            "BWD-CLOSURE",
+            optimizer.call.lineno,
+            f"the optimizer steps by a closure, and {why}",
+            "convert it by hand, returning the reduced loss from the closure",
+        )
+
+    def _computes(self, closure: ast.expr) -> bool:
+        """Whether an expression is one function of the script, in which a backward pass runs."""
+        values = self.resolver.values(closure)
+        functions = {v.declaration for v in values if v.role is Role.FUNCTION}
+        return (
+            isinstance(closure, ast.Name)
+            and len(values) == len(functions) == 1
+            and any(self.index.function(call) in functions for call in self.facts.loops.backwards)
+        )
+
+    def models(self, optimizers: list[Value]) -> list[Value]:
+        found: dict[Key, Value] = {}
+        for optimizer in self.facts.objects.optimizers:
+            if optimizer.value in optimizers:
+                for model in optimizer.models:
+                    if isinstance(model.origin, ast.ClassDef):
+                        raise refuse(
+                            "LOOP-IN-CLASS",
+                            optimizer.call.lineno,
+                            f"the class {model.name} makes its own optimizer, and what it trains cannot be followed",
+                            "make the optimizer outside the class, or convert it by hand",
+                        )
+                    found.setdefault(key(model), model)
+        if self.facts.processes.managed:
+            self._all_wrapped(found)
+        return list(found.values())
+
+    def _all_wrapped(self, models: dict[Key, Value]) -> None:
+        """Refuse a script that distributes itself and trains a model whose gradients it does not average."""
+        arguments = (self.resolver.argument(c, 0, "module") for c in self.facts.processes.wraps)
+        wrapped = {key(v) for a in arguments for v in self.resolver.values(a)}
+        for one, model in models.items():
+            if one not in wrapped:
+                raise refuse(
+                    "ALREADY-DISTRIBUTED",
+                    getattr(model.origin, "lineno", 0),
+                    f"trains {model.name} without DistributedDataParallel, and other models with it",
+                    "convert it by hand",
+                )
+
+    def loaders(self) -> list[Value]:
+        """Loaders to prepare: those that train, and those of evaluation loops that can gather.
+
+        None of a script that distributes itself: it deals the samples by its own samplers, which stay.
+        """
+        blueprint = self.blueprint
+        if self.facts.processes.managed:
+            return []
+        chosen: dict[Key, Value] = {}
+        for loop in blueprint.train_loops:
+            for value in loop.loaders:
+                chosen.setdefault(key(value), value)
+        training = set(chosen)
+        gathers = blueprint.options.chooses("METRIC")
+        cuts: dict[BatchLoop, Cut | NoCut] = {
+            loop: find_cut(self.facts, loop) if gathers else NoCut("METRIC is left out")
+            for loop in blueprint.eval_loops
+        }
+        wanted: dict[Key, Value] = {}
+        for loop in blueprint.eval_loops:
+            for value in loop.loaders:
+                wanted.setdefault(key(value), value)
+        spoiled: set[Key] = set()
+        changed = True
+        while changed:  # loops that share a loader, or loaders that share a loop, are decided together
+            changed = False
+            for loop, cut in cuts.items():
+                keys = {key(v) for v in loop.loaders}
+                bad = isinstance(cut, NoCut) or bool(keys & spoiled)
+                if bad and not keys - training <= spoiled:
+                    spoiled |= keys - training
+                    changed = True
+        for k, value in wanted.items():
+            if k not in spoiled:
+                chosen.setdefault(k, value)
+        for loop, cut in cuts.items():
+            shared = [key(v) in chosen for v in loop.loaders]
+            if isinstance(cut, Cut) and all(shared):
+                blueprint.cuts[loop] = cut
+            elif any(shared):
+                if not (isinstance(cut, NoCut) and cut.needless):
+                    blueprint.local_loops[loop] = cut.reason if isinstance(cut, NoCut) else "it mixes loaders"
+            else:
+                reason = cut.reason if isinstance(cut, NoCut) else "another loop over its loader cannot gather"
+                if not (isinstance(cut, NoCut) and cut.needless):
+                    blueprint.replicated[loop] = reason
+        return list(chosen.values())

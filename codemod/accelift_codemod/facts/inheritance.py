@@ -1,0 +1,188 @@
+"""Classes with bases in the program as one class: a tree in which a derived class has its inherited methods itself.
+
+A class that trains and has bases in the program is one class to whoever makes its object. So in a copy
+of the tree the methods and constants of its bases stand in its own body, and `super().fit()` calls `self.fit@Base()`.
+Nodes of the copy know the nodes that they stand for. What a base has and the derived class replaces is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
+from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.tree import walk
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The tree to draw facts from."""
+
+    tree: ast.Module
+    originals: Mapping[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
+
+
+def find(index: Index) -> Flat:
+    """The tree of a script with the bases of classes that train folded into them, where they can be."""
+    trains = {c for call in index.methods.get("backward", []) if (c := index.enclosing_class(call)) is not None}
+    derived = [cls for cls in index.classes if cls.bases] if trains else []
+    names = Names(index)
+    families = [f for cls in derived if (f := _Family.of(index, names, cls)) is not None and trains & {*f.chain}]
+    members = [cls for family in families for cls in family.chain]
+    if not families or len(members) != len(set(members)):
+        return Flat(index.tree)
+    copier = _Copier(families)
+    tree = copier.copy(index.tree)
+    assert isinstance(tree, ast.Module)
+    return Flat(tree, copier.originals)
+
+
+@dataclass(frozen=True)
+class _Family:
+    """A class that objects are made of, and its bases in the program, nearest first."""
+
+    chain: list[ast.ClassDef]
+    outside: list[ast.expr]  # bases that the program does not define
+    supers: dict[ast.Attribute, tuple[str, str]]  # for `super().fit`: how self is called, and the method's name here
+
+    @classmethod
+    def of(cls, index: Index, names: Names, leaf: ast.ClassDef) -> _Family | None:
+        """The family of a class; None if it has no bases in the program, or they cannot be folded into it."""
+        chain, outside = [leaf], list[ast.expr]()
+        while True:
+            own = [b for b in chain[-1].bases if (node := _class(names, b)) is not None and node not in chain]
+            outside += [b for b in chain[-1].bases if b not in own]
+            if not own:
+                break
+            base = _class(names, own[0])
+            if len(own) > 1 or base is None:
+                return None
+            chain.append(base)
+        if len(chain) == 1 or not all(_plain(index, names, member, chain) for member in chain):
+            return None
+        supers = {}
+        for place, member in enumerate(chain):
+            for method in _methods(member):
+                for call in (n for n in walk(method) if isinstance(n, ast.Call)):
+                    if names.builtin(call.func) != "super":
+                        continue
+                    read = index.parents[call]
+                    outer = index.parents[read]
+                    if not (isinstance(read, ast.Attribute) and isinstance(outer, ast.Call) and outer.func is read):
+                        return None
+                    found = _inherited(chain, read.attr, place + 1)
+                    first = (*method.args.posonlyargs, *method.args.args)[:1]
+                    if found is not None and first and index.function(call) is method:
+                        supers[read] = first[0].arg, _spelled(chain, read.attr, found)
+                    elif found is not None:
+                        return None
+        return cls(chain, outside, supers)
+
+    def body(self) -> Iterator[tuple[ast.stmt, str]]:
+        """The statements of the whole family, the constants of bases first, with the names of methods."""
+        bound: set[str] = set()
+        for member in reversed(self.chain[1:]):
+            for statement in member.body:
+                if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                    yield statement, ""
+        for statement in self.chain[0].body:
+            yield statement, statement.name if isinstance(statement, FUNCTIONS) else ""
+        called = {name for _, name in self.supers.values()}
+        for member in self.chain[1:]:
+            for method in _methods(member):
+                name = _spelled(self.chain, method.name, member)
+                if (name == method.name or name in called) and name not in bound:
+                    bound.add(name)
+                    yield method, name
+
+
+def _methods(cls: ast.ClassDef) -> list[Function]:
+    return [s for s in cls.body if isinstance(s, FUNCTIONS)]
+
+
+def _class(names: Names, node: ast.expr) -> ast.ClassDef | None:
+    """The class of the program that an expression certainly is."""
+    found = names.bindings(node) if isinstance(node, ast.Name) else []
+    cls = found[0].node if len(found) == 1 and found[0].how is How.CLASS else None
+    return cls if isinstance(cls, ast.ClassDef) else None
+
+
+def _inherited(chain: list[ast.ClassDef], name: str, start: int) -> ast.ClassDef | None:
+    """The first class of a chain that has a method, from a place on."""
+    return next((c for c in chain[start:] if any(m.name == name for m in _methods(c))), None)
+
+
+def _spelled(chain: list[ast.ClassDef], name: str, owner: ast.ClassDef) -> str:
+    """What a method of a chain is called in the one class: those that are replaced get the class's name."""
+    return name if _inherited(chain, name, 0) is owner else f"{name}@{owner.name}"
+
+
+def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassDef]) -> bool:
+    """Whether a class of a chain is used for nothing but the chain."""
+    if not index.scope(cls).is_module or len(index.module.bindings[cls.name]) != 1:
+        return False
+    if cls is not chain[0] and (cls.decorator_list or cls.keywords):
+        return False
+    for node in walk(cls):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+            return False  # the name that Python gives it has the class's name in it
+    loads = [n for s in index.scopes.values() for n in s.loads.get(cls.name, ()) if s.owner(cls.name) is index.module]
+    for load in loads:
+        parent = index.parents[load]
+        if isinstance(parent, ast.ClassDef) and load in parent.bases:
+            if cls is chain[0] or parent not in chain:
+                return False
+        elif cls is not chain[0] and not (
+            isinstance(parent, ast.arg)
+            or (isinstance(parent, ast.Call) and names.builtin(parent.func) in ("isinstance", "super"))
+        ):
+            return False
+    return True
+
+
+class _Copier:
+    """Copies a tree, with the families in it folded."""
+
+    def __init__(self, families: list[_Family]) -> None:
+        self.leaves = {family.chain[0]: family for family in families}
+        self.bases = {cls for family in families for cls in family.chain[1:]}
+        self.supers = {read: found for family in families for read, found in family.supers.items()}
+        self.originals: dict[ast.AST, ast.AST] = {}
+
+    def copy(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Attribute) and node in self.supers:
+            return self._own(node, *self.supers[node])
+        new = node.__class__()
+        for name, value in ast.iter_fields(node):
+            if isinstance(node, ast.ClassDef) and name in ("body", "bases") and node in self.leaves:
+                continue
+            if isinstance(node, ast.ClassDef) and name == "body" and node in self.bases:
+                value = [self._noted(ast.Pass(), node.body[0])]
+            elif isinstance(value, list):
+                value = [self.copy(v) if isinstance(v, ast.AST) else v for v in value]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                value = self.copy(value)
+            setattr(new, name, value)
+        if isinstance(new, ast.ClassDef) and node in self.leaves:
+            family = self.leaves[node]
+            new.bases = [self.copy(b) for b in family.outside]  # type: ignore[misc]
+            new.body = [self._member(s, name) for s, name in family.body()]
+        return self._noted(new, node)
+
+    def _member(self, statement: ast.stmt, name: str) -> ast.stmt:
+        new = self.copy(statement)
+        if isinstance(new, FUNCTIONS):
+            new.name = name
+        return new  # type: ignore[return-value]
+
+    def _own(self, node: ast.Attribute, own: str, name: str) -> ast.AST:
+        """`self.fit@Base` in the place of `super().fit`."""
+        value = self._noted(ast.Name(own, ast.Load()), node.value)
+        return self._noted(ast.Attribute(value, name, ast.Load()), node)  # type: ignore[arg-type]
+
+    def _noted(self, new: ast.AST, node: ast.AST) -> ast.AST:
+        ast.copy_location(new, node)
+        self.originals[new] = node
+        return new

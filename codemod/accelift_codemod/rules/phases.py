@@ -1,0 +1,82 @@
+"""Measures over all processes in a loop that trains in some passes and evaluates in others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rules import Rule
+from accelift_codemod.sums import AVERAGED, Loop, local_names, reads_after, reduced, sums_of
+
+_RULE = "PHASE"
+
+
+class Phases(Rule):
+    """Makes what a loop adds up the sum of all processes, if it trains in some passes and evaluates in others.
+
+    Such a loop decides by a flag, by a phase or by the mode of the model whether it trains. Its loaders are all
+    prepared, and the results of both kinds of pass are those of the whole data: every number that it adds to a sum is
+    first combined with those of the other processes. That is done for all its sums or for none, for they are divided by
+    each other. What such a loop collects in another way is reported.
+    """
+
+    code = _RULE
+    name = "results of a loop that trains and evaluates"
+    before = """\
+for phase in ["train", "val"]:
+    for x, y in loaders[phase]:
+        loss = criterion(model(x), y)
+        if phase == "train":
+            ...
+        total += loss.item() * x.size(0)
+"""
+    after = """\
+        total += accelerator.gather_for_metrics(loss.detach().cpu().double() * x.size(0)).sum().item()
+"""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for loop in draft.blueprint.train_loops:
+            if loop.evaluates and draft.blueprint.shares_batches(loop):
+                assert isinstance(loop.node, (ast.For, ast.AsyncFor))
+                yield from self._loop(draft, loop, loop.node)
+
+    def _loop(self, draft: Draft, loop: BatchLoop, node: Loop) -> Iterator[Edit | Finding]:
+        local = local_names(draft, loop, node)
+        sums = sums_of(node, local)
+        edits = {name: reduced(draft, loop, statements, local) for name, statements in sums.items()}
+        left = [name for name, found in edits.items() if not found]
+        if not left:
+            for found in edits.values():
+                yield from found
+            means = [name for name, found in edits.items() if any(e.code == AVERAGED for e in found)]
+            if means:
+                yield draft.finding(
+                    "METRIC-TRAIN",
+                    Severity.NOTE,
+                    sums[means[0]][0],
+                    f"`{'`, `'.join(means)}` adds up means of the processes' means, which are those of the whole batch "
+                    "if its samples can be shared evenly; a smaller last batch may differ a little",
+                    "add up `loss.item() * len(y)`, and divide by the number of samples, if the exact figure matters",
+                )
+        others = (r for name in sorted(local - set(sums)) for r in reads_after(draft, node, name) if _keeps(draft, r))
+        place = sums[left[0]][0] if left else next(others, None)
+        if place is not None:
+            yield draft.finding(
+                "METRIC-LOCAL",
+                Severity.ERROR,
+                place,
+                "this loop trains in some passes and evaluates in others, and what it measures here is that of one "
+                "process's share",
+                "evaluate in a loop of its own, or gather what the results are computed from by "
+                "accelerator.gather_for_metrics",
+            )
+
+
+def _keeps(draft: Draft, read: ast.Name) -> bool:
+    """Whether a read asks for what is in a variable, and does not just call a method of it: `writer.close()`."""
+    statement = draft.facts.index.statement(read)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.value is read)

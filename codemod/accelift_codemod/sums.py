@@ -1,0 +1,225 @@
+"""What a loop adds up over its batches, and how each process's part becomes that of all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, How, Role, Scope, position
+from accelift_codemod.facts.effects import Effects, flatten, loads, stores
+from accelift_codemod.facts.index import Binding
+from accelift_codemod.facts.layout import Environment, Layout
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit, Need, Operation
+
+RULE = "REDUCE"
+AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
+Loop = ast.For | ast.AsyncFor | ast.While
+_WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
+_REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
+
+
+def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
+    """Variables of the loop body whose value differs from process to process."""
+    effects = Effects(draft.facts.resolver, node)
+    roles = draft.facts.resolver
+    names = {
+        n.id
+        for n in walk(node)
+        if isinstance(n, ast.Name)
+        and isinstance(n.ctx, ast.Store)
+        and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
+    }
+    if not names and not isinstance(node, ast.While):
+        names = stores(node.target)
+    step = draft.blueprint.handmade.get(loop)
+    if step is not None:
+        names = set(step.names)
+    for _ in range(2):  # what one iteration leaves behind, the next one reads
+        for statement in flatten(node.body):
+            names |= effects.tainted(statement, names) | _filled(statement, names)
+            for function in draft.blueprint.timeline.calls_into(statement):
+                names |= roles.kept(function, data=True)
+    return names
+
+
+def sums_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
+    """Sums over the iterations: variables made before the loop, and where it adds local values to them."""
+    fresh = {n for s in node.body for inner in walk(s) if isinstance(inner, ast.Assign) for n in stores(inner)}
+    found: dict[str, list[ast.AugAssign]] = {}
+    for statement in (s for outer in node.body for s in walk(outer)):
+        if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        if local & {n.id for n in loads(statement.value)} and statement.target.id not in fresh:
+            found.setdefault(statement.target.id, []).append(statement)
+    return found
+
+
+def reads_after(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
+    """Reads after the loop of what it left in a variable, or in an object that a variable held before."""
+    owner = draft.facts.index.scope(node).owner(name)
+    if owner is None:
+        return []
+    last = node.end_lineno or 0
+    if owner.is_class:
+        return reads_outside(draft, node, owner, name)
+    later = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
+    later = [n for n in later if draft.function(n) is draft.function(node)]
+
+    def inside(binding: Binding) -> bool:
+        return node.lineno <= position(binding.node)[0] <= last
+
+    bound_inside = any(inside(b) and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
+    found = []
+    for load in later:
+        reaching = draft.facts.resolver.reaching(load, owner)
+        before = any(position(b.node) < position(node) for b in reaching)
+        if any(map(inside, reaching)) or (before and not bound_inside):
+            found.append(load)
+    return found
+
+
+def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
+    """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
+    inside = {node, *walk(node)}
+    reads = draft.facts.loads(owner, name)
+    return [n for n in reads if n not in inside and not _into_attribute(draft.facts.index.statement(n))]
+
+
+def reduced(draft: Draft, loop: BatchLoop, statements: list[ast.AugAssign], local: set[str]) -> list[Edit]:
+    """The edits that make a sum that of all processes.
+
+    None if it is not known of all the statements that add to it how they depend on the batch, or if some processes may
+    run one that others do not.
+    """
+    if any(_apart(draft, loop, statement, local) for statement in statements):
+        return []
+    edits = [list(_reduced(draft, loop, statement)) for statement in statements]
+    return [edit for some in edits for edit in some] if all(edits) else []
+
+
+def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> bool:
+    """Whether a statement of a loop runs on some processes only, or more often on some than on others."""
+    for parent in draft.facts.index.ancestors(statement):
+        if parent is loop.node:
+            return False
+        header = parent.iter if isinstance(parent, (ast.For, ast.AsyncFor)) else getattr(parent, "test", None)
+        if header is not None and local & {n.id for n in loads(header)}:
+            return True
+    return True
+
+
+def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterator[Edit]:
+    """Reduce what a statement adds."""
+    env = draft.environment(loop, statement)
+    if env is None:
+        return
+    weighed = _weighed(draft, statement, env)
+    if weighed is not None:
+        # In float64, as Python's own product was; on the CPU, as not every device has that.
+        assert isinstance(weighed.func, ast.Attribute)
+        yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
+        yield draft.edit(RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
+        yield draft.edit(
+            RULE, statement.value, Operation.SURROUND, _WHY, _total(draft, "{}") + ".item()", need=Need.STRONG
+        )
+        return
+    for call in walk(statement.value):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
+            continue
+        layout = draft.facts.layouts.read(call.func.value, env)
+        reduction = _REDUCTIONS.get(layout) if isinstance(layout, Layout) else None
+        if reduction is None or _counts(statement, call):
+            return
+        yield draft.edit(
+            RULE,
+            call.func.value,
+            Operation.SURROUND,
+            _WHY,
+            _total(draft, "{}.detach()") if reduction == "sum" else AVERAGED,
+            need=Need.STRONG,
+        )
+        return
+    layout = draft.facts.layouts.read(statement.value, env)
+    if layout is Layout.SUM:  # a tensor
+        yield draft.edit(
+            RULE, statement.value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG
+        )
+    elif layout is Layout.COUNT and draft.runtime:
+        rows = _counted(statement.value)
+        if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS:
+            yield draft.edit(
+                RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
+            )
+
+
+def _counted(node: ast.expr) -> ast.Name | None:
+    """The tensor whose rows an expression counts: `x.size(0)`, `x.shape[0]`, `len(x)`."""
+    if isinstance(node, ast.Call):
+        func = node.func
+        length = isinstance(func, ast.Name) and func.id == "len" and len(node.args) == 1
+        tensor = node.args[0] if length else func.value if isinstance(func, ast.Attribute) else None
+    else:
+        shape = node.value if isinstance(node, ast.Subscript) else None
+        tensor = shape.value if isinstance(shape, ast.Attribute) else None
+    return tensor if isinstance(tensor, ast.Name) else None
+
+
+def _weighed(draft: Draft, statement: ast.AugAssign, env: Environment) -> ast.Call | None:
+    """The `.item()` of a mean that is weighed by the size of its batch: `loss.item() * x.size(0)`."""
+    product = statement.value
+    if not draft.runtime or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)):
+        return None
+    for mean, count in ((product.left, product.right), (product.right, product.left)):
+        if isinstance(mean, ast.Call) and isinstance(mean.func, ast.Attribute) and mean.func.attr == "item":
+            layouts = draft.facts.layouts.read(mean.func.value, env), draft.facts.layouts.read(count, env)
+            if layouts == (Layout.MEAN, Layout.COUNT):
+                return mean
+    return None
+
+
+def _counts(statement: ast.AugAssign, call: ast.Call) -> bool:
+    """Whether the increment also has a factor that differs by process (`loss.item() * x.size(0)`)."""
+    others = [
+        n
+        for n in walk(statement.value)
+        if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and n not in set(walk(call))
+    ]
+    lengths = [
+        n
+        for n in walk(statement.value)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
+    ]
+    return bool(others or lengths)
+
+
+def _total(draft: Draft, part: str) -> str:
+    """The sum of every process's part, where a batch that went to all of them whole counts once."""
+    if draft.runtime:
+        return f"{{accelerator}}.gather_for_metrics({part}).sum()"
+    return f'{{accelerator}}.reduce({part}, reduction="sum")'
+
+
+def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
+    """The objects that a statement puts local values into: `losses.append(loss.item())`, `meter.update(...)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        arguments = (*call.args, *(k.value for k in call.keywords))
+        if names & {n.id for a in arguments for n in walk(a) if isinstance(n, ast.Name)}:
+            return {call.func.value.id}
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
+        root = statement.target.value
+        if isinstance(root, ast.Name) and names & {n.id for n in loads(statement.value)}:
+            return {root.id}
+    return set()
+
+
+def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg]
+    owner = draft.facts.index.scope(name).owner(name.id)
+    return [b for b in owner.bindings[name.id] if b.node is name] if owner else []
+
+
+def _into_attribute(statement: ast.stmt) -> bool:
+    """Whether a statement puts what it computes into an attribute of self, which is asked about by itself."""
+    return isinstance(statement, ast.Assign) and any("." in name for name in stores(statement))

@@ -1,0 +1,146 @@
+"""Trainers whose classes have bases in the script, and properties."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, script, unchanged
+
+HEAD = """\
+class Base:
+    EPOCHS = 2
+
+    def __init__(self, device):
+        self.device = device
+        self.seen = 0
+
+    def fit(self):
+        for _ in range(self.EPOCHS):
+            self.train()
+        self.done()
+
+    def train(self):
+        for x, y in self.loader:
+            {move}
+            self.optimizer.zero_grad()
+            loss = self.loss(x, y)
+            {backward}
+            self.optimizer.step()
+
+    def loss(self, x, y):
+        raise NotImplementedError
+
+    def done(self):
+        {print}("done")
+
+
+class Trainer(Base):
+    def __init__(self, {device}):
+        {super}.__init__({handed})
+        self.loader = DataLoader(data, batch_size=16)
+        self.model = {model}
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        {prepare}
+
+    def loss(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+
+    def done(self):
+        {super}.done()
+        {print}(self.seen)
+
+
+{others}
+"""
+BEFORE = {
+    "move": "x, y = x.to(self.device), y.to(self.device)",
+    "backward": "loss.backward()",
+    "print": "print",
+    "device": "device",
+    "super": "super()",
+    "handed": "device",
+    "model": "Net().to(device)",
+    "prepare": "pass",
+    "others": "",
+}
+EMPTY = dict.fromkeys(("loader", "model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
+BODY = "Trainer(device).fit()"
+
+
+def family(body: str = BODY, **parts: str) -> str:
+    """A script that makes an object of a derived class."""
+    return script(definitions=HEAD.format(**{**BEFORE, **parts}), after=body, **EMPTY)
+
+
+def code(text: str) -> str:
+    """The conversion without indentation: what is looked for may stand in any method."""
+    return "\n".join(line.strip() for line in converted(text).splitlines())
+
+
+# ---- followed
+
+
+@pytest.mark.parametrize("called", ["super()", "super(Trainer, self)"])
+def test_the_methods_of_a_base_are_those_of_the_object(called: str) -> None:
+    after = code(family(super=called))
+    assert "accelerator.backward(loss)" in after
+    assert "x.to(self.device)" not in after
+    assert "self.model = Net()\nself.optimizer" in after
+    assert "self.model, self.optimizer, self.loader = accelerator.prepare(" in after
+    assert 'accelerator.print("done")' in after and "accelerator.print(self.seen)" in after
+    assert f"{called}.done()" in after and f"{called}.__init__(accelerator.device)" in after
+
+
+@pytest.mark.parametrize(
+    ("others", "body"),
+    [
+        ("class Special(Trainer):\n    pass", "Special(device).fit()"),  # three in a chain
+        ("class Special(Trainer):\n    EPOCHS = 3\n\n    def done(self):\n        pass", "Special(device).fit()"),
+        ("class Other:\n    pass", BODY),
+        ("def show(trainer: Base) -> None:\n    pass", BODY),
+        ("print(isinstance(3, Base))", BODY),
+    ],
+)
+def test_what_does_not_matter(others: str, body: str) -> None:
+    assert "accelerator.backward(loss)" in code(family(body, others=others))
+
+
+@pytest.mark.parametrize(
+    "looked",
+    ["return self.model", "return len(self.loader)", '"""How many."""\n        return self.seen * 2'],
+)
+def test_properties_that_only_look(looked: str) -> None:
+    others = f"class Special(Trainer):\n    @property\n    def what(self):\n        {looked}"
+    body = "special = Special(device)\nspecial.fit()\nprint(special.what)"
+    assert "accelerator.backward(loss)" in code(family(body, others=others))
+
+
+def test_a_property_is_what_it_returns() -> None:
+    others = "class Special(Trainer):\n    @property\n    def net(self):\n        return self.model"
+    body = "special = Special(device)\nspecial.fit()\ntorch.save(special.net.state_dict(), 'm.pt')"
+    assert "accelerator.save(accelerator.unwrap_model(special.net).state_dict(), 'm.pt')" in code(
+        family(body, others=others)
+    )
+
+
+# ---- left alone
+
+
+@pytest.mark.parametrize(
+    ("others", "body"),
+    [
+        ("class Second(Base):\n    pass", BODY),  # whose attributes would be which?
+        ("class Special(Trainer):\n    pass", "Special(device).fit()\nTrainer(device).fit()"),
+        ("", "Trainer(device).fit()\nBase(device)"),
+        ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),
+        ("", "Trainer(device).fit()\nTrainer(device).fit()"),
+        ("class Mixin:\n    pass\n\n\nclass Special(Mixin, Trainer):\n    pass", "Special(device).fit()"),
+        (
+            "class Special(Trainer):\n    def fit(self):\n        run = super().fit\n        run()",
+            "Special(device).fit()",
+        ),
+        ("class Special(Trainer):\n    def fit(self):\n        self.__it = 1", "Special(device).fit()"),
+        ("@print\nclass Special(Trainer):\n    pass", "Special(device).fit()"),
+    ],
+)
+def test_families_that_cannot_be_one_class(others: str, body: str) -> None:
+    assert unchanged(family(body, others=others)).code == "LOOP-IN-CLASS"

@@ -1,0 +1,294 @@
+"""Loaders in dicts and lists, and loops that train in some passes and evaluate in others."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+from scripts import convert, converted, findings, lifted, script, unchanged
+
+LOADERS = "loaders = {'train': DataLoader(data, batch_size=16), 'val': DataLoader(data, batch_size=32)}"
+MADE = "loaders = {p: DataLoader(data, batch_size=16) for p in ['train', 'val']}"
+TWO = "a = DataLoader(data, batch_size=16)\nb = DataLoader(data, batch_size=16)"
+SUM = """\
+total += (
+    accelerator.gather_for_metrics(loss.detach().cpu().double() * len(y))
+    .sum()
+    .item()
+)"""
+PHASES = """\
+for phase in ['train', 'val']:
+    total = 0.0
+    for x, y in {iterable}:{move}
+        loss = F.cross_entropy(model(x), y)
+        if phase == 'train':
+            optimizer.zero_grad()
+            {backward}
+            optimizer.step()
+{kept}
+    {print}(phase, total / len(data))"""
+RUN = """\
+def run(model, loader, optimizer=None, train=True, mode="train", {device}):
+    total = n = 0
+    losses = []
+    for x, y in loader:{move}
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+{step}
+{kept}
+    return {result}"""
+STEP = "optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()"
+IF_TRAIN = f"if train:\n    {STEP}"
+WEIGHED = "total += loss.item() * len(y)"
+EMPTY = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+
+
+def phases(loaders: str = LOADERS, iterable: str = "loaders[phase]", kept: str = WEIGHED) -> str:
+    """A script whose every epoch has two phases."""
+    moved = "\n        x, y = x.to(device), y.to(device)"
+    body = PHASES.format(
+        iterable=iterable, move=moved, backward="loss.backward()", kept=textwrap.indent(kept, " " * 8), print="print"
+    )
+    return script(loader=loaders, **{**EMPTY, "epoch": body})
+
+
+def phases_lifted(
+    loaders: str = LOADERS, iterable: str = "loaders[phase]", kept: str = SUM, prepared: tuple[str, ...] = ()
+) -> str:
+    """What becomes of it; `prepared` are the loaders that prepare gets."""
+    names = ", ".join(("model", "optimizer", *(prepared or ('loaders["train"]', 'loaders["val"]'))))
+    line = f"{names} = accelerator.prepare({names})"
+    if len(line) > 88:
+        line = f"{names} = accelerator.prepare(\n    {names}\n)"
+    body = PHASES.format(
+        iterable=iterable,
+        move="",
+        backward="accelerator.backward(loss)",
+        kept=textwrap.indent(kept, " " * 8),
+        print="accelerator.print",
+    )
+    return lifted(loader=loaders, prepare=line, **{**EMPTY, "epoch": body})
+
+
+def run(step: str = IF_TRAIN, kept: str = WEIGHED, result: str = "total", after: bool = False) -> str:
+    """A script with one function for training and evaluation (the function of its conversion, if `after`)."""
+    definition = RUN.format(
+        device="accelerator=None" if after else "device=None",
+        move="" if after else "\n        x, y = x.to(device), y.to(device)",
+        step=textwrap.indent(step, " " * 8),
+        kept=textwrap.indent(kept, " " * 8),
+        result=result,
+    )
+    return script(
+        definitions=definition,
+        loader=TWO,
+        **{**EMPTY, "epoch": "run(model, a, optimizer)\nprint(run(model, b, train=False, mode='val'))"},
+    ).replace(", device=None", "")
+
+
+def sums(text: str) -> list[str]:
+    """The statements of a converted script that add to a sum."""
+    return [ast.unparse(n) for n in ast.walk(ast.parse(converted(text))) if isinstance(n, ast.AugAssign)]
+
+
+# ---- loaders in containers
+
+
+@pytest.mark.parametrize(
+    ("loaders", "iterable", "prepared"),
+    [
+        (LOADERS, "loaders[phase]", ()),
+        (MADE, "loaders[phase]", ()),
+        (LOADERS, "enumerate(loaders[phase])", ()),
+        (f"{TWO}\nloaders = {{'train': a, 'val': b}}", "loaders[phase]", ()),
+        ("loaders = dict(train=DataLoader(data), val=DataLoader(data))", "loaders[phase]", ()),
+        ("loaders = {k: DataLoader(v) for k, v in {'train': data, 'val': data}.items()}", "loaders[phase]", ()),
+        ("sets = {'train': data, 'val': data}\nloaders = {k: DataLoader(sets[k]) for k in sets}", "loaders[phase]", ()),
+        (TWO, "(a if phase == 'train' else b)", ("a", "b")),
+        (TWO, "{'train': a, 'val': b}[phase]", ("a", "b")),
+        (f"{TWO}\nloaders = [a, b]", "loaders[phase == 'val']", ("loaders[0]", "loaders[1]")),
+    ],
+)
+def test_loaders_are_prepared_where_they_are_kept(loaders: str, iterable: str, prepared: tuple[str, ...]) -> None:
+    text = phases(loaders, iterable)
+    if "enumerate" in iterable:
+        text = text.replace("for x, y in", "for i, (x, y) in")
+        assert converted(text) == phases_lifted(loaders, iterable).replace("for x, y in", "for i, (x, y) in")
+    else:
+        assert converted(text) == phases_lifted(loaders, iterable, prepared=prepared)
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for phase, loader in loaders.items():\n    for x, y in loader:",
+        "for loader in loaders.values():\n    for x, y in loader:",
+    ],
+)
+def test_loops_over_the_entries(loop: str) -> None:
+    slots = {"loader": LOADERS, **dict.fromkeys(("move", "forward", "backward", "step"), "")}
+    body = "loss = F.cross_entropy(model(x), y)\noptimizer.zero_grad()\n{}\noptimizer.step()"
+    body = textwrap.indent(body, " " * 8)
+    moved = f"{loop}\n        x, y = x.to(device), y.to(device)\n"
+    text = script(loop=moved + body.format("loss.backward()"), **slots)
+    output = converted(text)
+    assert 'model, optimizer, loaders["train"], loaders["val"] = accelerator.prepare(' in output
+    assert f"{textwrap.indent(loop, '    ')}\n            loss = " in output
+
+
+@pytest.mark.parametrize(
+    "loaders",
+    [
+        "loaders = (DataLoader(data), DataLoader(data))",  # a tuple stays as it is
+        "loaders = {p.lower(): DataLoader(data) for p in ['TRAIN', 'VAL']}",  # keys that are not written out
+        "loaders = {p: DataLoader(data) for p in ['train', 'val', 'test'] if p != 'test'}",
+        f"{TWO}\nloaders = {{'train': a, 'val': [b]}}",  # a container in a container
+        "loaders = {'train': DataLoader(data), 'val': data}",  # something else than a loader
+        "loaders = {'train': DataLoader(data)}\nloaders['val'] = data",  # or who knows what
+        "loaders = {'train': DataLoader(data)}\nloaders.update(val=data)",
+        "names = ['train']\nnames.append('val')\nloaders = {p: DataLoader(data) for p in names}",
+        f"{TWO}\nloaders = {{'train': a, 'val': b}}\nfor x, y in a:\n    optimizer.zero_grad()",  # under two names
+    ],
+)
+def test_entries_that_cannot_be_replaced(loaders: str) -> None:
+    iterable = "loaders[phase == 'val']" if "(Data" in loaders and "{" not in loaders else "loaders[phase]"
+    iterable = "loaders['val'][0]" if "[b]" in loaders else iterable
+    assert unchanged(phases(loaders, iterable)).code == "PREP-NO-POINT"
+
+
+@pytest.mark.parametrize(
+    ("alias", "prepared"),
+    [("loader = loaders[phase]", ()), ("loader = a if phase == 'train' else b", ("a", "b"))],
+)
+def test_a_variable_for_the_loader_of_the_phase(alias: str, prepared: tuple[str, ...]) -> None:
+    loaders = TWO if prepared else LOADERS
+    text = phases(loaders, "loader").replace("total = 0.0", f"total = 0.0\n        {alias}")
+    after = phases_lifted(loaders, "loader", prepared=prepared)
+    assert converted(text) == after.replace("total = 0.0", f"total = 0.0\n        {alias}")
+
+
+def test_an_entry_is_prepared_before_it_gets_another_name() -> None:
+    after = f"{LOADERS}\nloaders['train'] = accelerator.prepare(loaders['train'])\nloader = loaders['train']"
+    assert converted(script(loader=f"{LOADERS}\nloader = loaders['train']")) == lifted(
+        loader=after, prepare="model, optimizer = accelerator.prepare(model, optimizer)"
+    )
+
+
+# ---- the variable is bound to what it holds already
+
+
+@pytest.mark.parametrize("again", ["model = model.eval()", "model = fit(model)"])
+def test_bound_again_to_the_same(again: str) -> None:
+    definitions = "def fit(model):\n    model.train()\n    return model"
+    assert converted(script(definitions=definitions, after=again)) == lifted(definitions=definitions, after=again)
+
+
+def test_bound_in_every_epoch_to_the_same() -> None:
+    slots = {"epoch": "model = model.train()", "epoch_end": "model = model.eval()"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize("again", ["", "model = Net().to(device)\n"])
+def test_bound_again_to_another(again: str) -> None:
+    again += "optimizer = torch.optim.SGD(model.parameters(), 0.1)"
+    assert unchanged(script(epoch_end=again)).code == "PREP-NO-POINT"
+
+
+# ---- what such loops add up
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        IF_TRAIN,
+        f"if optimizer is not None:\n    {STEP}",
+        f"if mode == 'train':\n    {STEP}",
+        f"if model.training:\n    {STEP}",
+        f"if not train:\n    pass\nelse:\n    {STEP}",
+    ],
+)
+def test_sums_of_both_kinds_of_pass(step: str) -> None:
+    text = run(step, f"{WEIGHED}\nn += y.size(0)", "total / n")
+    share = "accelerator.gather_for_metrics(loss.detach().cpu().double() * len(y)).sum().item()"
+    assert sums(text)[-2:] == [f"total += {share}", "n += accelerator.gather_for_metrics(y).size(0)"]
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("n += len(y)", "n += len(accelerator.gather_for_metrics(y))"),
+        ("n += y.shape[0]", "n += accelerator.gather_for_metrics(y).shape[0]"),
+        (
+            "n += torch.sum(out.argmax(1) == y)",
+            "n += accelerator.gather_for_metrics(torch.sum(out.argmax(1) == y).detach()).sum()",
+        ),
+        (
+            "n += (out.argmax(1) == y).sum().item()",
+            "n += accelerator.gather_for_metrics((out.argmax(1) == y).sum().detach()).sum().item()",
+        ),
+        ("total += loss.item()", "total += accelerator.reduce(loss.detach(), reduction='mean').item()"),
+    ],
+)
+def test_what_is_added(before: str, after: str) -> None:
+    text = run(kept=before, result="total, n")
+    assert sums(text) == [after]
+    assert findings(text) == (["METRIC-TRAIN"] if "total" in before else [])
+
+
+def test_every_statement_that_adds_to_a_sum() -> None:
+    step = f"if train:\n    {STEP}\n    n += len(y)\nelse:\n    n += len(x)"
+    assert sums(run(step, "pass", "n")) == [
+        "n += len(accelerator.gather_for_metrics(y))",
+        "n += len(accelerator.gather_for_metrics(x))",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "result"),
+    [
+        ("losses.append(loss.item())", "losses"),
+        ("total += float(out.max())", "total"),
+        (f"{WEIGHED}\nn += len(set(y))", "total / n"),  # all or none of a ratio
+        ("if loss > 1:\n    n += len(y)", "n"),  # some processes would wait for the others
+        ("n = loss", "n"),
+    ],
+)
+def test_results_that_stay_those_of_one_process(kept: str, result: str) -> None:
+    text = run(kept=kept, result=result)
+    assert "gather_for_metrics" not in converted(text) and "reduce" not in converted(text)
+    assert "METRIC-LOCAL" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        STEP,
+        f"if loss < 100:\n    {STEP}",  # by the batch, not by the pass
+        "if train:\n    (loss * 2).backward()\nelse:\n    loss.backward()\noptimizer.step()",
+    ],
+)
+def test_loops_that_only_train(step: str) -> None:
+    step = step.replace("\n    ", "\n") if step == STEP else step
+    text = run(step, WEIGHED, "total")
+    assert "gather_for_metrics" not in converted(text)
+    assert "METRIC-LOCAL" not in findings(text)
+
+
+def test_left_early_is_a_pass_without_training() -> None:
+    text = run(f"if not train:\n    {WEIGHED}\n    continue\n" + STEP.replace("\n    ", "\n"), "pass", "total")
+    assert "gather_for_metrics" in converted(text)
+
+
+def test_by_a_function_that_the_loop_calls() -> None:
+    update = "def update(loss, train):\n    if train:\n        loss.backward()\n        optimizer.step()\n\n\n"
+    text = run("update(loss, train)").replace("def run(", f"{update}def run(")
+    assert "gather_for_metrics" in converted(text) and "METRIC-LOCAL" not in findings(text)
+
+
+def test_the_other_library_counts_repeated_samples() -> None:
+    result = convert(run(kept=f"{WEIGHED}\nn += len(y)", result="total / n"), target="accelerate")
+    assert result.plan is not None
+    assert "METRIC-LOCAL" in [f.code for f in result.plan.findings]
