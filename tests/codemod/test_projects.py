@@ -659,3 +659,47 @@ def test_every_run_looks_at_the_files_anew(folder: Path) -> None:
     assert reason()[0] == "SHARED-FILE"
     write({"engine.py": "train = print\n"})
     assert only().output is None
+
+
+def test_trainer_with_a_base_in_another_file(folder: Path) -> None:
+    base = """\
+import torch
+
+
+class Base:
+    def __init__(self, model, loader):
+        self.model = model
+        self.loader = loader
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            self.loss(x, y).backward()
+            self.optimizer.step()
+"""
+    trainer = """\
+import torch.nn.functional as F
+from base import Base
+
+
+class Trainer(Base):
+    def loss(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+"""
+    main = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from model import Net
+from trainer import Trainer
+
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+trainer = Trainer(Net(), loader)
+trainer.fit()
+"""
+    write({"train.py": main, "trainer.py": trainer, "base.py": base, "model.py": MODEL})
+    found = outputs("train.py")
+    assert sorted(found) == ["base.py", "train.py"]
+    assert "            self.accelerator.backward(self.loss(x, y))\n" in found["base.py"]
+    assert "trainer = Trainer(Net(), loader, accelerator)\n" in found["train.py"]
