@@ -204,3 +204,14 @@ def test_the_device_stays_where_it_is_used_as_a_string() -> None:
     slots = {"before": 'if device == "cuda":\n    torch.backends.cudnn.benchmark = True'}
     before = script(device='device = "cuda" if torch.cuda.is_available() else "cpu"', **slots)
     assert converted(before) == lifted(device=f"{CREATED}\ndevice = accelerator.device.type", **slots)
+
+
+@pytest.mark.parametrize("test", ["x.is_cuda", "y.is_cuda"])
+def test_the_place_of_a_tensor_is_no_choice(test: str) -> None:
+    """`where` is the device that a tensor has already, not one that the script chooses."""
+    definitions = (
+        f"def loss_of(model, x, y):\n    where = torch.device('cuda') if {test} else torch.device('cpu')\n"
+        "    return F.cross_entropy(model(x), y, weight=torch.ones(3).to(where))"
+    )
+    slots = {"definitions": definitions, "forward": "optimizer.zero_grad()\nloss = loss_of(model, x, y)"}
+    assert converted(script(**slots)) == lifted(**slots)

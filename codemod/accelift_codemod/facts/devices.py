@@ -70,6 +70,8 @@ class Devices:
             left = node.left
             return isinstance(left, ast.Constant) and str(left.value).startswith(("cuda", "xpu", "npu"))
         if isinstance(node, ast.IfExp):
+            if isinstance(node.test, ast.Attribute) and node.test.attr == "is_cuda":
+                return False  # no choice: where a tensor is already
             return self.is_device(node.body, depth + 1) and self.is_device(node.orelse, depth + 1)
         if isinstance(node, ast.BoolOp):
             return any(self.is_device(v, depth + 1) for v in node.values)
