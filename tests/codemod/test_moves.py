@@ -204,3 +204,15 @@ def test_the_device_stays_where_it_is_used_as_a_string() -> None:
     slots = {"before": 'if device == "cuda":\n    torch.backends.cudnn.benchmark = True'}
     before = script(device='device = "cuda" if torch.cuda.is_available() else "cpu"', **slots)
     assert converted(before) == lifted(device=f"{CREATED}\ndevice = accelerator.device.type", **slots)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "noise = torch.zeros(3).type(torch.cuda.FloatTensor)",
+        "noise = torch.cuda.FloatTensor(3)",
+        "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\nnoise = Tensor(3)",
+    ],
+)
+def test_types_of_gpu_tensors_stay(line: str) -> None:
+    assert converted(script(before=line)) == lifted(before=line)
