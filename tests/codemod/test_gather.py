@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+from scripts import added, convert, converted, findings, lifted, script
 
 LOADERS = "loader = DataLoader(data, batch_size=16, shuffle=True)\ntest_loader = DataLoader(data, batch_size=16)"
 PREPARE = """\
@@ -194,3 +194,14 @@ def test_why_a_loop_is_not_shared_out() -> None:
     result = convert(evaluated(f"total += len(y)\nout = model(x)\n{CORRECT}", start="total = correct = 0"))
     assert result.plan is not None
     assert all("again" not in f.message for f in result.plan.findings)
+
+
+def test_a_perplexity_is_that_of_the_gathered_mean() -> None:
+    ends = "import math\nprint(math.exp(total / len(test)))"
+    add = "total += F.cross_entropy(model(x), y).item()"
+    loop = f"total = 0.0\nwith torch.no_grad():\n    for x, y in {{}}:\n        {add}\n"
+    shared = script(before="test = DataLoader(data, batch_size=16)", after=loop.format("test") + ends)
+    gathered = "total += F.cross_entropy(accelerator.gather_for_metrics(model(x)), y).item()"
+    assert [line for line in added(shared) if "gather" in line] == ["y = accelerator.gather_for_metrics(y)", gathered]
+    everything = script(before="test = [data[:4]]", after=loop.format("test") + ends)
+    assert not [line for line in added(everything) if "gather" in line]

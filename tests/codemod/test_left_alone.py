@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.plan import Outcome, Severity
-from scripts import convert, converted, lifted, script, unchanged
+from scripts import convert, converted, findings, lifted, script, unchanged
 
 CLASS = """\
 class Trainer:
@@ -153,3 +153,9 @@ def test_a_syntax_error_is_an_error_of_the_file() -> None:
     result = convert(text)
     line = text.splitlines().index("x = = 3") + 1
     assert f"/train.py:{line}: does not parse" in result.error and result.output is None
+
+
+def test_gradients_without_a_backward_pass_are_no_training() -> None:
+    by_hand = "for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):\n    p.grad = g"
+    assert unchanged(script(backward=by_hand)).code == "NO-TRAINING"
+    assert findings(script(batch_end="g = torch.autograd.grad(model(x).sum(), model.layer.weight)")) == []

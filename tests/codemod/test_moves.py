@@ -215,3 +215,15 @@ def test_the_place_of_a_tensor_is_no_choice(test: str) -> None:
     )
     slots = {"definitions": definitions, "forward": "optimizer.zero_grad()\nloss = loss_of(model, x, y)"}
     assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "noise = torch.zeros(3).type(torch.cuda.FloatTensor)",
+        "noise = torch.cuda.FloatTensor(3)",
+        "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\nnoise = Tensor(3)",
+    ],
+)
+def test_types_of_gpu_tensors_stay(line: str) -> None:
+    assert converted(script(before=line)) == lifted(before=line)

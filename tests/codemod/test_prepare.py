@@ -6,6 +6,7 @@ import pytest
 from scripts import REBOUND, added, converted, findings, lifted, removed, script, unchanged
 
 SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)"
+OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 PREPARED = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
 
 
@@ -213,3 +214,10 @@ def test_limits_of_accelerate_are_reported_for_that_target_only(loader: str, cod
     before = script(from_imports=imports, loader=f"loader = {loader}")
     assert findings(before, target="accelerate") == codes
     assert findings(before) == []
+
+
+def test_copies_and_tied_weights_stay() -> None:
+    copied = {"imports": "import copy", "optimizer": f"ema = copy.deepcopy(model)\n{OPTIMIZER}"}
+    assert converted(script(**copied)) == lifted(device=REBOUND, model="model = Net().to(device)", **copied)
+    model = "model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).to(device)\nmodel[1].weight = model[0].weight"
+    assert converted(script(model=model)) == lifted(device=REBOUND, model=model)
