@@ -205,3 +205,25 @@ def test_a_perplexity_is_that_of_the_gathered_mean() -> None:
     assert [line for line in added(shared) if "gather" in line] == ["y = accelerator.gather_for_metrics(y)", gathered]
     everything = script(before="test = [data[:4]]", after=loop.format("test") + ends)
     assert not [line for line in added(everything) if "gather" in line]
+
+
+METRIC = "import torchmetrics\nfrom torchmetrics.classification import MulticlassAccuracy"
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "expected"),
+    [
+        ("MulticlassAccuracy(3)", "metric.update(model(x), y)", True),
+        ("torchmetrics.Accuracy(task='multiclass', num_classes=3)", "metric(model(x), y)", True),
+        ("MulticlassAccuracy(3, sync_on_compute=False)", "metric.update(model(x), y)", False),
+        ("MulticlassAccuracy(3)", "right += (model(x).argmax(1) == y).sum().item()", False),
+        ("[]", "metric.append(model(x).argmax(1))", False),
+    ],
+)
+def test_metrics_that_join_the_processes_themselves(made: str, used: str, expected: bool) -> None:
+    text = script(
+        from_imports=METRIC,
+        before=f"metric = {made}\ntest_loader = DataLoader(data, batch_size=8)\nright = 0",
+        after=f"for x, y in test_loader:\n    {used}\nprint(metric, right)",
+    )
+    assert ("METRIC-SYNC" in findings(text)) is expected

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.cuts import Cut
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -52,6 +53,14 @@ for x, y in test_loader:
             "Each process sees its share of every batch of this loop, but what it measures cannot be gathered, so its "
             "results are those of one process's share.",
         ),
+        Explained(
+            "METRIC-SYNC",
+            Severity.WARNING,
+            "a metric that joins the processes itself",
+            "Every process updates a metric of torchmetrics with all samples of an evaluation, and its compute() adds "
+            "up the states of all processes once more: ratios stay right, sums and counts are multiplied. Make the "
+            "metric with sync_on_compute=False.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
@@ -73,6 +82,29 @@ for x, y in test_loader:
                 f"the results of this loop are those of one process's share of the data, for {reason}",
                 "gather what they are computed from by accelerator.gather_for_metrics",
             )
+
+        for loop in (*draft.blueprint.cuts, *draft.blueprint.replicated):
+            yield from self._joined_again(draft, loop)
+
+    def _joined_again(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """Metrics of torchmetrics that a loop updates, once each."""
+        made: dict[ast.AST, ast.Call] = {}
+        for call in (n for statement in loop.body for n in walk(statement) if isinstance(n, ast.Call)):
+            func = call.func
+            receiver = func.value if isinstance(func, ast.Attribute) else func
+            for value in draft.facts.resolver.values(receiver):
+                if value.name.startswith("torchmetrics.") and isinstance(value.origin, ast.Call):
+                    made.setdefault(value.origin, call)
+        for origin, call in made.items():
+            if not any(k.arg == "sync_on_compute" for k in origin.keywords):  # type: ignore[attr-defined]
+                yield draft.finding(
+                    "METRIC-SYNC",
+                    Severity.WARNING,
+                    call,
+                    f"`{draft.facts.segment(call.func)}` is given all samples by every process, and the metric adds up "
+                    "what all processes have once more: sums and counts are multiplied",
+                    "make the metric with sync_on_compute=False",
+                )
 
     def _gather(self, draft: Draft, loop: BatchLoop, cut: Cut) -> Iterator[Edit]:
         reason = "the results must cover the whole batch, not this process's share"
