@@ -165,3 +165,12 @@ def test_methods_that_every_module_has(value: str) -> None:
     text = script(epoch_end=f"value = {value.replace('MODEL', 'model')}", **OLD)
     assert "DDP-METHOD" not in findings(text, target="accelerate")
     assert f"value = {value.replace('MODEL', MODEL)}\n" in converted(text)
+
+
+@pytest.mark.parametrize("source", ['torch.load("whole.pt")["net"]', 'saved["net"]'])
+def test_a_model_that_may_come_whole_from_a_checkpoint_is_saved_whole(source: str) -> None:
+    model = f'saved = torch.load("whole.pt")\nmodel = Net()\nif len(saved):\n    model = {source}'
+    save = 'state = {{"net": {}, "epoch": epoch}}\n{}(state, "whole.pt")'
+    before = script(model=model, epoch_end=save.format("model", "torch.save"))
+    wrapped = save.format(MODEL, "accelerator.save")
+    assert converted(before).endswith("".join(f"    {line}\n" for line in wrapped.splitlines()))
