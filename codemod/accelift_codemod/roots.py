@@ -148,8 +148,9 @@ class Roots:
                 chosen = self._choice(binding.value, seen)
                 if chosen is None:
                     return None
-                self.copies.setdefault(binding.node)  # it is to get the prepared one
-                found |= chosen
+                if chosen:
+                    self.copies.setdefault(binding.node)  # it is to get the prepared one
+                found |= chosen or {(owner, node.id)}  # of no variable: it is the first
             elif binding.how in (How.ASSIGN, How.AUGMENT):
                 given_to = self._handed_to(binding, seen)
                 found |= given_to if given_to else {(owner, node.id)}

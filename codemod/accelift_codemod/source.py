@@ -19,6 +19,7 @@ from pathlib import Path
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _RETURN = re.compile(r"\r(?!\n)")
+_ASYNC = re.compile(r"[(,]\s*async\s*=")  # x.cuda(async=True)
 _PYTHON_2 = re.compile(
     r"^[ \t]*(?:print[ \t]+[^=\s(.\[]|print[ \t]*>>|except[ \t]+[\w.]+[ \t]*,[ \t]*\w+[ \t]*:|exec[ \t]+['\"\w])",
     re.MULTILINE,
@@ -162,6 +163,9 @@ class Source:
                 raise Python2Source(
                     self.path, line, "is written in Python 2", "port it first (2to3, python-modernize)"
                 ) from None
+            if 0 < line <= len(self.lines) and _ASYNC.search(self.lines[line - 1]):
+                problem = "`async` is a keyword since Python 3.7"
+                raise BadSource(self.path, line, problem, "write non_blocking= for it, as torch does") from None
             reason = (error.msg or "invalid syntax").rstrip(".")
             raise BadSource(self.path, line, f"does not parse ({reason})", "correct the syntax") from None
         except (RecursionError, MemoryError):

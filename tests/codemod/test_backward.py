@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from scripts import converted, findings, lifted, script
 
+OWN = "optimizer.zero_grad()\nout = unread(model(x), y)\nloss = {}.exp().mean()"  # nothing else is known of out
 ZERO = "optimizer.zero_grad()\n"
 SUM = ZERO + 'loss = F.cross_entropy(model(x), y, reduction="sum")'
 
@@ -137,6 +138,7 @@ def test_for_accelerate_a_sum_is_multiplied(backward: str, after: str) -> None:
         ("criterion = nn.MSELoss()", ZERO + "loss = criterion(model(x), model(x).detach())"),
         ("criterion = nn.CrossEntropyLoss(None)", ZERO + "loss = criterion(model(x), y)"),
         ("", ZERO + "loss = F.cross_entropy(model(x), y, None, True)"),
+        ("weight = torch.ones(3, 3)", ZERO + "loss = (model(x) @ (weight @ weight.T)).mean()"),
         ('total = sum([1, 2])\nreduction = "sum"', ZERO + "loss = F.cross_entropy(model(x), y)"),
     ],
 )
@@ -158,6 +160,9 @@ def test_a_loss_that_is_a_mean_is_not_marked(before: str, forward: str) -> None:
         ("criterion = nn.CrossEntropyLoss(*options)", ZERO + "loss = criterion(model(x), y)", "LOSS-UNKNOWN"),
         ("criterion = nn.CrossEntropyLoss(torch.ones(3))", ZERO + "loss = criterion(model(x), y)", "LOSS-MASKMEAN"),
         ("", ZERO + "loss = unread(model(x), y)", "LOSS-UNKNOWN"),
+        ("", OWN.format("torch.mm(out, out.t())"), "LOSS-INBATCH"),
+        ("", OWN.format("out.matmul(out.T.contiguous())"), "LOSS-INBATCH"),
+        ("", OWN.format("torch.cat([out @ out.T, out], dim=1)"), "LOSS-INBATCH"),
     ],
 )
 def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, code: str) -> None:

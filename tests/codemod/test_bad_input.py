@@ -16,6 +16,10 @@ BAD = {
         b"import torch\nx = (\n",
         ":2: does not parse ('(' was never closed); correct the syntax",
     ),
+    "old_torch.py": (
+        b"import torch\nx = x.cuda(async=True)\n",
+        ":2: `async` is a keyword since Python 3.7; write non_blocking= for it, as torch does",
+    ),
     "bad_indent.py": (
         b"import torch\nif torch:\npass\n",
         ":3: does not parse (expected an indented block after 'if' statement on line 2); correct the syntax",

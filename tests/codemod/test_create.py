@@ -143,6 +143,28 @@ def test_an_attribute_that_holds_the_answer_is_followed_to_the_flag() -> None:
     assert "if args.cuda:" not in converted(before)
 
 
+@pytest.mark.parametrize("held", ["args.cuda", "not args.cuda"])
+def test_a_flag_that_an_object_was_given_is_followed(held: str) -> None:
+    criterion = (
+        "class Criterion(nn.Module):\n    def __init__(self, weight, use_gpu=True):\n        super().__init__()\n"
+        "        self.use_gpu = use_gpu\n\n    def forward(self, x, y):\n        if self.use_gpu:\n"
+        "            y = y.cuda()\n        return F.cross_entropy(x, y)"
+    )
+    before = with_options(
+        "",
+        '"--cuda", action="store_true"',
+        definitions=criterion,
+        before=f"criterion = Criterion(1, {held})",
+        model="model = Net()\nif args.cuda:\n    model.cuda()",
+        move="if args.cuda:\n    x, y = x.cuda(), y.cuda()",
+        forward="optimizer.zero_grad()\nloss = criterion(model(x), y)",
+    )
+    if held == "args.cuda":
+        assert creation(before) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+    else:  # two conditions that exclude each other
+        assert findings(before) == ["DEV-UNKNOWN"]
+
+
 def test_a_flag_about_something_else_is_none() -> None:
     before = with_options('device = torch.device("cuda")', '"--no-cuda-graphs", action="store_true"')
     assert creation(before) == f"Accelerator({SPLIT})"

@@ -68,6 +68,13 @@ def test_a_loader_made_on_the_way() -> None:
     assert converted(script(loader=loader, **slots)) == lifted(loader=first(loader), **slots)
 
 
+@pytest.mark.parametrize("write", ["f.write(page.read())", "shutil.copyfileobj(page, f)"])
+def test_pages_that_are_written_into_files(write: str) -> None:
+    fetch = f'def fetch():\n    page = urllib.request.urlopen("u")\n    with open("f", "wb") as f:\n        {write}'
+    slots = {"imports": "import shutil\nimport urllib.request", "definitions": fetch, "before": "fetch()"}
+    assert "with accelerator.main_process_first():\n    fetch()\n" in converted(script(**slots))
+
+
 @pytest.mark.parametrize("main", [False, True])
 def test_functions_that_download_are_guarded_where_they_are_called(main: bool) -> None:
     definitions = 'def raw():\n    return datasets.MNIST("d", download=True)\n\n\ndef get():\n    return raw()'

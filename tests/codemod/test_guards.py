@@ -181,6 +181,13 @@ def test_files_that_every_process_opens(before: str, after: str) -> None:
     assert converted(script(imports=OS, after=before)) == lifted(imports=OS, after=after)
 
 
+def test_a_file_that_is_read_first_is_opened_by_every_process() -> None:
+    block = 'with open("a", "r+") as f:\n    old = f.read()\n    f.write("x")\nprint(old)'
+    kept = block.replace("print", "accelerator.print")
+    assert converted(script(after=block)) == lifted(after=kept)
+    assert findings(script(after=block)) == ["SAVE-RACE"]
+
+
 def test_the_import_that_it_needs() -> None:
     output = converted(script(before='f = open("a", "w")'))
     assert output == lifted(

@@ -38,7 +38,14 @@ def test_the_move_of_a_trained_model_goes(model: str) -> None:
         ("for x, y in loader:", "x, y = x.cuda(), y.cuda()", ""),
         ("for x, y in loader:", "x, y = x.cuda(non_blocking=True), y.to(device, non_blocking=True)", ""),
         ("for batch in loader:", "x, y = batch[0].to(device), batch[1].to(device)", "x, y = batch[0], batch[1]"),
-        ("for batch in loader:", "x, y = [t.to(device) for t in batch]", "x, y = [t for t in batch]"),
+        ("for batch in loader:", "x, y = [t.to(device) for t in batch]", "x, y = batch"),
+        ("for batch in loader:", "x, y = tuple(t.cuda() for t in batch)", "x, y = batch"),
+        ("for batch in loader:", "batch = tuple(t.to(device) for t in batch)\nx, y = batch", "x, y = batch"),
+        (
+            "for batch in loader:",
+            "batch = [t.to(device) for t in batch]\nx, y = batch[0], batch[1]",
+            "x, y = batch[0], batch[1]",
+        ),
         (
             "for batch in loader:",
             'batch = {k: v.to(device) for k, v in batch.items()}\nx, y = batch["x"], batch["y"]',
@@ -50,10 +57,33 @@ def test_the_moves_of_a_batch_go(loop: str, move: str, left: str) -> None:
     assert converted(script(loop=loop, move=move)) == lifted(loop=loop, move=left)
 
 
+@pytest.mark.parametrize(
+    "move",
+    [
+        "batch = [t.cuda() for t in batch]\nx, y = picked(batch)",
+        "x, *rest = [t.cuda() for t in batch]\ny = rest[0]",
+        "x, y = picked([t.cuda() for t in batch])",
+        "copy = [t.cuda() for t in batch]\nx, y = copy",
+    ],
+)
+def test_a_copy_of_the_batch_that_may_have_to_be_a_list_stays(move: str) -> None:
+    slots = {"loop": "for batch in loader:", "definitions": "def picked(pair):\n    return pair"}
+    kept = move.replace("t.cuda()", "t.to(accelerator.device)")
+    assert converted(script(move=move, **slots)) == lifted(move=kept, **slots)
+
+
 def test_moves_inside_expressions_go() -> None:
     before = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x.to(device)), y.to(device))"
     after = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
     assert converted(script(move="", forward=before)) == lifted(forward=after)
+
+
+def test_a_model_that_a_function_uses_before_prepare_is_moved_as_before() -> None:
+    shown = "def shown():\n    return model(torch.ones(2, 4).cuda())"
+    before = script(definitions=shown, model="model = Net().cuda()\nshown()")
+    assert "model = Net().to(accelerator.device)\nshown()" in converted(before)
+    later = script(definitions=shown, model="model = Net().cuda()", after="shown()")
+    assert "model = Net()\n" in converted(later)
 
 
 def test_moves_in_variables_of_old_torch_go() -> None:

@@ -237,6 +237,23 @@ def test_other_ways_to_measure(slots: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("loss.item() > 1", ["COLL-RANKFLOW"]),
+        ("0.5 < loss.item() <= 1", ["COLL-RANKFLOW"]),
+        ("epoch > 1", []),
+        ("y is not None", []),
+        ("isinstance(y, torch.Tensor)", []),
+    ],
+)
+def test_which_loss_is_trained_on_is_decided_together(test: str, expected: list[str]) -> None:
+    forward = f"optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nif {test}:\n    {{}}"
+    changed = script(forward=forward.format("loss = loss + model(x).pow(2).mean()"))
+    assert findings(changed) == expected
+    assert findings(script(forward=forward.format("other = loss * 2"))) == []
+
+
+@pytest.mark.parametrize(
     ("epoch_end", "expected"),
     [
         ('print("last loss", loss.item())', ["METRIC-TRAIN"]),

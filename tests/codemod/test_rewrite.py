@@ -328,3 +328,20 @@ def test_statements_without_edits_must_survive(text: str) -> None:
     forged = replace(rewritten, text=text, changes=everything, regions=everything)
     faults = gates.failures(source, index, forged, lambda *_: False)
     assert any("which no edit touches" in fault for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("for x in y:\n    gone()\n    gone()\n\n    f()\n", "for x in y:\n    f()\n"),
+        ("a()\n\ngone()\ngone()\n\nb()\n", "a()\n\nb()\n"),
+        ("a()\n\n\ngone()\n\ngone()\n\n\nb()\n", "a()\n\n\nb()\n"),
+        ("a()\ngone()\ngone()\n\nb()\n", "a()\n\nb()\n"),
+    ],
+)
+def test_the_blank_line_of_a_paragraph_goes_with_it(text: str, expected: str) -> None:
+    source = Source.decode(text.encode(), "t.py")
+    index = Index(source.tree)
+    gone = [n for n in ast.walk(source.tree) if isinstance(n, ast.Expr) and ast.unparse(n) == "gone()"]
+    edits = [Edit("T", Span.of(n), Operation.DROP, "", "", node=n) for n in gone]
+    assert rewrite(source, index, edits).text == expected

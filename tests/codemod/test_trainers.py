@@ -88,6 +88,36 @@ def test_objects_are_handed_in() -> None:
     assert "x.to(self.device)" not in after
 
 
+@pytest.mark.parametrize("signature", ["model, optimizer, loader, device", "**kwargs"])
+def test_objects_are_handed_in_by_name(signature: str) -> None:
+    held = "kwargs[{!r}]" if signature == "**kwargs" else "{}"
+    text = trainer(
+        f"device = {DEVICE}\nmodel = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        f"loader = DataLoader({DATA}, batch_size=16)\n"
+        "trainer = Trainer(model=model, optimizer=optimizer, loader=loader, device=device)\ntrainer.fit()",
+        signature=f"def __init__(self, {signature}):",
+        device=f"self.device = {held.format('device')}",
+        loader=f"self.loader = {held.format('loader')}",
+        model=f"self.model = {held.format('model')}",
+        optimizer=f"self.optimizer = {held.format('optimizer')}",
+        end='torch.save(self.model.state_dict(), "a.pt")',
+    )
+    after = lines(text)
+    assert "accelerator.prepare(" in after and "accelerator.backward(loss)" in after
+    assert 'accelerator.save(accelerator.unwrap_model(self.model).state_dict(), "a.pt")' in after
+    assert findings(text) == []
+
+
+def test_what_keywords_hold_is_unknown_if_a_call_hides_them() -> None:
+    text = trainer(
+        "options = dict(loader=DataLoader([1]), model=Net())\ntrainer = Trainer(**options)\ntrainer.fit()",
+        signature="def __init__(self, **kwargs):",
+        loader="self.loader = kwargs['loader']",
+        model="self.model = kwargs['model'].to(self.device)",
+    )
+    assert unchanged(text)
+
+
 def test_the_accelerator_is_handed_in_and_kept() -> None:
     text = trainer(
         f"def main():\n    device = {DEVICE}\n    model = Net().to(device)\n"

@@ -185,3 +185,12 @@ def test_a_function_that_is_given_one_model_before_another_is_prepared() -> None
     assert (
         f"fit(model, optimizer)\n{second}\nother, adam = accelerator.prepare(other, adam)\nfit(other, adam)" in output
     )
+
+
+@pytest.mark.parametrize("source", ['torch.load("whole.pt")["net"]', 'saved["net"]'])
+def test_a_model_that_may_come_whole_from_a_checkpoint_is_saved_whole(source: str) -> None:
+    model = f'saved = torch.load("whole.pt")\nmodel = Net()\nif len(saved):\n    model = {source}'
+    save = 'state = {{"net": {}, "epoch": epoch}}\n{}(state, "whole.pt")'
+    before = script(model=model, epoch_end=save.format("model", "torch.save"))
+    wrapped = save.format(MODEL, "accelerator.save")
+    assert converted(before).endswith("".join(f"    {line}\n" for line in wrapped.splitlines()))

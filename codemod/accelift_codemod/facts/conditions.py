@@ -195,9 +195,13 @@ class Conditions:
         if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
             return None
         value = bindings[0].value
-        if value is not None and self._is_boolean(value):
+        if value is not None and (self._is_boolean(value) or self._handed_in(node, value)):
             return value
         return None
+
+    def _handed_in(self, node: ast.Name | ast.Attribute, value: ast.expr) -> bool:
+        """Whether an attribute of an object holds what its constructor is always given."""
+        return isinstance(node, ast.Attribute) and isinstance(value, ast.Name) and self._given(value, 7) is not None
 
     def _given(self, node: ast.Name | ast.Attribute, depth: int) -> Condition | None:
         """The one condition that every call passes for a parameter."""
@@ -214,8 +218,10 @@ class Conditions:
         if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
             return None
         found: list[ast.expr] = []
+        owner = self.index.parents.get(function)
+        made = isinstance(owner, ast.ClassDef) and function is self.resolver.constructor(owner)
         for call in self.resolver.sites(function):
-            given = self.resolver.bind(call, function)
+            given = self.resolver.bind(call, function, bound=made or None)
             argument = (given or {}).get(binding.name, default(function, binding.node))
             if given is None or argument is None:
                 return None

@@ -211,8 +211,9 @@ class Moves:
             if isinstance(part, (ast.Name, ast.Attribute)):
                 if self.conditions.read(part).constant is not None:
                     return True
-        if isinstance(test, ast.Attribute) and Role.ARGUMENTS in self.resolver.roles(test.value):
-            return True
+        if isinstance(test, ast.Attribute):
+            held = self.conditions.read(test) != self.conditions.atom(test)  # a flag that an object was given
+            return held or Role.ARGUMENTS in self.resolver.roles(test.value)
         return isinstance(test, ast.Name)
 
 

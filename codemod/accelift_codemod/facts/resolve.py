@@ -402,11 +402,13 @@ class Resolver(Names):
         function = self.index.parents[arguments]
         if not isinstance(function, FUNCTIONS) or not isinstance(node, ast.arg):
             return ()
-        if node is arguments.vararg or node is arguments.kwarg:  # type: ignore[attr-defined]
+        if node is function.args.vararg:
             return ()
         owner = self.index.parents.get(function)
         method = isinstance(owner, ast.ClassDef) and not _static(function)
         names = [p.arg for p in parameters(function.args)]
+        if node is function.args.kwarg:
+            return self._keywords(function, names, method)
         if method and names and node.arg == names[0]:
             return (Value(Role.OBJECT, owner, name=owner.name, declaration=owner),)  # type: ignore[union-attr,arg-type]
         found: list[Value] = []
@@ -417,6 +419,17 @@ class Resolver(Names):
                 continue
             argument = given.get(node.arg, default(function, node))
             found += self.values(argument)
+        return parts.unique(found)
+
+    def _keywords(self, function: Function, names: list[str], method: bool) -> Values:
+        """What `**kwargs` holds: in each call, the arguments that no other parameter takes."""
+        found: list[Value] = []
+        for call in list(self.sites(function)):
+            given = self.bind(call, function, bound=method)
+            if given is None:
+                return ()
+            rest = {name: value for name, value in given.items() if name not in names}
+            found.append(Value(Role.DICT, call, inner=tuple(map(self.values, rest.values())), keys=tuple(rest)))
         return parts.unique(found)
 
     def _attribute(self, node: ast.Attribute) -> Iterable[Value]:

@@ -69,6 +69,7 @@ class _Rewriter:
         self.places = self.units.places
         self.composer = Composer(source, index, self.unit, line_length)
         self.kept: set[ast.stmt] = set()  # statements that others come in place of
+        self.emptied: set[int] = set()  # lines of which nothing is left
 
     def run(self) -> Rewritten:
         units: list[Unit] = []
@@ -82,7 +83,7 @@ class _Rewriter:
                 self._place(cast(ast.stmt, node), edit)
         gone = {s for s, _ in removed}
         self.kept = {s for s, edit in removed if edit.operation is Operation.SWAP and edit.code}
-        for statement, edit in removed:
+        for statement, edit in sorted(removed, key=lambda pair: pair[0].lineno):
             if any(p in gone for p in self.index.ancestors(statement)):
                 continue
             self._remove(statement, edit, units, gone)
@@ -174,15 +175,20 @@ class _Rewriter:
         new = [*(f"{indent}{comment}{self.source.newline}" for comment in kept), *new]
         if not new and not self.composer.after.get(last):
             first, last = self._blank_with(first, last)
+        if not new:
+            self.emptied.update(range(first, last + 1))
         self.composer.replaced[first] = (last, new)
 
     def _blank_with(self, first: int, last: int) -> tuple[int, int]:
         """When a paragraph goes, as many of the blank lines below it go as there are above it."""
-        above = first - 1
+        start = first
+        while start - 1 in self.emptied:
+            start -= 1
+        above = start - 1
         while above and not self.lines[above - 1].strip():
             above -= 1
-        opens = first == 1 or self.lines[first - 2].rstrip().endswith(":")
-        for _ in range(len(self.lines) if first == 1 else max(first - 1 - above, int(opens))):
+        opens = start == 1 or self.lines[start - 2].rstrip().endswith(":")
+        for _ in range(len(self.lines) if start == 1 else max(start - 1 - above, int(opens))):
             if last < len(self.lines) and not self.lines[last].strip():
                 last += 1
         return first, last

@@ -24,6 +24,7 @@ _AST_TAGS: dict[type[ast.AST], str] = {
     ast.UnaryOp: "unary",
     ast.NamedExpr: "named",
     ast.GeneratorExp: "generator",
+    ast.ListComp: "list",
     ast.arg: "parameter",
     ast.alias: "alias",
 }
@@ -39,6 +40,7 @@ _CST_TAGS: dict[type[cst.CSTNode], str] = {
     cst.UnaryOperation: "unary",
     cst.NamedExpr: "named",
     cst.GeneratorExp: "generator",
+    cst.ListComp: "list",
     cst.Integer: "number",
     cst.Float: "number",
     cst.Imaginary: "number",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
+from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
@@ -67,7 +68,7 @@ with accelerator.main_process_first():
                 )
 
     def _downloads(self, draft: Draft, call: ast.Call) -> bool:
-        if (draft.facts.resolver.qualified(call.func) or "") in library.DOWNLOADS:
+        if (draft.facts.resolver.qualified(call.func) or "") in library.DOWNLOADS or self._written(draft, call):
             return True
         given = call.args[4:6] if (draft.facts.resolver.qualified(call.func) or "").startswith(_DATASETS) else []
         if any(isinstance(a, ast.Constant) and a.value is True for a in given):
@@ -77,6 +78,22 @@ with accelerator.main_process_first():
                 constants = [v for v in draft.facts.resolver.values(keyword.value) if v.role is Role.CONSTANT]
                 return not constants or any(v.keys[0] for v in constants)
         return False
+
+    def _written(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a page is opened, and what it holds is written into a file."""
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        if qualified.removeprefix("six.moves.") != "urllib.request.urlopen":
+            return False
+        return any(
+            any(v.origin is call for n in loads(argument) for v in draft.facts.resolver.values(n))
+            for write in draft.calls
+            if draft.function(write) is draft.function(call)
+            and (
+                (isinstance(write.func, ast.Attribute) and write.func.attr == "write")
+                or draft.facts.resolver.qualified(write.func) == "shutil.copyfileobj"
+            )
+            for argument in write.args
+        )
 
     def _asked_outside(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a data set of the script's own hands its `download` on: then whoever makes one is guarded."""

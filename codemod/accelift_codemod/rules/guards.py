@@ -22,7 +22,7 @@ class Guards(Rule):
 
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
-    variable goes to `os.devnull` on the other processes.
+    variable goes to `os.devnull` on the other processes, unless what is in it is read first.
     """
 
     code = _RULE
@@ -133,7 +133,7 @@ if accelerator.is_main_process:
             and bool(call.args)
         )
 
-    def _opened(self, draft: Draft, call: ast.Call, guarded: set[ast.stmt]) -> Edit | None:
+    def _opened(self, draft: Draft, call: ast.Call, guarded: set[ast.stmt]) -> Edit | Finding | None:
         statement = draft.facts.index.statement(call)
         race = self._race(draft, call)
         if isinstance(statement, ast.With) and self._self_contained(draft, statement):
@@ -147,6 +147,9 @@ if accelerator.is_main_process:
                 need=Need.WEAK,
                 otherwise=race,
             )
+        mode = draft.facts.resolver.argument(call, 1, "mode")
+        if isinstance(mode, ast.Constant) and "r" in str(mode.value):
+            return race  # it is read first
         if draft.facts.resolver.builtin(call.func) != "open":
             return None
         return draft.edit(

@@ -64,7 +64,7 @@ with torch.no_grad():
             if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):
                 continue
             models = draft.blueprint.prepared_models(name)
-            if not models or len(models) != len(draft.facts.resolver.values(name)):
+            if not models or not all(v in models or _loaded(v) for v in draft.facts.resolver.values(name)):
                 continue
             if any(draft.blueprint.may_follow_prepare(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
@@ -197,3 +197,8 @@ with torch.no_grad():
     def _is_layer(self, draft: Draft, func: ast.Attribute) -> bool:
         """Whether `self.name(...)` calls an attribute of its own (`self.fc.weight.pow(2)` calls a tensor's method)."""
         return isinstance(func.value, (ast.Name, ast.Subscript))
+
+
+def _loaded(value: Value) -> bool:
+    """Whether an object comes out of a checkpoint: where it may be a model instead, it is that model, saved whole."""
+    return value.role is Role.OBJECT and value.name.startswith("torch.load[")

@@ -58,7 +58,7 @@ for x, y in loader:
         for move in draft.facts.moves.all:
             if not draft.facts.runs(move.call):
                 continue
-            if self._needless(draft, move):
+            if self._needless(draft, move) and not self._matters(draft, move):
                 dropped.setdefault(draft.facts.index.statement(move.call), []).append(move)
             else:
                 yield from self._general(draft, move)
@@ -137,7 +137,8 @@ for x, y in loader:
         home = draft.facts.index.function(group.anchor)
         parents = draft.facts.index.parents
         for load in draft.facts.loads(item.scope, item.name):
-            if not move.call.lineno <= load.lineno <= end or draft.facts.index.function(load) is not home:
+            places = draft.blueprint.timeline.places(load, home)  # the load itself, or the calls that lead to it
+            if not any(move.call.lineno <= getattr(p, "lineno", 0) <= end for p in places):
                 continue
             if not any(key(v) == key(value) for v in draft.facts.resolver.values(load)):
                 continue
@@ -166,7 +167,16 @@ for x, y in loader:
             yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=moves[0].receiver)
             return
         for move in moves:
-            yield draft.edit(_RULE, move.call, Operation.RECEIVER, reason, subject=move.receiver)
+            copy = self._copy(draft, move)
+            if copy is None:
+                yield draft.edit(_RULE, move.call, Operation.RECEIVER, reason, subject=move.receiver)
+            elif isinstance(self._bound(draft, copy), ast.Name):
+                yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=move.receiver)
+            else:  # unpacked at once
+                whole = draft.facts.index.parents[copy]
+                whole = whole if isinstance(whole, ast.Call) else copy
+                text = draft.facts.segment(copy.generators[0].iter)
+                yield draft.edit(_RULE, whole, Operation.BECOME, reason, text, subject=move.receiver)
 
     def _about_model(self, draft: Draft, moves: list[Move]) -> bool:
         roles = draft.facts.resolver.roles(moves[0].receiver)
@@ -217,6 +227,51 @@ for x, y in loader:
             and isinstance(iterated.func, ast.Attribute)
             and iterated.func.attr == "items"
             and _text(iterated.func.value) == _text(target)
+        )
+
+    # ---- copies of a batch
+
+    def _copy(self, draft: Draft, move: Move) -> ast.ListComp | ast.GeneratorExp | None:
+        """The `[t.to(device) for t in batch]` that a move stands in: without it, the batch once more."""
+        node = draft.facts.index.parents.get(move.call)
+        if not isinstance(node, (ast.ListComp, ast.GeneratorExp)) or node.elt is not move.call:
+            return None
+        generator = node.generators[0]
+        named = isinstance(generator.iter, ast.Name) and _text(generator.target) == _text(move.receiver)
+        return node if named and len(node.generators) == 1 and not generator.ifs else None
+
+    def _matters(self, draft: Draft, move: Move) -> bool:
+        """Whether a move makes a copy of the batch that something may want to be a list or a tuple."""
+        copy = self._copy(draft, move)
+        if copy is None:
+            return False
+        target = self._bound(draft, copy)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            return any(isinstance(e, ast.Starred) for e in target.elts)
+        batch = copy.generators[0].iter
+        return not (
+            isinstance(target, ast.Name)
+            and _text(target) == _text(batch)
+            and all(self._as_sequence(draft, n) for n in draft.facts.loads(draft.facts.index.scope(batch), target.id))
+        )
+
+    def _bound(self, draft: Draft, copy: ast.expr) -> ast.expr | None:
+        """What a copy is assigned to, as it is or made a list or a tuple."""
+        parent = draft.facts.index.parents.get(copy)
+        if isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) in ("list", "tuple"):
+            copy, parent = parent, draft.facts.index.parents.get(parent)
+        single = isinstance(parent, ast.Assign) and parent.value is copy and len(parent.targets) == 1
+        return parent.targets[0] if single and isinstance(parent, ast.Assign) else None
+
+    def _as_sequence(self, draft: Draft, name: ast.Name) -> bool:
+        """Whether a variable is used as any sequence can be: picked from, unpacked, iterated over."""
+        parent = draft.facts.index.parents.get(name)
+        if isinstance(parent, ast.Assign):
+            return parent.value is name and all(isinstance(t, (ast.Tuple, ast.List)) for t in parent.targets)
+        if isinstance(parent, ast.Call):
+            return draft.facts.resolver.builtin(parent.func) in ("len", "zip", "enumerate")
+        return isinstance(parent, (ast.For, ast.comprehension, ast.Starred)) or (
+            isinstance(parent, ast.Subscript) and parent.value is name
         )
 
     # ---- moves that stay

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
@@ -295,6 +295,24 @@ scheduler.step(running / len(loader))
                     "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and "
                     "check_trigger)",
                 )
+            elif self._weighs_up(statement.test) and self._losses(draft, node) & {n for s in inside for n in stores(s)}:
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    statement,
+                    f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would train "
+                    "on another loss than others",
+                    "decide on a value that is the same everywhere, averaged by accelerator.reduce",
+                )
+
+    def _weighs_up(self, test: ast.expr) -> bool:
+        """Whether a test compares numbers; not whether something is there, or of what kind it is."""
+        return any(isinstance(n, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for n in walk(test))
+
+    def _losses(self, draft: Draft, node: Loop) -> set[str]:
+        """Variables that backward passes in a loop start from."""
+        inside = {call for call in draft.facts.loops.backwards if node in draft.facts.index.ancestors(call)}
+        return {n.id for call in inside if isinstance(call.func, ast.Attribute) for n in loads(call.func.value)}
 
 
 def _reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:

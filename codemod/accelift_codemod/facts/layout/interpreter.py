@@ -166,7 +166,10 @@ class Layouts:
         if isinstance(node, (ast.Tuple, ast.List)):
             return tuple(self.read(e, env, frame) for e in node.elts)
         if isinstance(node, ast.BinOp):
-            return combine(node.op, self.read(node.left, env, frame), self.read(node.right, env, frame))
+            left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
+            if isinstance(node.op, ast.MatMult) and operations.squares(node.left, node.right) and left not in FIXED:
+                return Layout.MIXED
+            return combine(node.op, left, right)
         if isinstance(node, ast.UnaryOp):
             return self.read(node.operand, env, frame)
         if isinstance(node, ast.Compare):
@@ -261,6 +264,9 @@ class Layouts:
         keywords = {k.arg: self.read(k.value, env, frame) for k in call.keywords if k.arg}
         everything = [*arguments, *keywords.values()]
         qualified = self.resolver.qualified(func)
+        factors = operations.factors(call, qualified)
+        if factors is not None and operations.squares(*factors) and everything[0] not in FIXED:
+            return Layout.MIXED
         if qualified is not None and qualified.startswith("torch"):
             name = qualified.rpartition(".")[2]
             if qualified == "torch.autograd.Variable":

@@ -115,6 +115,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
 
 def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     parts = arguments[0] if arguments else Layout.UNKNOWN
+    if isinstance(parts, tuple) and Layout.MIXED in parts:
+        return Layout.MIXED
     dimension = argument(call, 1, "dim") or argument(call, None, "axis")
     place = 1 if name == "hstack" else integer(dimension) if dimension is not None else 0
     if not isinstance(parts, tuple):
@@ -179,6 +181,39 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
     if name == "expand":
         return Layout.ROWS if (others and others[0] in (Layout.COUNT, Layout.SHAPE)) or place == -1 else Layout.UNKNOWN
     return Layout.UNKNOWN
+
+
+def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] | None:
+    """The two matrices that a call multiplies, if it does."""
+    if qualified in ("torch.mm", "torch.matmul") and len(call.args) == 2:
+        return call.args[0], call.args[1]
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr in ("mm", "matmul") and len(call.args) == 1:
+        return func.value, call.args[0]
+    return None
+
+
+def squares(left: ast.expr, right: ast.expr) -> bool:
+    """Whether a matrix product is that of a tensor and its own transpose: every row meets every other."""
+    (first, turned), (second, turned_too) = _untransposed(left), _untransposed(right)
+    return turned != turned_too and ast.dump(first) == ast.dump(second)
+
+
+def _untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
+    """A tensor without the transpositions of its two dimensions, and whether they turn it around."""
+    turned = False
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            node, turned = node.value, not turned
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            if (name == "t" and not node.args) or _swaps(name, node.args):
+                turned = not turned
+            elif name not in ("contiguous", "detach", "clone") or node.args:
+                return node, turned
+            node = node.func.value
+        else:
+            return node, turned
 
 
 def _swaps(name: str, places: list[ast.expr]) -> bool:
