@@ -17,7 +17,9 @@ from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
 from accelift_codemod.project import finder, parts, sharing
-from accelift_codemod.project.program import CannotLink, Program, link
+from accelift_codemod.project.linking import link
+from accelift_codemod.project.naming import CannotLink
+from accelift_codemod.project.program import Program
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite

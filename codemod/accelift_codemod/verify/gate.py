@@ -8,7 +8,8 @@ from pathlib import Path
 
 from accelift_codemod.facts import Facts
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
-from accelift_codemod.project.program import CannotLink, link
+from accelift_codemod.project.linking import link
+from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import Source
 from accelift_codemod.verify.answers import Verdict

@@ -1,0 +1,165 @@
+"""Copies of files' trees in which globals carry the names of their files."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.index import FUNCTIONS, How, Scope
+from accelift_codemod.project.program import Module, Target, Unit, Variable, is_main
+
+if TYPE_CHECKING:
+    from accelift_codemod.project.linking import Linker
+
+
+class CannotLink(Exception):
+    """The files are too many, or one changes the globals of another."""
+
+
+class Copy:
+    """A copy of a file's tree, in which globals carry the names of their files."""
+
+    def __init__(self, linker: Linker, unit: Unit) -> None:
+        self.linker = linker
+        self.unit = unit
+        self.index = unit.index
+        self.used: list[Unit] = []
+        self.spellings: dict[str, str] = {}
+        self.originals: dict[ast.AST, ast.AST] = {}
+        self.aliases: dict[tuple[Scope, str], list[ast.alias]] = {}
+        self.reads: list[tuple[ast.Name, Scope, str]] = []  # those of imported globals, and what imports them
+        self._targets: dict[tuple[Scope | None, str], Target | None] = {}
+        self._spell()
+        tree = self._of(unit.source.tree)
+        assert isinstance(tree, ast.Module)
+        self.tree = tree
+
+    def _spell(self) -> None:
+        """How the file's module-level imports spell the globals of other files."""
+        for name in self.index.module.bindings:
+            target = self._target(self.index.module, name)
+            if isinstance(target, Variable):
+                self.spellings.setdefault(target.marked, name)
+            elif isinstance(target, Module) and target.unit is not None:
+                for other in target.unit.index.module.bindings:
+                    found = self.linker.exported(target.unit, other)
+                    if isinstance(found, Variable):
+                        self.spellings.setdefault(found.marked, f"{name}.{other}")
+
+    # ---- copying
+
+    def _of(self, node: ast.AST) -> ast.AST:
+        copy = self._renamed(node)
+        if copy is None:
+            copy = node.__class__()
+            for name, value in ast.iter_fields(node):
+                if isinstance(value, list):
+                    value = [self._of(v) if isinstance(v, ast.AST) else v for v in value]
+                elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                    value = self._of(value)
+                setattr(copy, name, value)
+            self._name(node, copy)
+        ast.copy_location(copy, node)
+        self.originals[copy] = node
+        return copy
+
+    def _renamed(self, node: ast.AST) -> ast.AST | None:
+        """What stands in the place of a node; None if it is copied part by part."""
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            target = self._reached(node)
+            if isinstance(target, Variable):
+                if not isinstance(node.ctx, ast.Load):
+                    raise CannotLink(f"{self.unit.source.path}:{node.lineno} sets a global of {target.unit.path.name}")
+                self.used.append(target.unit)
+                copy = ast.Name(target.marked, node.ctx)
+                root = _root(node)
+                owner = self.index.scope(root).owner(root.id)
+                if owner is not None:
+                    self.reads.append((copy, owner, root.id))
+                return copy
+            if isinstance(node, ast.Name):
+                return ast.Name(self._variable(self.index.scope(node), node.id), node.ctx)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            return self._import(node)
+        if isinstance(node, ast.If) and self.unit.key and is_main(node.test):
+            return ast.Pass()
+        return None
+
+    def _name(self, node: ast.AST, copy: ast.AST) -> None:
+        """Rename what binds a name by a string."""
+        if isinstance(copy, (*FUNCTIONS, ast.ClassDef)):
+            scope = self.index.scope(node)
+            if scope.is_module:
+                copy.name = self.unit.marked(copy.name)
+        elif isinstance(copy, ast.Global):
+            copy.names = [self.unit.marked(n) for n in copy.names]
+        elif isinstance(copy, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            if copy.name and self.index.scope(node).owner(copy.name) is self.index.module:
+                copy.name = self.unit.marked(copy.name)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> ast.AST:
+        kept = []
+        scope = self.index.scope(node)
+        for alias in node.names:
+            if alias.name == "*":
+                if not isinstance(node, ast.ImportFrom) or self.linker.module(node.module or "", node.level, self.unit):
+                    continue
+            bound = alias.asname or alias.name.partition(".")[0]
+            copy = ast.alias(alias.name, alias.asname)
+            if self.unit.key and scope.is_module and alias.name != "*":
+                whole = alias.name if alias.asname or isinstance(node, ast.ImportFrom) else bound
+                copy = ast.alias(whole, self.unit.marked(bound))
+            ast.copy_location(copy, alias)
+            self.originals[copy] = alias
+            self.aliases.setdefault((scope, bound), []).append(copy)
+            kept.append(copy)
+        if not kept:
+            return ast.Pass()
+        if isinstance(node, ast.Import):
+            return ast.Import(kept)
+        return ast.ImportFrom(node.module, kept, node.level)
+
+    # ---- names
+
+    def _variable(self, scope: Scope, name: str) -> str:
+        """How a file's own name that is used in a scope is written in the program."""
+        owner = scope.owner(name)
+        if owner is self.index.module:
+            return self.unit.marked(name)
+        if owner is None and self.unit.key and name in self.linker.entry.index.module.bindings:
+            return self.unit.marked(name)  # not the script's: Python's own, or nothing
+        return name
+
+    def _target(self, owner: Scope | None, name: str) -> Target | None:
+        """What an imported name is, if that is the project's."""
+        if (owner, name) not in self._targets:
+            self._targets[owner, name] = self._find(owner, name)
+        return self._targets[owner, name]
+
+    def _find(self, owner: Scope | None, name: str) -> Target | None:
+        if owner is None:
+            return self.linker.exported(self.unit, name) if name not in self.index.module.bindings else None
+        bindings = owner.bindings.get(name, [])
+        if not bindings or any(b.how is not How.IMPORT for b in bindings):
+            return None
+        found = {self.linker.imported(self.unit, b) for b in bindings}
+        return found.pop() if len(found) == 1 else None
+
+    def _reached(self, node: ast.expr) -> Target | None:
+        """What a chain of attributes leads to, from an imported module."""
+        if isinstance(node, ast.Name):
+            return self._target(self.index.scope(node).owner(node.id), node.id)
+        if isinstance(node, ast.Attribute):
+            base = self._reached(node.value)
+            if isinstance(base, Module):
+                return self.linker.attribute(base, node.attr)
+        return None
+
+
+def _root(node: ast.Name | ast.Attribute) -> ast.Name:
+    """The name at the start of a chain of attributes."""
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    assert isinstance(inner, ast.Name)
+    return inner
