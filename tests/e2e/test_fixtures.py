@@ -68,7 +68,7 @@ def recorded(script: Path, folder: Path, processes: int | None = None) -> tuple[
     [
         pytest.param(script, id=script.stem, marks=() if script.stem in ALWAYS else pytest.mark.exhaustive)
         for script in convertible()
-        if script.parent.name != "distributed"  # these need a launcher: see test_distributed.py
+        if script.parent.name != "distributed"  # these need a launcher: see test_distributed_scripts.py
     ],
 )
 def test_script(script: Path, tmp_path: Path) -> None:
