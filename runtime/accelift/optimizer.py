@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import wraps
 from types import MethodType
@@ -70,14 +71,17 @@ def _share_losses(optimizer: Optimizer, state: GradientState) -> None:
             return float(reduce(torch.tensor(loss * state.factor, dtype=torch.float64), "mean"))
         return loss
 
-    @wraps(method)
-    def step(self: Optimizer, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
-        if closure is None:
-            return call(self, *args, **kwargs)
-        given = closure
-        return call(self, lambda: shared(given()), *args, **kwargs)
+    # No reference to the optimizer itself: it has to go when the script drops it, on every process at the same time.
+    owner = weakref.ref(optimizer)
 
-    setattr(optimizer, "step", MethodType(step, optimizer))  # noqa: B010
+    @wraps(call)
+    def step(self: Any, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+        if closure is None:
+            return call(owner(), *args, **kwargs)
+        given = closure
+        return call(owner(), lambda: shared(given()), *args, **kwargs)
+
+    setattr(optimizer, "step", MethodType(step, weakref.proxy(optimizer)))  # noqa: B010
 
 
 def _gate(optimizer: Optimizer, name: str, state: GradientState, scaler: LossScaler | None) -> None:
