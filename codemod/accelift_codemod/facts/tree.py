@@ -6,14 +6,14 @@ import ast
 from collections import deque
 from collections.abc import Iterator
 
-_CACHE = "_accelift_children"
+CHILDREN = "_accelift_children"  # where it is noted
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """What `ast.iter_child_nodes` yields. The list belongs to the node: do not change it, nor the tree."""
-    known: list[ast.AST] | None = node.__dict__.get(_CACHE)
+    known: list[ast.AST] | None = node.__dict__.get(CHILDREN)
     if known is None:
-        known = node.__dict__[_CACHE] = list(ast.iter_child_nodes(node))
+        known = node.__dict__[CHILDREN] = list(ast.iter_child_nodes(node))
     return known
 
 
