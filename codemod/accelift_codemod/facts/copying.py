@@ -7,17 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from accelift_codemod.facts.index import INDEX, Index
-from accelift_codemod.facts.tree import CHILDREN
+from accelift_codemod.facts.tree import CHILDREN, SHARED
 
 Node = TypeVar("Node", bound=ast.AST)
 Hook = Callable[[Any], "ast.AST | None"]
-
-# What Python's parser makes once and uses everywhere.
-_SHARED = frozenset(
-    kind
-    for family in (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
-    for kind in family.__subclasses__()
-)
 
 
 class Copier:
@@ -63,7 +56,7 @@ class Copier:
 
 def _is_own(value: object) -> bool:
     """Whether a field's value is a node of this tree alone."""
-    return isinstance(value, ast.AST) and value.__class__ not in _SHARED
+    return isinstance(value, ast.AST) and value.__class__ not in SHARED
 
 
 def around(index: Index, nodes: Iterable[ast.AST]) -> set[ast.AST]:
