@@ -135,9 +135,10 @@ class Facts:
         """Functions that running the script may run: those reachable from its module-level code."""
         reached: set[ast.AST] = set()
         names_in: dict[ast.AST | None, list[tuple[Scope, str]]] = {}
+        defined = {d.name for d in (*self.index.functions, *self.index.classes)}
         for scope in self.index.scopes.values():
             holder = self._holder(scope)
-            for name in scope.loads:
+            for name in scope.loads.keys() & defined:
                 names_in.setdefault(holder, []).append((scope, name))
         queue: list[ast.AST | None] = [None]
         seen: set[ast.AST | None] = {None}

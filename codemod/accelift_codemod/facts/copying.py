@@ -12,6 +12,9 @@ from accelift_codemod.facts.tree import CHILDREN, SHARED
 Node = TypeVar("Node", bound=ast.AST)
 Hook = Callable[[Any], "ast.AST | None"]
 
+_ATOMS = frozenset({int, str, type(None)}) | SHARED  # what both trees may have
+_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
 
 class Copier:
     """Copies a tree. Every node of the copy has the place of its original and is noted in `originals`.
@@ -38,10 +41,14 @@ class Copier:
         new = node.__class__.__new__(node.__class__)
         parts = new.__dict__
         for name, value in node.__dict__.items():
-            if value.__class__ is list and name != CHILDREN:
-                parts[name] = [self.copy(v) if _is_own(v) else v for v in value]
-            elif name not in _KEPT:
-                parts[name] = self.copy(value) if _is_own(value) else value
+            kind = value.__class__
+            if kind in _ATOMS:
+                parts[name] = value
+            elif kind is not list:
+                if name != INDEX:
+                    parts[name] = self.copy(value) if isinstance(value, ast.AST) else value
+            elif name != CHILDREN:
+                parts[name] = [v if v.__class__ in _ATOMS else self.copy(v) for v in value]
         self.originals[new] = node
         return new
 
@@ -54,11 +61,6 @@ class Copier:
         return new
 
 
-def _is_own(value: object) -> bool:
-    """Whether a field's value is a node of this tree alone."""
-    return isinstance(value, ast.AST) and value.__class__ not in SHARED
-
-
 def around(index: Index, nodes: Iterable[ast.AST]) -> set[ast.AST]:
     """Nodes, and those that they are in."""
     found: set[ast.AST] = set()
@@ -69,7 +71,3 @@ def around(index: Index, nodes: Iterable[ast.AST]) -> set[ast.AST]:
                 break
             found.add(parent)
     return found
-
-
-_KEPT = frozenset({CHILDREN, INDEX})  # what is noted on the nodes of one tree
-_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")

@@ -106,6 +106,7 @@ class Index:
         self.imports: list[ast.Import | ast.ImportFrom] = []
         self.star_imports: list[str] = []
         self.items: list[ast.Assign] = []
+        self._of_names: dict[ast.AST, Scope] = {}  # the scopes of names, which are asked for most
         self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
         self._walk()
 
@@ -251,6 +252,7 @@ class Index:
             self.attribute_bindings.setdefault(target.attr, []).append(binding)
 
     def _name(self, node: ast.Name, scope: Scope) -> None:
+        self._of_names[node] = scope
         if node.ctx.__class__ is not ast.Store:
             scope.loads.setdefault(node.id, []).append(node)
             if node.ctx.__class__ is ast.Del:
@@ -377,6 +379,9 @@ class Index:
     @memoised
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which an expression or statement is evaluated."""
+        known = self._of_names.get(node)
+        if known is not None:
+            return known
         child, before = node, node
         for parent in self.ancestors(node):
             if parent in self.scopes and not _outside(child, parent):

@@ -36,7 +36,7 @@ class Copy(Copier):
         super().__init__(
             {
                 ast.Name: self._name,
-                ast.Attribute: self._imported,
+                ast.Attribute: self._attribute,
                 ast.Import: self._import,
                 ast.ImportFrom: self._import,
                 ast.If: self._if,
@@ -67,12 +67,14 @@ class Copy(Copier):
     # ---- copying
 
     def _name(self, node: ast.Name) -> ast.Name:
-        scope = self.index.scope(node)
-        return self._imported(node) or ast.Name(self._variable(scope, node.id), node.ctx)
+        owner = self.index.scope(node).owner(node.id)
+        return self._used(node, self._target(owner, node.id)) or ast.Name(self._variable(owner, node.id), node.ctx)
 
-    def _imported(self, node: ast.Name | ast.Attribute) -> ast.Name | None:
-        """The global of another file; None if it is none."""
-        target = self._reached(node)
+    def _attribute(self, node: ast.Attribute) -> ast.Name | None:
+        return self._used(node, self._reached(node))
+
+    def _used(self, node: ast.Name | ast.Attribute, target: Target | None) -> ast.Name | None:
+        """The global of another file in the place of what names it; None if nothing does."""
         if not isinstance(target, Variable):
             return None
         if not isinstance(node.ctx, ast.Load):
@@ -125,9 +127,8 @@ class Copy(Copier):
 
     # ---- names
 
-    def _variable(self, scope: Scope, name: str) -> str:
-        """How a file's own name that is used in a scope is written in the program."""
-        owner = scope.owner(name)
+    def _variable(self, owner: Scope | None, name: str) -> str:
+        """How a file's own name is written in the program."""
         if owner is self.index.module:
             return self.unit.marked(name)
         if owner is None and self.unit.key and name in self.linker.entry.index.module.bindings:

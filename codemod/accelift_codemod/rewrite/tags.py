@@ -28,7 +28,7 @@ _AST_TAGS: dict[type[ast.AST], str] = {
     ast.arg: "parameter",
     ast.alias: "alias",
 }
-_CST_TAGS: dict[type[cst.CSTNode], str] = {
+_CST_TAGS: dict[type[cst.CSTNode], str | None] = {  # statements are added as they are met
     cst.Name: "name",
     cst.Attribute: "attribute",
     cst.Call: "call",
@@ -46,6 +46,7 @@ _CST_TAGS: dict[type[cst.CSTNode], str] = {
     cst.Imaginary: "number",
     cst.Param: "parameter",
     cst.ImportAlias: "alias",
+    cst.Arg: "keyword",
 }
 _KEYWORDS = frozenset({"True", "False", "None"})
 
@@ -66,14 +67,16 @@ def ast_tag(node: ast.AST) -> str | None:
 
 def cst_tag(node: cst.CSTNode) -> str | None:
     """The tag of a LibCST node; None if it has none."""
-    tag = _CST_TAGS.get(type(node))
-    if tag is not None:
-        return None if tag == "name" and node.value in _KEYWORDS else tag  # type: ignore[attr-defined]
-    if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-        return "statement"
-    if isinstance(node, cst.Arg) and node.keyword is not None:
-        return "keyword"
-    return None
+    kind = type(node)
+    if kind not in _CST_TAGS:
+        statement = issubclass(kind, (cst.BaseSmallStatement, cst.BaseCompoundStatement))
+        _CST_TAGS[kind] = "statement" if statement else None
+    tag = _CST_TAGS[kind]
+    if tag == "name":
+        return None if node.value in _KEYWORDS else tag  # type: ignore[attr-defined]
+    if tag == "keyword":
+        return None if node.keyword is None else tag  # type: ignore[attr-defined]
+    return tag
 
 
 def tagged(node: ast.AST, header_only: bool = False) -> Iterator[ast.AST]:
