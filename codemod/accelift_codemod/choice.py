@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.cuts import Cut, NoCut, find_cut
@@ -67,16 +68,21 @@ class _Choice:
             )
         return found
 
+    @cached_property
+    def _steps(self) -> dict[Value, list[ast.Call]]:
+        """The calls of `step`, by what they may be of."""
+        found: dict[Value, list[ast.Call]] = {}
+        for call in self.index.methods.get("step", []):
+            for value in self.resolver.values(call.func.value):  # type: ignore[attr-defined]
+                found.setdefault(value, []).append(call)
+        return found
+
     def _closures(self, optimizer: Optimizer) -> None:
         """Refuse an optimizer that steps by closures, where their loss would not be that of the whole batch.
 
         The bundled runtime sees to that for its prepared optimizers, whose closures compute gradients through it.
         """
-        steps = [
-            call
-            for call in self.index.methods.get("step", [])
-            if optimizer.value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
-        ]
+        steps = self._steps.get(optimizer.value, [])
         closures = [c for call in steps if (c := self.resolver.argument(call, 0, "closure")) is not None]
         if optimizer.is_lbfgs and len(closures) < max(len(steps), 1):
             why = "its steps cannot be found"

@@ -12,7 +12,7 @@ from accelift_codemod.facts import BatchLoop, Facts, Function, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity, Span
 
@@ -167,19 +167,25 @@ class Draft:
         step = self.blueprint.handmade.get(loop)
         if step is not None:
             return self.facts.handmade.environment(step, node)
-        if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or not self._inside(loop.node, node):
+        if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or loop.node not in self._loops_around(node):
             return None
         env: Environment = {}
         stock = all(self.facts.objects.loader(v).stock_batches for v in loop.loaders)
         self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), stock), env)
         return self.facts.layouts.before(node, loop.node.body, env)
 
-    def _inside(self, loop: ast.AST, node: ast.AST) -> bool:
-        """Whether a node is in a loop, perhaps in a closure that is defined there."""
+    def training_around(self, node: ast.AST) -> list[BatchLoop]:
+        """The training loops in whose iterations a node may run."""
+        around = {*self._loops_around(node)}
+        return [t for t in self.blueprint.train_loops if t.node in around or t in self.blueprint.handmade]
+
+    def _loops_around(self, node: ast.AST) -> list[ast.AST]:
+        """The loops around a node, perhaps around the closure without parameters that it is in."""
         function = self.facts.index.function(node)
-        if function is not None and function is not self.facts.index.function(loop) and not _parameters(function):
-            node = function
-        return loop in self.facts.index.enclosing_loops(node)
+        inside = self.facts.index.enclosing_loops(node)
+        if function is None or _parameters(function):
+            return inside
+        return [*inside, *self.facts.index.enclosing_loops(function)]
 
     @cached_property
     def reach(self) -> Reach:
@@ -201,7 +207,7 @@ def _leaves(call: ast.Call, part: ast.AST, edit: Edit) -> bool:
 
 
 def _parameters(function: Function) -> bool:
-    return any(ast.iter_child_nodes(function.args))
+    return bool(children(function.args))
 
 
 def mentioned(code: str) -> set[str]:

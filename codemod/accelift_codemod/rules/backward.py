@@ -150,7 +150,7 @@ accelerator.backward(loss)
             )
 
     def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
-        for loop in draft.blueprint.train_loops:
+        for loop in draft.training_around(call):
             env = draft.environment(loop, call)
             if env is not None:
                 return draft.facts.layouts.read(loss, env)
