@@ -177,7 +177,8 @@ class Draft:
     def training_around(self, node: ast.AST) -> list[BatchLoop]:
         """The training loops in whose iterations a node may run."""
         around = {*self._loops_around(node)}
-        return [t for t in self.blueprint.train_loops if t.node in around or t in self.blueprint.handmade]
+        handmade = {t.node for t in self.blueprint.handmade}
+        return [t for t in self.blueprint.train_loops if t.node in around or t.node in handmade]
 
     def _loops_around(self, node: ast.AST) -> list[ast.AST]:
         """The loops around a node, perhaps around the closure without parameters that it is in."""

@@ -42,6 +42,17 @@ def transform(code: str, tags: Sequence[str], edits: dict[int, list[tuple[Edit, 
     return changed.code
 
 
+# The part of a node that is a name, but no expression.
+_PARTS: dict[type[cst.CSTNode], str] = {
+    cst.Attribute: "attr",
+    cst.Arg: "keyword",
+    cst.Param: "name",
+    cst.FunctionDef: "name",
+    cst.ClassDef: "name",
+    cst.NameItem: "name",
+}
+
+
 class _Transformer(cst.CSTTransformer):
     def __init__(self, tags: Sequence[str], edits: dict[int, list[tuple[Edit, bool]]]) -> None:
         super().__init__()
@@ -54,14 +65,11 @@ class _Transformer(cst.CSTTransformer):
         self.strings: list[cst.FormattedString] = []  # the f-strings around
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.Attribute):
-            self.skipped.add(id(node.attr))
-        elif isinstance(node, cst.Arg):
-            self.skipped.add(id(node.keyword))
-        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef, cst.NameItem)):
-            self.skipped.add(id(node.name))
-        elif isinstance(node, cst.ExceptHandler) and node.name is not None:
-            self.skipped.add(id(node.name.name))
+        kind = node.__class__  # asked a class of LibCST, isinstance is slow
+        if kind in _PARTS:
+            self.skipped.add(id(getattr(node, _PARTS[kind])))
+        elif kind is cst.ExceptHandler and node.name is not None:  # type: ignore[attr-defined]
+            self.skipped.add(id(node.name.name))  # type: ignore[attr-defined]
         tag = None if id(node) in self.skipped else cst_tag(node)
         if tag is not None:
             if self.count >= len(self.tags) or self.tags[self.count] != tag:
@@ -69,33 +77,32 @@ class _Transformer(cst.CSTTransformer):
             if self.count in self.edits:
                 self.hits[id(node)] = sorted(self.edits[self.count], key=lambda e: _LATE.get(e[0].operation, 0))
             self.count += 1
-        if isinstance(node, cst.FormattedString):
-            self.strings.append(node)
-        return not isinstance(node, cst.ImportAlias) and not self._import_parts(node)
+        if kind is cst.FormattedString:
+            self.strings.append(node)  # type: ignore[arg-type]
+        elif kind is cst.ImportFrom:
+            self._skip_module(node.module)  # type: ignore[attr-defined]
+        return kind is not cst.ImportAlias
 
-    def _import_parts(self, node: cst.CSTNode) -> bool:
+    def _skip_module(self, module: cst.CSTNode | None) -> None:
         """Names inside import statements are not expressions: only their aliases count."""
-        if isinstance(node, cst.ImportFrom):
-            self.skipped.add(id(node.module))
-            if node.module is not None:
-                stack: list[cst.CSTNode] = [node.module]
-                while stack:
-                    part = stack.pop()
-                    self.skipped.add(id(part))
-                    stack.extend(part.children)
-        return False
+        stack = [module] if module is not None else []
+        while stack:
+            part = stack.pop()
+            self.skipped.add(id(part))
+            stack.extend(part.children)
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         updated: Any = updated_node
-        if isinstance(original_node, cst.FormattedString):
+        if original_node.__class__ is cst.FormattedString:
             self.strings.pop()
         for edit, parenthesize in self.hits.get(id(original_node), ()):
             updated = OPERATIONS[edit.operation](updated, self._quoted(edit), parenthesize)
             if edit.operation is Operation.DROP_NAME:
                 self.dropped.add(id(updated))
-        if isinstance(updated, (cst.Import, cst.ImportFrom)) and self.dropped:
+        kind = updated.__class__
+        if self.dropped and kind in (cst.Import, cst.ImportFrom):
             return self._without_dropped(updated)
-        if isinstance(updated, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        if kind in (cst.SimpleStatementLine, cst.SimpleStatementSuite):
             return _statement_list(updated, original_node)
         return updated
 
