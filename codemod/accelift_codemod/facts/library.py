@@ -242,6 +242,14 @@ HARMLESS_EVERYWHERE = frozenset(
     "sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint matplotlib.pyplot.show matplotlib.pyplot.pause "
     "cv2.imshow".split()
 )
+# Functions that read the file that their first argument names.
+READS = frozenset(
+    """
+    numpy.load numpy.loadtxt pandas.read_csv joblib.load torch.jit.load safetensors.torch.load_file
+    onnx.load onnx.checker.check_model onnxruntime.InferenceSession
+    PIL.Image.open imageio.imread imageio.v2.imread cv2.imread matplotlib.pyplot.imread skimage.io.imread
+    """.split()
+)
 # Functions that run a command of the system.
 COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
