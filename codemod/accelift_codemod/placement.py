@@ -19,6 +19,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
 
+_PASSES = frozenset({Role.ITERATOR, Role.ENUMERATE, Role.ZIP})
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
 
 
@@ -180,20 +181,21 @@ class Placement:
         found: dict[Function | None, list[ast.AST]] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-            for start in [node] if loop.direct else [node, *self._iterators(loop)]:
+            for start in (node, *self._iterators(loop)):
                 function = self.index.function(start)
                 for home in {function, *self.blueprint.timeline.callers(function)}:
                     found.setdefault(home, []).append(start)
         return found
 
     def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
-        """The calls of `iter` that start passes over the loaders of a loop which calls `next`."""
+        """The calls that take the loaders of a loop to pass over them, there or later: `iter(loader)`."""
         return [
             call
             for call in self.index.calls
-            if self.resolver.builtin(call.func) == "iter"
-            and call.args
-            and set(self.resolver.values(call.args[0])) & set(loop.loaders)
+            for value in self.resolver.values(call)
+            if value.origin is call
+            and value.role in _PASSES
+            and set(self.facts.loops.loaders((value,))) & set(loop.loaders)
         ]
 
     def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import library, parts, signatures
+from accelift_codemod.facts import generators, library, parts, signatures
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.signatures import own_nodes
@@ -49,17 +49,16 @@ class Calls:
                     return ()
                 argument = given.get(handed_back.arg, signatures.default(target, handed_back))
                 return self.resolver.values(argument)
-            return self._returned(target)
+            stream = self._stream(call, target)
+            return self._returned(target) if stream is None else (stream,)
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
-        if (
-            made
-            and len(made) == len(callees)
-            and {self.resolver.library_role(name) for name in made} == {Role.OPTIMIZER}
-        ):
-            return tuple(Value(Role.OPTIMIZER, call, name) for name in made)
+        if made and len(made) == len(callees):
+            roles = {self.resolver.library_role(name) for name in made}
+            if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}):
+                return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
@@ -86,6 +85,19 @@ class Calls:
         arguments = function.args
         assert isinstance(node, ast.arg)
         return None if node in (arguments.vararg, arguments.kwarg) else node
+
+    def _stream(self, call: ast.Call, function: Function) -> Value | None:
+        """The batches of loaders, if that is what a generator hands on."""
+        iterable = generators.handed_on(function, self.resolver)
+        if isinstance(iterable, ast.Name):
+            bindings = self.resolver.bindings(iterable)
+            if len(bindings) == 1 and bindings[0].how is How.PARAMETER and isinstance(bindings[0].node, ast.arg):
+                given = self.resolver.bind(call, function)
+                iterable = given.get(iterable.id, signatures.default(function, bindings[0].node)) if given else None
+        values = self.resolver.values(iterable)
+        if not values or any(v.role not in (Role.LOADER, Role.ITERATOR, Role.ENUMERATE, Role.ZIP) for v in values):
+            return None
+        return Value(Role.ITERATOR, call, function.name, (values,))
 
     def _moved(self, node: ast.expr | None) -> str | None:
         """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
@@ -171,10 +183,14 @@ class Calls:
             return (Value(Role.ZIP, call, inner=tuple(self.resolver.values(a) for a in call.args)),)
         if name == "next":
             return parts.element(first)
-        if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
-            owner, attribute = self.resolver.qualified(call.args[0]), call.args[1].value
-            if owner is not None and isinstance(attribute, str):
-                return (Value(Role.LIBRARY, call, f"{owner}.{attribute}"),)
+        owner = self.resolver.qualified(call.args[0]) if name in ("getattr", "vars") and call.args else None
+        if owner is not None:
+            members = (Value(Role.LIBRARY, call, f"{owner}{parts.MEMBERS}"),)
+            if name == "vars":
+                return members
+            if len(call.args) == 2:
+                key = call.args[1]
+                return parts.item(members, key.value if isinstance(key, ast.Constant) else None)
         if name in library.ITERATES_BUILTIN:
             if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
                 return first
@@ -223,7 +239,7 @@ class Calls:
                     found += inner
             elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("__iter__",):
                 found.append(Value(Role.ITERATOR, call, inner=((value,),)))
-            elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("next", "__next__"):
+            elif value.role in (Role.LOADER, Role.ITERATOR, Role.SEQUENCE) and name in ("next", "__next__"):
                 found += parts.element((value,))
         if found:
             return found
