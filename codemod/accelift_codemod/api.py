@@ -47,7 +47,9 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
     if draft is None:
         return _left_alone(facts, plan, options)
     result = _rewritten(source, facts.written, plan, limit, _would_change)
-    return result if result.output is None else replace(result, config=_config(facts, draft, options))
+    if result.output is None:
+        return result
+    return replace(result, config=_config(facts, draft, options), distributes=facts.processes.managed)
 
 
 def convert_program(program: Program, options: Options) -> FileResult:
@@ -81,6 +83,7 @@ def convert_program(program: Program, options: Options) -> FileResult:
     entry = replace(
         results[program.entry],
         config=_config(facts, draft, options),
+        distributes=facts.processes.managed,
         members=tuple(changed.values()),
         program=tuple(str(unit.path) for unit in program.units),
     )
@@ -94,7 +97,8 @@ def convert_program(program: Program, options: Options) -> FileResult:
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
     framework = any(f.code == "FRAMEWORK" for f in plan.findings)
-    return FileResult(plan.path, plan, config=_config(facts, None, options) if framework else "")
+    config = _config(facts, None, options) if framework else ""
+    return FileResult(plan.path, plan, config=config, distributes=facts.processes.managed)
 
 
 def _rewritten(
@@ -270,7 +274,7 @@ def convert_files(
         jobs: processes.
         advance: is called after every file.
     """
-    for module in (finder, sharing, settings):
+    for module in (finder, sharing, settings, groups):
         module.forget()  # what an earlier run saw
     results: dict[int, FileResult] = {}
     if jobs <= 1 or len(files) < 2:

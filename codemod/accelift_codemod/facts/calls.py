@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import generators, library, parts, signatures
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.values import Role, Value, Values
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class Calls:
         returns = self.resolver.returns(function)
         names = {self._moved(statement.value) for statement in returns if statement.value is not None}
         name = names.pop() if len(names) == 1 else None
-        if name is None or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function)):
+        if name is None or self.resolver.yields(function):
             return None
         bindings = self.resolver.index.scopes[function].bindings.get(name, [])
         parameters = [b.node for b in bindings if b.how is How.PARAMETER]
@@ -117,7 +116,7 @@ class Calls:
         found: list[Value] = []
         for statement in self.resolver.returns(function):
             found += self.resolver.values(statement.value)
-        yields = [n for n in own_nodes(function) if isinstance(n, (ast.Yield, ast.YieldFrom)) and n.value]
+        yields = [y for y in self.resolver.yields(function) if y.value]
         if yields:
             inner = parts.unique(
                 v

@@ -82,7 +82,9 @@ def bounded(values: Iterable[Value], node: ast.AST) -> Values:
 
 
 def unique(values: Iterable[Value]) -> Values:
-    found = tuple(dict.fromkeys(values))
+    found = tuple(values)
+    if len(found) > 1:
+        found = tuple(dict.fromkeys(found))
     return found if len(found) <= MAX_VALUES else ()
 
 
