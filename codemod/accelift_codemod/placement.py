@@ -53,7 +53,8 @@ class Placement:
         self.roots = Roots(blueprint)
 
     def plan(self) -> None:
-        items = [self._item(value, kind) for value, kind in choose(self.blueprint)]
+        chosen = {(key(v), kind): v for value, kind in choose(self.blueprint) for v in self.roots.instances(value)}
+        items = [self._item(value, kind) for (_, kind), value in chosen.items()]
         self.blueprint.groups = self._groups(items)
 
     def _item(self, value: Value, kind: Role) -> Item:
@@ -70,7 +71,9 @@ class Placement:
             )
         scope, name = next(iter(roots))
         bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
-        statements = tuple(dict.fromkeys(self.index.statement(b.node) for b in bindings))
+        made = (self.index.statement(b.node) for b in bindings)
+        put = containers.filling(self.facts, scope, name, key(value))
+        statements = tuple(dict.fromkeys((*made, *put)))
         values = tuple(v for b in bindings for v in self.resolver.bound(b))
         places = containers.places(self.facts, scope, name, values, key(value))
         if places is None:
@@ -125,7 +128,7 @@ class Placement:
                     f"`{item.name}` is bound in several methods, and none of them runs the others once",
                     "make it in the constructor",
                 )
-            uses = self._uses_of_batches(home) if item.scope.is_class else self._uses_in(home)
+            uses = self._uses_of_item(home, item) if item.scope.is_class else self._uses_in(home)
             item = self._made(item, uses)
             made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
@@ -167,6 +170,12 @@ class Placement:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
         copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
         return sorted({*self._uses_of_batches(home), *copied}, key=position)
+
+    def _uses_of_item(self, home: Function | None, item: Item) -> list[ast.AST]:
+        """The same for an attribute: what else gets the object of another one does not matter."""
+        copied = [c for c in self.roots.copies if self.index.function(c) is home]
+        own = [c for c in copied if self._uses_item(self.index.statement(c), item)]
+        return sorted({*self._uses_of_batches(home), *own}, key=position)
 
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
@@ -268,8 +277,11 @@ class Placement:
         return next((i for i, s in enumerate(block) if s in chain), None)
 
     def _uses_item(self, statement: ast.stmt, item: Item) -> bool:
+        fills = self.resolver.fills(item.scope, item.name).entries
+        filled = {_filled(fill.node) for fill in fills}
         return any(
-            load.id == item.name and holds(self.resolver.values(load), key(item.value)) for load in loads(statement)
+            load.id == item.name and load not in filled and holds(self.resolver.values(load), key(item.value))
+            for load in loads(statement)
         )
 
     def _aliases(self, items: list[Item]) -> set[str]:
@@ -299,3 +311,8 @@ def _end(node: ast.stmt) -> tuple[int, int]:
 
 def _is_named(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _filled(node: ast.expr) -> ast.expr:
+    """The container that an entry is put into."""
+    return node.func.value if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined,no-any-return]

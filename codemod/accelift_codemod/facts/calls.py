@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, parts, signatures
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 _MOVES = frozenset({"to", "cuda", "cpu", "pin_memory", "contiguous", "detach", "data", "requires_grad_"})
 _PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
+# What a function may make anew with each call, and what it may hand that back in.
+_MADE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER, Role.OBJECT})
+_CONTAINERS = frozenset({Role.TUPLE, Role.DICT, Role.SEQUENCE})
+_MAX_CALLS = 8  # of a function; the objects of one that is called more often are taken together
+_MAX_SITES = 3
 _PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "get_parameters"})
 
 
@@ -49,7 +55,7 @@ class Calls:
                     return ()
                 argument = given.get(handed_back.arg, signatures.default(target, handed_back))
                 return self.resolver.values(argument)
-            return self._returned(target)
+            return self._made_by(call, target)
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
@@ -100,6 +106,34 @@ class Calls:
             if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
                 return self._moved(node.args[0])
         return None
+
+    def _made_by(self, call: ast.Call, function: Function) -> Values:
+        """What a call of a function returns: objects that each call makes anew are told apart."""
+        values = self._returned(function)
+        if not 1 < len(self.resolver.sites(function)) <= _MAX_CALLS:
+            return values
+        return tuple(self._apart(value, call, function) for value in values)
+
+    def _apart(self, value: Value, call: ast.Call, function: Function) -> Value:
+        if value.role in _MADE and len(value.sites) < _MAX_SITES and self._fresh(value, function):
+            return replace(value, sites=(call, *value.sites))
+        if value.role in _CONTAINERS:
+            inner = tuple(tuple(self._apart(v, call, function) for v in part) for part in value.inner)
+            return value if inner == value.inner else replace(value, inner=inner)
+        return value
+
+    def _fresh(self, value: Value, function: Function) -> bool:
+        """Whether an object that a function returns is made while it runs."""
+        node, seen = value.sites[0] if value.sites else value.origin, set[ast.AST]()
+        while (home := self.resolver.index.function(node)) not in seen:
+            if home is None or home is function:
+                return home is function
+            seen.add(home)
+            sites = self.resolver.sites(home)
+            if len(sites) != 1:
+                return False
+            node = sites[0]
+        return False
 
     def _returned(self, function: Function) -> Values:
         found: list[Value] = []

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.calls import Calls
+from accelift_codemod.facts.contents import Contents
 from accelift_codemod.facts.index import (
     FUNCTIONS,
     LOOPS,
@@ -65,6 +66,7 @@ class Resolver(Names):
         self.followed = followed or {}
         self.known = known or {}
         self.calls = Calls(self)
+        self.contents = Contents(self)
         self._values: dict[ast.AST, Values] = {}
         self._active: dict[ast.AST, int] = {}
         self._assumed: dict[ast.AST, Values] = {}
@@ -395,7 +397,7 @@ class Resolver(Names):
             values = parts.element(values)
         for step in binding.path:
             values = parts.item(values, step)
-        return values
+        return self.contents.of(binding, values)
 
     def _parameter(self, node: ast.AST) -> Values:
         arguments = self.index.parents[node]

@@ -90,7 +90,7 @@ for x, y in loader:
                 continue
             loader = draft.facts.objects.loader(item.value)
             line = getattr(item.value.origin, "lineno", 0)
-            trains = any(key(v) == key(item.value) for loop in draft.blueprint.train_loops for v in loop.loaders)
+            trains = any(draft.blueprint.item(v) is item for loop in draft.blueprint.train_loops for v in loop.loaders)
             drops = loader.arguments.get("drop_last")
             if trains and drops is None and "batch_sampler" not in loader.arguments:
                 yield draft.finding(
