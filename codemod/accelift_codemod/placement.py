@@ -15,6 +15,7 @@ from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import key
+from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
@@ -70,6 +71,7 @@ class Placement:
                 "PREP-NO-POINT", line, message, "keep it in one variable from its creation to the training loop"
             )
         scope, name = next(iter(roots))
+        self._require_own(value, scope, name)
         bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
         made = (self.index.statement(b.node) for b in bindings)
         put = containers.filling(self.facts, scope, name, key(value))
@@ -84,6 +86,29 @@ class Placement:
                 "keep it in a variable of its own, or in a dict with keys that are written out",
             )
         return Item(value, kind, scope, name, statements, places)
+
+    def _require_own(self, value: Value, scope: Scope, name: str) -> None:
+        """Refuse to prepare in an attribute what several objects of a class may have together."""
+        if scope.node not in self.facts.instances.several:
+            return
+        made = value.sites[0] if value.sites else value.origin
+        if self.resolver.instance(made) is scope.node:
+            return
+        calls = self.resolver.sites(scope.node)
+        given = [
+            c for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if _may_be(self.resolver, a, value)
+        ]
+        if any(call in self.index.ancestors(made) for call in calls):
+            return
+        if len(given) == 1 and self.index.enclosing_loops(given[0]) == self.index.enclosing_loops(made):
+            if self.index.function(given[0]) is self.index.function(made):
+                return
+        raise refuse(
+            "PREP-NO-POINT",
+            getattr(made, "lineno", 0),
+            f"several objects of one class keep what is made here in `{name}`, and it would be prepared for each",
+            "prepare it before it is handed to them",
+        )
 
     def _joined(self, items: list[Item]) -> list[Item]:
         """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
@@ -316,3 +341,8 @@ def _is_named(node: ast.expr, name: str) -> bool:
 def _filled(node: ast.expr) -> ast.expr:
     """The container that an entry is put into."""
     return node.func.value if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined,no-any-return]
+
+
+def _may_be(resolver: Resolver, node: ast.expr, value: Value) -> bool:
+    """Whether an expression may be an object, or have it inside."""
+    return holds(resolver.values(node.value if isinstance(node, ast.Starred) else node), key(value))
