@@ -180,7 +180,7 @@ class Facts:
         found = []
         for name in self.loads(owner, function.name):
             parent = self.index.parents.get(name)
-            if not (isinstance(parent, ast.Call) and parent.func is name):
+            if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
         return found
 

@@ -43,6 +43,10 @@ class Names:
         owner = self.index.scope(name).owner(name.id)
         return self.reaching(name, owner) if owner else []
 
+    def may_be(self, name: ast.Name, definition: ast.AST) -> bool:
+        """Whether a load may see what a `def` or `class` binds."""
+        return any(b.node is definition for b in self.bindings(name))
+
     def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
         """Of the bindings of a variable in `owner`, those that can reach this load."""
         return self._reaching((name, owner))

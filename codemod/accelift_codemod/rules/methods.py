@@ -130,7 +130,9 @@ with torch.no_grad():
                 yield self._unwrap(draft, name, "this needs the model itself")
             elif qualified in ("torch.save", "torch.serialization.save"):
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
-        elif isinstance(parent, ast.Dict) and self._is_saved(draft, parent):
+        elif (isinstance(parent, ast.Dict) and self._is_saved(draft, parent)) or (
+            isinstance(parent, ast.Assign) and parent.value is name and self._fills_saved(draft, parent)
+        ):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
 
     def _container(self, draft: Draft, name: ast.expr, parent: ast.AST | None) -> Iterator[Finding]:
@@ -138,8 +140,12 @@ with torch.no_grad():
         called = draft.facts.resolver.qualified(parent.func) if isinstance(parent, ast.Call) else ""
         if not (called in _KEEPING or (isinstance(parent, ast.Dict) and self._is_saved(draft, parent))):
             return
-        held = [v for v in inside(draft.facts.resolver.values(name)) if draft.blueprint.is_prepared(v)]
-        if any(v.role is Role.MODEL and draft.blueprint.may_follow_prepare(name, v) for v in held):
+        for container in draft.facts.resolver.values(name):
+            held = [v for v in inside((container,)) if v.role is Role.MODEL and draft.blueprint.is_prepared(v)]
+            if not any(draft.blueprint.may_follow_prepare(name, v) for v in held):
+                continue
+            if all(draft.blueprint.may_follow_prepare(container.origin, v) for v in held):
+                continue  # it is made of them after that, and they are unwrapped there
             yield draft.finding(
                 "CKPT-WRAPPED",
                 Severity.ERROR,
@@ -160,7 +166,13 @@ with torch.no_grad():
             subject=name,
         )
 
-    def _is_saved(self, draft: Draft, node: ast.Dict) -> bool:
+    def _fills_saved(self, draft: Draft, statement: ast.Assign) -> bool:
+        """Whether an assignment puts something into a dictionary that is saved."""
+        containers = (t.value for t in statement.targets if isinstance(t, ast.Subscript))
+        values = [v for c in containers for v in draft.facts.resolver.values(c)]
+        return bool(values) and all(self._is_saved(draft, v.origin) for v in values)
+
+    def _is_saved(self, draft: Draft, node: ast.AST) -> bool:
         """Whether a dictionary is what a checkpoint is made of, perhaps through a variable."""
         return any(
             v.origin is node
