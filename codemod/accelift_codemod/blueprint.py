@@ -46,10 +46,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Group:
-    """Objects prepared by one call, after one statement."""
+    """Objects prepared by one call, after one statement; or a loader that is in no variable, where it is made."""
 
     scope: Scope
-    anchor: ast.stmt
+    anchor: ast.stmt | ast.Call
     items: tuple[Item, ...]
 
 

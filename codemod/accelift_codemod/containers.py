@@ -11,10 +11,17 @@ from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
 
+_PASSING = frozenset({Role.ITERATOR, Role.ENUMERATE, Role.ZIP})
+
 
 def holds(values: Values, one: Key) -> bool:
     """Whether one of the values is an object, or may have it inside."""
     return any(key(v) == one for v in inside(values))
+
+
+def keeps(values: Values, one: Key) -> bool:
+    """Whether one of the values is an object, or a list or dict that may have it inside."""
+    return holds(tuple(v for v in values if v.role not in _PASSING), one)
 
 
 def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> tuple[str, ...] | None:
@@ -26,7 +33,7 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
     for value in values:
         if key(value) == one:
             found.setdefault(name)
-        elif holds((value,), one):
+        elif keeps((value,), one):
             if not _settled(facts, scope, name):
                 return None  # what else is in it, or whether the object is, is not known
             entries = list(_entries(facts, value, one))

@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod import containers
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.choice import choose
-from accelift_codemod.containers import holds
+from accelift_codemod.containers import holds, keeps
 from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
@@ -55,11 +55,17 @@ class Placement:
 
     def plan(self) -> None:
         chosen = {(key(v), kind): v for value, kind in choose(self.blueprint) for v in self.roots.instances(value)}
-        items = [self._item(value, kind) for (_, kind), value in chosen.items()]
-        self.blueprint.groups = self._groups(items)
+        items, apart = list[Item](), list[Group]()
+        for (_, kind), value in chosen.items():
+            roots = self.roots.of(value, kind)
+            if not roots and kind is Role.LOADER and isinstance(value.origin, ast.Call) and not value.sites:
+                scope = self.index.scope(value.origin)
+                apart.append(Group(scope, value.origin, (Item(value, kind, scope, "", (), ()),)))
+            else:
+                items.append(self._item(value, kind, roots))
+        self.blueprint.groups = sorted([*self._groups(items), *apart], key=lambda g: position(g.anchor))
 
-    def _item(self, value: Value, kind: Role) -> Item:
-        roots = self.roots.of(value, kind)
+    def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]]) -> Item:
         if len(roots) != 1:
             line = getattr(value.origin, "lineno", 0)
             if not roots:
@@ -72,7 +78,7 @@ class Placement:
             )
         scope, name = next(iter(roots))
         self._require_own(value, scope, name)
-        bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
+        bindings = [b for b in scope.bindings[name] if keeps(self.resolver.bound(b), key(value))]
         made = (self.index.statement(b.node) for b in bindings)
         put = containers.filling(self.facts, scope, name, key(value))
         statements = tuple(dict.fromkeys((*made, *put)))
@@ -142,7 +148,7 @@ class Placement:
             node = sites[0]
 
     def _groups(self, items: list[Item]) -> list[Group]:
-        together: dict[tuple[Scope, Function | None, ast.AST | None, ast.AST | None], list[Item]] = {}
+        clusters: dict[tuple[Scope, Function | None, ast.AST | None], list[tuple[Item, int, ast.AST | None]]] = {}
         for item in self._joined(items):
             homes = {self.index.function(s) for s in item.statements}
             home = self.index.function(item.statements[0])
@@ -153,7 +159,7 @@ class Placement:
                     f"`{item.name}` is bound in several methods, and none of them runs the others once",
                     "make it in the constructor",
                 )
-            uses = self._uses_of_item(home, item) if item.scope.is_class else self._uses_in(home)
+            uses = self._uses_of_item(home, item) if item.scope.is_class else self._uses_in(home, item)
             item = self._made(item, uses)
             made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
@@ -169,9 +175,16 @@ class Placement:
                     )
             loops = [self.index.enclosing_loops(s) for s in item.statements]
             inside = loops[0][0] if loops[0] and all(found[:1] == loops[0][:1] for found in loops) else None
-            together.setdefault((item.scope, home, first, inside), []).append(item)
-        groups = [self._place(scope, first, members) for (scope, _, first, _), members in together.items()]
-        return sorted(groups, key=lambda g: position(g.anchor))
+            clusters.setdefault((item.scope, home, inside), []).append((item, made, first))
+        groups = []
+        for (scope, _, _), members in clusters.items():
+            together: dict[ast.AST | None, list[Item]] = {}
+            uses = sorted((first for _, _, first in members if first is not None), key=position)
+            for item, made, _ in members:  # with others that have to be prepared earlier, if it is there by then
+                use = next((use for use in uses if position(use) > (made, 0)), None)
+                together.setdefault(use, []).append(item)
+            groups += [self._place(scope, use, same) for use, same in together.items()]
+        return groups
 
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:
@@ -191,9 +204,10 @@ class Placement:
         ]
         return replace(item, statements=tuple(s for s in item.statements if s in made or s in again)) if made else item
 
-    def _uses_in(self, home: Function | None) -> list[ast.AST]:
+    def _uses_in(self, home: Function | None, item: Item) -> list[ast.AST]:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
-        copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
+        iterators = self.roots.iterators.get(key(item.value), ())
+        copied = [p for copy in (*self.roots.copies, *iterators) for p in self.blueprint.timeline.places(copy, home)]
         return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
     def _uses_of_item(self, home: Function | None, item: Item) -> list[ast.AST]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.containers import holds, replaceable
+from accelift_codemod.containers import holds, keeps, replaceable
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
@@ -42,6 +42,7 @@ class Roots:
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
+        self.iterators: dict[Key, list[ast.AST]] = {}  # where an iterator over a loader is made
 
     def of(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
         """The variables through which the training reaches an object, traced back through parameters.
@@ -86,7 +87,7 @@ class Roots:
         """Whether a variable is somewhere assigned the object (or something that has it `inside`)."""
         for binding in scope.bindings[name]:
             values = self.resolver.bound(binding) if binding.how is How.ASSIGN else ()
-            if any(key(v) == key(value) for v in values) or (inside and holds(values, key(value))):
+            if any(key(v) == key(value) for v in values) or (inside and keeps(values, key(value))):
                 return True
         return False
 
@@ -144,6 +145,8 @@ class Roots:
             return self._trace(node.value, search) if wrapped else self._of_objects(node)
         if isinstance(node, _CHOICES):
             return self._choice(node, search)
+        if node is search.wanted[0]:
+            return set()  # made on the spot
         if not isinstance(node, ast.Name):
             return None
         if node in search.seen:
@@ -163,13 +166,14 @@ class Roots:
                     argument = (given or {}).get(binding.name)
                     if argument is None:
                         continue
-                    if isinstance(argument, ast.Constant):
+                    if isinstance(argument, ast.Constant) or not self._holds(argument, search):
                         continue
                     traced = self._trace(argument, search)
                     if traced is None:
                         return None
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
+                self.iterators.setdefault(search.wanted, []).append(binding.node)
                 for carrier in _carriers(binding.value):  # type: ignore[arg-type]
                     found |= self._trace(carrier, search) or set()
             elif binding.how is How.LOOP and self._holds(node, search):

@@ -195,3 +195,79 @@ def test_a_function_that_hands_out_one_object_makes_none() -> None:
     definitions = "def load():\n    return loader"
     slots = {"definitions": definitions, "before": "first = load()\nsecond = load()", "loop": "for x, y in second:"}
     assert prepared(script(**slots)) == ["model, optimizer, second"]
+
+
+# ---- loaders in no variable, and generators that pass batches on
+
+MADE = "DataLoader(data, batch_size=16, shuffle=True)"
+TRAIN = """\
+def train(loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()"""
+CYCLE = "def cycle(loader):\n    while True:\n        for batch in loader:\n            yield batch"
+ALONE = {"loader": "", "prepare": "model, optimizer = accelerator.prepare(model, optimizer)"}
+
+
+def test_a_loader_in_no_variable_is_prepared_where_it_is_made() -> None:
+    after = lifted(**ALONE, loop=f"for x, y in accelerator.prepare({MADE}):")
+    assert converted(script(loader="", loop=f"for x, y in {MADE}:")) == after
+
+
+def test_a_loader_that_is_handed_on_at_once() -> None:
+    empty = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+    text = script(definitions=TRAIN, loader="", epoch=f"train({MADE})", **empty)
+    assert f"train(accelerator.prepare({MADE}))" in added(text)
+
+
+@pytest.mark.parametrize("target", ["accelerate", "runtime"])
+def test_a_loader_in_no_variable_whose_batches_are_used_on_the_cpu(target: str) -> None:
+    text = script(loader="", loop=f"for x, y in {MADE}:", step="optimizer.step()\nprint(x.numpy())", move="pass")
+    text = text.replace("model(x), y)", "model(x.to(device)), y.to(device))")
+    call = f"for x, y in accelerator.prepare_data_loader({MADE}, device_placement=False):"
+    assert call in " ".join(converted(text, target=target).split()).replace("( D", "(D").replace(" )", ")")
+
+
+@pytest.mark.parametrize(
+    ("generator", "passed"),
+    [
+        (CYCLE, True),
+        (CYCLE.replace("batch in", "x, y in").replace("yield batch", "yield x, y"), True),
+        (CYCLE.replace("yield batch", "if len(batch) > 1:\n                yield batch"), False),  # not each
+        (CYCLE.replace("yield batch", "yield batch\n            yield batch"), False),
+        (CYCLE.replace("yield batch", "yield batch[0], batch[1] * 2"), False),
+        (CYCLE.replace("batch in", "x, y in").replace("yield batch", "yield y, x"), False),
+        (CYCLE.replace("yield batch", "batch = [*batch]\n            yield batch"), False),
+        (CYCLE.replace("yield batch", "yield batch\n            break"), False),
+    ],
+)
+def test_generators_that_pass_each_batch_on(generator: str, passed: bool) -> None:
+    slots = {"definitions": generator, "loop": "for step in range(4):"}
+    move = "x, y = next(batches)"
+    text = script(**slots, loader=f"batches = cycle({MADE})", move=f"{move}\nx, y = x.to(device), y.to(device)")
+    if passed:
+        after = f"batches = cycle(accelerator.prepare({MADE}))"
+        assert converted(text) == lifted(**{**ALONE, **slots, "loader": after}, move=move)
+    else:
+        assert unchanged(text).code == "LOADER-UNKNOWN"
+
+
+def test_a_loader_is_prepared_before_an_iterator_is_made_of_it() -> None:
+    slots = {"definitions": CYCLE, "loop": "for step in range(4):", "move": "x, y = next(batches)"}
+    text = script(**slots, loader=f"loader = {MADE}\nbatches = cycle(loader)")
+    after = f"loader = {MADE}\nloader = accelerator.prepare(loader)\nbatches = cycle(loader)\nmodel = "
+    assert after in converted(text)
+    text = script(
+        **slots, before="batches = cycle(loader)", optimizer="optimizer = torch.optim.SGD(model.parameters())"
+    )
+    assert prepared(text) == ["model, optimizer, loader"]
+
+
+def test_two_cycles_are_two_loaders() -> None:
+    loader = f"batches = cycle({MADE})\nothers = cycle({MADE})"
+    after = "with torch.no_grad():\n    x, y = next(others)\n    print(model(x).sum())"
+    text = script(
+        definitions=CYCLE, loader=loader, loop="for step in range(4):", move="x, y = next(batches)", after=after
+    )
+    assert sum("accelerator.prepare(DataLoader" in line.replace("    ", "") for line in added(text)) == 1

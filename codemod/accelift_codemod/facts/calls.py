@@ -21,6 +21,8 @@ _PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where s
 # What a function may make anew with each call, and what it may hand that back in.
 _MADE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER, Role.OBJECT})
 _CONTAINERS = frozenset({Role.TUPLE, Role.DICT, Role.SEQUENCE})
+# In a generator, what passes elements over, or ends before the last.
+_SKIPPING = (ast.If, ast.Break, ast.Continue, ast.Return, ast.Try, ast.Match)
 _MAX_CALLS = 8  # of a function; the objects of one that is called more often are taken together
 _MAX_SITES = 3
 _PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "get_parameters"})
@@ -55,6 +57,9 @@ class Calls:
                     return ()
                 argument = given.get(handed_back.arg, signatures.default(target, handed_back))
                 return self.resolver.values(argument)
+            passed_on = self.passed_on(target)
+            if passed_on is not None and (dealt := self._given(call, target, passed_on)):
+                return (Value(Role.ITERATOR, call, target.name, (dealt,)),)
             return self._made_by(call, target)
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
@@ -106,6 +111,35 @@ class Calls:
             if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
                 return self._moved(node.args[0])
         return None
+
+    @memoised
+    def passed_on(self, function: Function) -> ast.expr | None:
+        """What a generator iterates over to yield each element of it: `while True: for x in loader: yield x`."""
+        yields = [n for n in own_nodes(function) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+        if len(yields) != 1 or not isinstance(yields[0], ast.Yield):
+            return None
+        index = self.resolver.index
+        statement = index.statement(yields[0])
+        loop = index.parents[statement]
+        if not (isinstance(loop, ast.For) and loop.body == [statement] and isinstance(statement, ast.Expr)):
+            return None
+        if any(isinstance(n, _SKIPPING) for n in own_nodes(function)):
+            return None  # not each
+        given, target = yields[0].value, loop.target
+        if isinstance(target, ast.Name):
+            return loop.iter if self._moved(given) == target.id else None
+        same = given is not None and ast.unparse(given).strip("()") == ast.unparse(target).strip("()")
+        return loop.iter if same else None
+
+    def _given(self, call: ast.Call, function: Function, node: ast.expr) -> Values:
+        """The loaders, or iterators over some, that an expression of a function is in one call."""
+        values = self.resolver.values(node)
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if len(bindings) == 1 and bindings[0].how is How.PARAMETER and isinstance(bindings[0].node, ast.arg):
+            given = self.resolver.bind(call, function)
+            default = signatures.default(function, bindings[0].node)
+            values = self.resolver.values((given or {}).get(bindings[0].name, default))
+        return values if values and all(v.role in (Role.LOADER, Role.ITERATOR) for v in values) else ()
 
     def _made_by(self, call: ast.Call, function: Function) -> Values:
         """What a call of a function returns: objects that each call makes anew are told apart."""

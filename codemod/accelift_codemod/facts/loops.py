@@ -111,6 +111,8 @@ class Loops:
         for node in self.index.loops:
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))
+                if loaders and self._passes_on(node):
+                    continue
                 if loaders:
                     body = [] if isinstance(node, ast.comprehension) else node.body
                     trains = bool(body) and self.reaches_backward(body)
@@ -123,6 +125,11 @@ class Loops:
                     trains = self.reaches_backward(node.body)
                     found.append(BatchLoop(node, loaders, trains, self.index.function(node), False))
         return found
+
+    def _passes_on(self, loop: ast.For | ast.AsyncFor | ast.comprehension) -> bool:
+        """Whether a loop is that of a generator which only yields what it gets: others loop over that."""
+        function = self.index.function(loop)
+        return function is not None and self.resolver.calls.passed_on(function) is loop.iter
 
     def loaders(self, values: Values) -> Values:
         """The loaders that iterating over the values draws batches from."""
