@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelift_codemod.facts import generators
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.passes import Passes
+from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value, Values
@@ -111,7 +111,7 @@ class Loops:
         found = []
         for node in self.index.loops:
             function = self.index.function(node)
-            if function is not None and generators.handed_on(function, self.resolver) is not None:
+            if function is not None and self.resolver.passing.handed_on(function) is not None:
                 continue  # its batches are used where they are drawn from it
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))
@@ -153,7 +153,7 @@ class Loops:
             if isinstance(part, LOOPS):
                 continue
             for call in self.own_calls(part):
-                stream = generators.drawn_from(call, self.resolver)
+                stream = drawn_from(call, self.resolver)
                 if isinstance(stream, (ast.Name, ast.Attribute)) and self._innermost(call) is loop:
                     found.append(stream)
         return found

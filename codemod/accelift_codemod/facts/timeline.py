@@ -103,7 +103,7 @@ class Timeline:
             return found
         for name in owner.loads.get(function.name, []):
             parent = self.index.parents.get(name)
-            if not (isinstance(parent, ast.Call) and parent.func is name):
+            if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
         return found
 
