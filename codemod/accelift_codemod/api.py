@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -65,16 +66,19 @@ def convert_program(program: Program, options: Options) -> FileResult:
         return FileResult(
             program.path, Plan(program.path, program.digest, (), (finding,), Outcome.REFUSED, finding.message)
         )
-    results = {
-        unit: _rewritten(unit.source, unit.index, own, None, _would_change if unit is program.entry else _never)
-        for unit, own in plans.items()
-    }
-    failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
+    own = plans.pop(program.entry)
+    changed = {unit: _rewritten(unit.source, unit.index, plan, None, _never) for unit, plan in plans.items()}
+
+    def again(source: Source, index: Index) -> bool:
+        return _would_change(source, index) and not any(map(_uses_it, changed.values()))
+
+    script = _rewritten(program.entry.source, program.entry.index, own, None, again)
+    results = (script, *changed.values())
+    failed = next((r for r in results if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
         return replace(failed, path=program.path)
-    changed = {unit: result for unit, result in results.items() if unit is not program.entry}
     entry = replace(
-        results[program.entry],
+        script,
         config=_config(facts, draft, options),
         members=tuple(changed.values()),
         program=tuple(str(unit.path) for unit in program.units),
@@ -90,6 +94,11 @@ def convert_program(program: Program, options: Options) -> FileResult:
 def _never(source: Source, index: Index) -> bool:
     """A file that is changed along with a script is left alone when it is converted by itself."""
     return False
+
+
+def _uses_it(result: FileResult) -> bool:
+    """Whether a file of a program has got the accelerator: the script that imports it is left alone then."""
+    return result.output is not None and already_uses(Index(ast.parse(result.output))) is not None
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:

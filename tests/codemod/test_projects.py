@@ -388,6 +388,32 @@ def test_files_that_need_no_change_have_none(folder: Path) -> None:
     assert only().members == ()
 
 
+JOB = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main():
+    loader = DataLoader(TensorDataset(torch.ones(8, 4)), batch_size=4)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x,) in loader:
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_script_of_which_only_other_files_change(folder: Path) -> None:
+    write({"job.py": JOB, "train.py": "import torch\nfrom job import main\n\ntorch.manual_seed(0)\nmain()\n"})
+    found = outputs("train.py")
+    assert found["train.py"] == Path("train.py").read_text() and "accelerator.prepare(" in found["job.py"]
+    write(found)
+    assert only().outcome is Outcome.NOTHING
+
+
 @pytest.mark.parametrize(
     "engine",
     [
