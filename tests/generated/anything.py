@@ -7,6 +7,7 @@ that the conversion does not touch: every byte of it stays, and what is around i
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
 import time
@@ -29,6 +30,7 @@ STATEMENTS = hypothesmith.from_grammar("file_input")
 NODES = hypothesmith.from_node()
 
 _MARK = "held_place"
+_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 # Where the foreign code goes in a script: a line that stands for it, and the code that takes the place of this line.
 _PLACES: dict[str, tuple[str, Callable[[str], str]]] = {
     "bare": (f"{_MARK} = 0\n", lambda code: code),
@@ -91,6 +93,8 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
     starts = [min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", []))]) - 1 for s in body]
     row = [*starts, len(lines)][at % (len(starts) + 1)]
     held, put = _PLACES[place]
+    if _CARRIAGE_RETURN.search(code):
+        raise Unfit
     written = put(code)
     if not written.endswith("\n"):
         written += "\n"
@@ -106,6 +110,8 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
 def check_alone(code: str) -> None:
     """There is nothing to do, and nothing goes wrong; also if the code looks as if it trained."""
     for text in (code, code + "\n# torch backward\n"):
+        if not text.strip() or _CARRIAGE_RETURN.search(text):
+            continue  # refused with a sentence: there is nothing, or lines end as they did long ago
         result = convert(text)
         assert not result.error and not result.fault, result.error
         assert result.output is None and result.outcome is Outcome.NOTHING, result.outcome
@@ -125,9 +131,11 @@ def check_spliced(code: str, text: str, at: int, place: str) -> str:
     if result.output is None:
         assert result.plan is not None and result.plan.reason
         return f"refused: {result.plan.findings[0].code}"
-    expected = plain.output.decode()
-    assert expected.count(held) == 1
-    assert result.output.decode() == expected.replace(held, written)
+    found, expected = result.output.decode(), plain.output.decode()
+    assert expected.count(held) == 1 and found.count(written) == 1, "the code has changed"
+    # What is put in is indented as the file is: the code has a say in that.
+    assert ast.dump(ast.parse(found)) == ast.dump(ast.parse(expected.replace(held, written))), "the rest is another"
+    assert found == expected.replace(held, written) or "\n " in code, "the layout is another"
     return "the same"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from tests.generated.files import ENTRY, Files
 from tests.generated.running import Workshop, differences
 from tests.generated.script import Script, generate
 
+Say = Callable[[str], None]
+
 
 @dataclass
 class Tally:
@@ -28,6 +30,7 @@ class Tally:
     compared: int = 0
     identical: int = 0
     trained_alike: int = 0  # the parameters are the same, whatever else is not
+    announced: Counter[str] = field(default_factory=Counter)  # what differs, and the findings that say so
     outcomes: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)  # scripts of the generator that do not run
     wrong: list[str] = field(default_factory=list)
@@ -76,11 +79,14 @@ def unexplained(found: dict[str, str], codes: set[str]) -> dict[str, str]:
     return {what: why for what, why in found.items() if not codes & _EXPLAINS[what]}
 
 
-def campaign(workshop: Workshop, seeds: Iterable[int], processes: int = 1) -> Tally:
-    """Convert the scripts of the seeds, and run them: before on one process, after on some."""
+def campaign(workshop: Workshop, seeds: Iterable[int], processes: int = 1, say: Say = lambda text: None) -> Tally:
+    """Convert the scripts of the seeds, and run them: before on one process, after on some; say what goes wrong."""
     tally = Tally()
     for seed in seeds:
         _one(workshop, generate(seed), processes, tally)
+        for one in (tally.broken, tally.wrong):
+            if one and one[-1].startswith(f"seed {seed}"):
+                say(one[-1])
     return tally
 
 
@@ -105,6 +111,9 @@ def _one(workshop: Workshop, script: Script, processes: int, tally: Tally) -> No
     codes = {finding.code for one in (result, *result.members) if one.plan for finding in one.plan.findings}
     tally.identical += not found
     tally.trained_alike += "steps" not in found and "failed" not in found
+    for what in found if processes > 1 else ():
+        if told := codes & _EXPLAINS[what]:
+            tally.announced[f"{what}: {' '.join(sorted(told))}"] += 1
     if found := found if processes == 1 else unexplained(found, codes):
         tally.wrong.append(f"seed {script.seed} {' '.join(script.traits)} {sorted(codes)}: {found}")
 
@@ -112,11 +121,12 @@ def _one(workshop: Workshop, script: Script, processes: int, tally: Tally) -> No
 def main(first: int, last: int, processes: int = 1) -> None:
     """Print what became of the scripts from one seed to another."""
     with Workshop() as workshop:
-        found = campaign(workshop, range(first, last), processes)
-    print("\n".join([*found.broken, *found.wrong]))
+        found = campaign(workshop, range(first, last), processes, lambda text: print(text, flush=True))
     print(f"{found.scripts} scripts, {found.compared} run before and after: {found.identical} the same, ", end="")
     print(f"{found.trained_alike} with the same parameters after every step, ", end="")
     print(f"{len(found.wrong)} different and not explained")
+    for told, count in found.announced.most_common():
+        print(f"{count:6} differ as announced, {told}")
     for outcome, count in found.outcomes.most_common():
         print(f"{count:6} {outcome}")
 

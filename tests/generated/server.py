@@ -78,7 +78,9 @@ def run(files: dict[str, str], processes: int, folder: str) -> dict[str, Any]:
 
 
 def _same(steps: list[Any], others: list[Any]) -> bool:
-    return len(steps) == len(others) and all(np.allclose(a, b, atol=1e-6) for a, b in zip(steps, others, strict=True))
+    return len(steps) == len(others) and all(
+        np.allclose(a, b, atol=1e-6, equal_nan=True) for a, b in zip(steps, others, strict=True)
+    )
 
 
 def _fork(text: str, work: Path, result: Path, rank: int, processes: int, port: int) -> int:

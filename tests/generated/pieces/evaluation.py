@@ -82,7 +82,7 @@ _LOSSES = {
     "loss-list": ("losses = []", "losses.append({loss}.item())", "$metric = float(np.mean(losses))"),
     "loss-last": ("", "$loss = {loss}", "$metric = $loss.item()"),
     "loss-meter": ("meter = AverageMeter()", "meter.update({loss}.item(), len($y))", "$metric = meter.avg"),
-    "outputs": ("kept = []", "kept.append($out)", "$metric = torch.cat(kept).abs().mean().item()"),
+    "outputs": ("every = []", "every.append($out)", "$metric = torch.cat(every).abs().mean().item()"),
 }
 _BOTH = {
     "loss-and-count": (
