@@ -121,7 +121,8 @@ _PIECES = {
         "* len(part) / len($x)",
     ),
     "numbered": (
-        "for k in range(2):\n    part, target = $x[k::2].contiguous(), $y[k::2].contiguous()\n    if len(part) == 0:\n        continue",
+        "for k in range(2):\n    part, target = $x[k::2].contiguous(), $y[k::2].contiguous()\n"
+        "    if len(part) == 0:\n        continue",
         "/ 2",
     ),
 }
