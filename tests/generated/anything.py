@@ -27,7 +27,7 @@ from tests.generated.campaign import convert
 from tests.generated.script import generate
 
 STATEMENTS = hypothesmith.from_grammar("file_input")
-NODES = hypothesmith.from_node()
+NODES = hypothesmith.from_node(auto_target=False)
 
 _MARK = "held_place"
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
@@ -93,7 +93,7 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
     starts = [min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", []))]) - 1 for s in body]
     row = [*starts, len(lines)][at % (len(starts) + 1)]
     held, put = _PLACES[place]
-    if _CARRIAGE_RETURN.search(code):
+    if _CARRIAGE_RETURN.search(code) or not ast.parse(code).body:
         raise Unfit
     written = put(code)
     if not written.endswith("\n"):
