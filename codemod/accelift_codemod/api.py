@@ -67,13 +67,18 @@ def convert_program(program: Program, options: Options) -> FileResult:
         return FileResult(
             program.path, Plan(program.path, program.digest, (), (finding,), Outcome.REFUSED, finding.message)
         )
-    results = {
-        unit: _rewritten(unit.source, unit.index, own, None, _would_change if unit is program.entry else _never)
-        for unit, own in plans.items()
-    }
+    ready: list[bool] = []  # for each file: whether it now uses the accelerator; one is enough
+
+    def noted(source: Source, index: Index) -> bool:
+        ready.append(not _would_change(source, index))
+        return False
+
+    results = {unit: _rewritten(unit.source, unit.index, own, None, noted) for unit, own in plans.items()}
     failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
         return replace(failed, path=program.path)
+    if ready and not any(ready):
+        return _clash(program.entry.source, gates.UNSTABLE, fault=True)
     changed = {unit: result for unit, result in results.items() if unit is not program.entry}
     entry = replace(
         results[program.entry],
@@ -88,11 +93,6 @@ def convert_program(program: Program, options: Options) -> FileResult:
     needed = any(e.need is Need.STRONG for r in changed.values() if r.plan for e in r.plan.edits)
     alone = convert_source(program.entry.source, options)
     return replace(entry, sharers=sharers, instead=alone if alone.output is not None and not needed else None)
-
-
-def _never(source: Source, index: Index) -> bool:
-    """A file that is changed along with a script is left alone when it is converted by itself."""
-    return False
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:

@@ -8,7 +8,7 @@ from functools import cached_property
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Role, Value
-from accelift_codemod.facts.objects import Key, Optimizer, key
+from accelift_codemod.facts.objects import Key, Optimizer, key, views
 from accelift_codemod.refusals import refuse
 
 
@@ -69,12 +69,12 @@ class _Choice:
         return found
 
     @cached_property
-    def _steps(self) -> dict[Value, list[ast.Call]]:
-        """The calls of `step`, by what they may be of."""
-        found: dict[Value, list[ast.Call]] = {}
+    def _steps(self) -> dict[ast.AST, list[ast.Call]]:
+        """The calls of `step`, by where what they may be of is made."""
+        found: dict[ast.AST, list[ast.Call]] = {}
         for call in self.index.methods.get("step", []):
-            for value in self.resolver.values(call.func.value):  # type: ignore[attr-defined]
-                found.setdefault(value, []).append(call)
+            for origin in {v.origin for v in self.resolver.values(call.func.value)}:  # type: ignore[attr-defined]
+                found.setdefault(origin, []).append(call)
         return found
 
     def _closures(self, optimizer: Optimizer) -> None:
@@ -82,7 +82,7 @@ class _Choice:
 
         The bundled runtime sees to that for its prepared optimizers, whose closures compute gradients through it.
         """
-        steps = self._steps.get(optimizer.value, [])
+        steps = self._steps.get(optimizer.call, [])
         closures = [c for call in steps if (c := self.resolver.argument(call, 0, "closure")) is not None]
         if optimizer.is_lbfgs and len(closures) < max(len(steps), 1):
             why = "its steps cannot be found"
@@ -149,10 +149,11 @@ class _Choice:
         blueprint = self.blueprint
         if self.facts.processes.managed:
             return []
+        self._looped = {key(v) for loop in (*blueprint.train_loops, *blueprint.eval_loops) for v in loop.loaders}
         chosen: dict[Key, Value] = {}
         for loop in blueprint.train_loops:
             for value in loop.loaders:
-                chosen.setdefault(key(value), value)
+                chosen.setdefault(self._one(value), value)
         training = set(chosen)
         gathers = blueprint.options.chooses("METRIC")
         cuts: dict[BatchLoop, Cut | NoCut] = {
@@ -162,13 +163,13 @@ class _Choice:
         wanted: dict[Key, Value] = {}
         for loop in blueprint.eval_loops:
             for value in loop.loaders:
-                wanted.setdefault(key(value), value)
+                wanted.setdefault(self._one(value), value)
         spoiled: set[Key] = set()
         changed = True
         while changed:  # loops that share a loader, or loaders that share a loop, are decided together
             changed = False
             for loop, cut in cuts.items():
-                keys = {key(v) for v in loop.loaders}
+                keys = {self._one(v) for v in loop.loaders}
                 bad = isinstance(cut, NoCut) or bool(keys & spoiled)
                 if bad and not keys - training <= spoiled:
                     spoiled |= keys - training
@@ -177,7 +178,7 @@ class _Choice:
             if k not in spoiled:
                 chosen.setdefault(k, value)
         for loop, cut in cuts.items():
-            shared = [key(v) in chosen for v in loop.loaders]
+            shared = [self._one(v) in chosen for v in loop.loaders]
             if isinstance(cut, Cut) and all(shared):
                 blueprint.cuts[loop] = cut
             elif any(shared):
@@ -188,3 +189,7 @@ class _Choice:
                 if not (isinstance(cut, NoCut) and cut.needless):
                     blueprint.replicated[loop] = reason
         return list(chosen.values())
+
+    def _one(self, value: Value) -> Key:
+        """The identity of a loader: that inside the function which makes it, if there is a loop over it there, too."""
+        return next(one for one in reversed([*views(value)]) if one in self._looped)

@@ -145,6 +145,14 @@ class Draft:
             and node.args[0].value is False
         )
 
+    def guarded(self, node: ast.AST) -> bool:
+        """Whether a node is in a statement that is put under a main-process guard."""
+        return any(
+            edit.operation is Operation.ENCLOSE and "is_main_process" in edit.code
+            for parent in (node, *self.facts.index.ancestors(node))
+            for edit in self.edits_at(parent)
+        )
+
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
         loops: dict[ast.AST, BatchLoop] = {

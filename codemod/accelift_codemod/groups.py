@@ -67,7 +67,8 @@ def _spoiled(script: FileResult, changing: dict[str, list[FileResult]]) -> list[
         real = _real(sharer.member)
         mine = _member(script, real)
         if not any(_agrees(r, sharer.path, mine, real) for r in changing.get(real, ()) if r is not script):
-            message = f"the conversion changes {sharer.name} in {sharer.member}, which {_shown(sharer.path)} uses, too"
+            user = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
+            message = f"the conversion changes {sharer.name} in {sharer.member}, which {user} uses, too"
             return [script.instead or _refused(script, message)]
     return None
 

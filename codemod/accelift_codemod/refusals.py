@@ -68,9 +68,9 @@ REASONS = (
     Reason(
         "LOOP-IN-CLASS",
         "trains inside a class",
-        "The training loop is a method of a class whose attributes cannot be followed. They can where the script makes "
-        "one object of the class, in one place, and only asks it for attributes and methods: no second object, no "
-        "second derived class, no property that computes, nothing that is handed the object itself.",
+        "The training loop is a method of a class whose attributes cannot be followed. They can where the script "
+        "keeps each object of the class in one variable and only asks it for attributes and methods, also in functions "
+        "that are handed it: no second derived class, no property that computes, no other place for the object.",
     ),
     Reason(
         "DATA-UNSHARDED",

@@ -186,7 +186,7 @@ class Facts:
         found = []
         for name in self.loads(owner, function.name):
             parent = self.index.parents.get(name)
-            if not (isinstance(parent, ast.Call) and parent.func is name):
+            if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
         return found
 
@@ -217,8 +217,17 @@ class Facts:
             loads.sort(key=position)
         return found
 
-    def reads(self) -> Iterator[ast.Name | ast.Attribute]:
-        """Reads of variables, and of attributes and properties of a followed object where it is not called self."""
+    def reads(self) -> Iterator[ast.Name | ast.Attribute | ast.Subscript]:
+        """Reads of variables and of the entries of containers, and of attributes and properties of a followed object
+        where it is not called self."""
+        for variable in self._variables():
+            read: ast.Name | ast.Attribute | ast.Subscript = variable
+            yield read
+            while isinstance(entry := self.index.parents.get(read), ast.Subscript) and entry.value is read:
+                yield entry
+                read = entry
+
+    def _variables(self) -> Iterator[ast.Name | ast.Attribute]:
         for scope in self.index.scopes.values():
             for names in scope.loads.values():
                 yield from names

@@ -166,7 +166,7 @@ class Expressions:
             values = parts.element(values)
         for step in binding.path:
             values = parts.item(values, step)
-        return values
+        return self.resolver.contents.of(binding, values)
 
     def _parameter(self, node: ast.AST) -> Values:
         arguments = self.index.parents[node]

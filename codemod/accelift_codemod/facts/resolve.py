@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from accelift_codemod.facts import parts, signatures
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import Classes
+from accelift_codemod.facts.contents import Contents
 from accelift_codemod.facts.expressions import Expressions
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Binding, Function, How, Index
 from accelift_codemod.facts.instances import is_property
 from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.passing import Passing
 from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
@@ -39,6 +41,8 @@ class Resolver(Classes):
         known: Mapping[str, Role] | None = None,
     ) -> None:
         super().__init__(index, followed or {}, known or {})
+        self.passing = Passing(self)
+        self.contents = Contents(self)
         self.expressions = Expressions(self, Calls(self))
         self.properties = {f for f in index.functions if is_property(f)}
         self._values: dict[ast.AST, Values] = {}
