@@ -14,7 +14,7 @@ from benchmarks.measure import Measure, NotMeasured, Setting, least, ratio, run
 _CONVERT_EXITS = (0, 1, 2)  # a corpus may have findings, and files that are not Python 3
 _FIX_EXITS = (0, 1)  # 1: something was found, or rewritten
 _FEW = 2  # rounds, where each takes long
-_LINES, _FILES, _GROWTH = 2_000, 10, 10
+_LINES, _FILES, _PROJECTS, _GROWTH = 2_000, 10, 40, 10
 
 
 def python_files(folders: Iterable[Path]) -> list[Path]:
@@ -130,11 +130,45 @@ def stage_{0}():
 """
 
 
+_REPORT = """
+
+def report_{0}(values):
+    total = report_{1}(values) if len(values) > {0} else 0
+    for number, value in enumerate(values):
+        total += value
+        print("stage {0}", number, value, total)
+    return total
+"""
+
+
 def make_script(lines: int) -> str:
     """A training script of about so many lines: functions that train models of their own, called in turn."""
-    stages = range(1, max(1, lines // (_STAGE.count("\n") + 1)) + 1)
-    calls = "".join(f"    stage_{number}()\n" for number in stages)
-    return f'{_HEAD}{"".join(map(_STAGE.format, stages))}\n\nif __name__ == "__main__":\n{calls}'
+    return _script(lines, _HEAD, _STAGE, "    stage_{0}()\n")
+
+
+def make_reports(lines: int) -> str:
+    """A script of about so many lines that trains once: functions that print, and call each other."""
+    head = f"{_HEAD}{_STAGE.format(1)}\n\ndef report_0(values):\n    stage_1()\n    return 0\n"
+    return _script(lines, head, _REPORT, "    report_{0}([{0}, 1, 2])\n")
+
+
+def _script(lines: int, head: str, part: str, call: str) -> str:
+    numbers = range(1, max(1, lines // (part.count("\n") + 1)) + 1)
+    parts = "".join(part.format(number, number - 1 if number % 10 else 0) for number in numbers)
+    calls = "".join(call.format(number) for number in numbers)
+    return f'{head}{parts}\n\nif __name__ == "__main__":\n{calls}'
+
+
+def make_project(folder: Path, scripts: int) -> None:
+    """A folder of scripts that all import one module, which trains what they make."""
+    folder.mkdir(parents=True)
+    common = _STAGE.format(1)
+    (folder / "common.py").write_text(f"{_HEAD}{common[: common.index('def stage_')].rstrip()}\n")
+    for number in range(scripts):
+        own = _STAGE.format(2 + number).replace("def train_", "def alone_")
+        own = own.replace(f"    train_{2 + number}(", "    common.train_1(")
+        main = f'if __name__ == "__main__":\n    stage_{2 + number}()\n'
+        (folder / f"script_{number}.py").write_text(f"import common\n{_HEAD}{own}\n\n{main}")
 
 
 def _growth(setting: Setting, small: Path, large: Path) -> float:
@@ -146,10 +180,22 @@ def _growth(setting: Setting, small: Path, large: Path) -> float:
     return (more - start) / (less - start)
 
 
-def _growth_lines(setting: Setting) -> float:
+def _growth_lines(setting: Setting, make: Callable[[int], str]) -> float:
     small, large = setting.scratch / "small.py", setting.scratch / "large.py"
-    small.write_text(make_script(_LINES))
-    large.write_text(make_script(_LINES * _GROWTH))
+    small.write_text(make(_LINES))
+    large.write_text(make(_LINES * _GROWTH))
+    return _growth(setting, small, large)
+
+
+_growth_training = partial(_growth_lines, make=make_script)
+_growth_calls = partial(_growth_lines, make=make_reports)
+
+
+def _growth_projects(setting: Setting) -> float:
+    small, large = setting.scratch / "projects", setting.scratch / "more"
+    for folder, count in ((small, _PROJECTS), (large, _PROJECTS * _GROWTH)):
+        for number in range(count):
+            make_project(folder / f"project_{number}", 9)
     return _growth(setting, small, large)
 
 
@@ -170,5 +216,12 @@ MEASURES = (
     Measure("skip", "skip files without torch / grep -rlF torch", 2.5, _skip),
     Measure("jobs", "time with -j 1 / -j 2, on many files", 1.8, _jobs, at_least=True),
     Measure("growth-files", f"{_FILES * _GROWTH} files / {_FILES}", 11, _growth_files),
-    Measure("growth-lines", f"{_LINES * _GROWTH:,} lines in one file / {_LINES:,}", 11, _growth_lines),
+    Measure(
+        "growth-projects",
+        f"{_PROJECTS * _GROWTH * 10:,} files that import others / {_PROJECTS * 10}",
+        11,
+        _growth_projects,
+    ),
+    Measure("growth-lines", f"{_LINES * _GROWTH:,} lines that train in one file / {_LINES:,}", 11, _growth_training),
+    Measure("growth-calls", f"{_LINES * _GROWTH:,} lines that print and call / {_LINES:,}", 11, _growth_calls),
 )

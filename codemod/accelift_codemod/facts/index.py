@@ -1,114 +1,46 @@
-"""One pass over the syntax tree: parents, scopes, bindings, calls. Everything else is asked on demand."""
+"""The index of a syntax tree: what is around a node, and where it is evaluated. Everything else is asked on demand."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TypeAlias, cast
 
+from accelift_codemod.facts.indexing import Indexing
 from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.scopes import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    MARK,
+    Binding,
+    Function,
+    How,
+    Scope,
+    parameters,
+    position,
+)
 
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-MARK = "»"  # in a program of several files, between a file's name and that of its global (see project/program.py)
+__all__ = [
+    "COMPREHENSIONS",
+    "FUNCTIONS",
+    "INDEX",
+    "LOOPS",
+    "MARK",
+    "Binding",
+    "Function",
+    "How",
+    "Index",
+    "Scope",
+    "parameters",
+    "position",
+]
+
 INDEX = "_accelift_index"  # where it is noted on a tree
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
-class How(Enum):
-    """How a name came to be bound."""
-
-    ASSIGN = "assignment"
-    AUGMENT = "augmented assignment"
-    LOOP = "loop variable"
-    WITH = "with ... as"
-    PARAMETER = "parameter"
-    IMPORT = "import"
-    FUNCTION = "def"
-    CLASS = "class"
-    OTHER = "other"
-
-
-@dataclass(slots=True, eq=False)
-class Binding:
-    """One place where a name is bound.
-
-    `value` is the expression assigned, iterated over or entered; `path` leads from it to the name
-    through tuple unpacking (`a, (b, c) = value` binds `c` at path (1, 1); None stands for a starred rest).
-    """
-
-    name: str
-    how: How
-    node: ast.AST
-    scope: Scope
-    value: ast.expr | None = None
-    path: tuple[int | None, ...] = ()
-    qualified: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class Scope:
-    """A module, function, class, lambda or comprehension."""
-
-    node: ast.AST
-    parent: Scope | None
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    loads: dict[str, list[ast.Name]] = field(default_factory=dict)
-    outer_names: dict[str, bool] = field(default_factory=dict)  # name -> True for `global`, False for `nonlocal`
-
-    @property
-    def is_module(self) -> bool:
-        return self.parent is None
-
-    @property
-    def is_class(self) -> bool:
-        return isinstance(self.node, ast.ClassDef)
-
-    def owner(self, name: str) -> Scope | None:
-        """The scope whose variable `name` means here; None for a builtin or a star import's name.
-
-        An attribute of self that is a variable (`self.model`) belongs to the class, and all its methods see it.
-        """
-        scope: Scope | None = self
-        first = True
-        while scope is not None:
-            declared = scope.outer_names.get(name)
-            if declared is True:
-                while scope.parent is not None:
-                    scope = scope.parent
-                return scope if name in scope.bindings else None
-            if declared is None and name in scope.bindings and (first or not scope.is_class or "." in name):
-                return scope
-            first = False
-            scope = scope.parent
-        return None
-
-
-class Index:
+class Index(Indexing):
     """Parents, scopes, bindings and calls of one module."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
-        self.parents: dict[ast.AST, ast.AST] = {}
-        self.module = Scope(tree, None)
-        self.scopes: dict[ast.AST, Scope] = {tree: self.module}
-        self.calls: list[ast.Call] = []
-        self.methods: dict[str, list[ast.Call]] = {}
-        self.loops: list[ast.For | ast.AsyncFor | ast.While | ast.comprehension] = []
-        self.functions: list[Function] = []
-        self.classes: list[ast.ClassDef] = []
-        self.attributes: dict[str, list[ast.Attribute]] = {}
-        self.attribute_bindings: dict[str, list[Binding]] = {}
-        self.imports: list[ast.Import | ast.ImportFrom] = []
-        self.star_imports: list[str] = []
-        self.items: list[ast.Assign] = []
-        self._of_names: dict[ast.AST, Scope] = {}  # the scopes of names, which are asked for most
-        self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
-        self._walk()
 
     @classmethod
     def of(cls, tree: ast.Module) -> Index:
@@ -117,237 +49,6 @@ class Index:
         if known is None:
             known = tree.__dict__[INDEX] = cls(tree)
         return known
-
-    # ---- the pass
-
-    def _walk(self) -> None:
-        stack: list[tuple[ast.AST, Scope]] = [(self.tree, self.module)]
-        handlers = {
-            ast.Name: self._name,
-            ast.Call: self._call,
-            ast.Attribute: self._attribute,
-            ast.Assign: self._assign,
-            ast.AnnAssign: self._ann_assign,
-            ast.AugAssign: self._aug_assign,
-            ast.NamedExpr: self._named,
-            ast.For: self._for,
-            ast.AsyncFor: self._for,
-            ast.While: self._while,
-            ast.withitem: self._with_item,
-            ast.Import: self._import,
-            ast.ImportFrom: self._import_from,
-            ast.Global: self._global,
-            ast.Nonlocal: self._nonlocal,
-            ast.ExceptHandler: self._except,
-            ast.MatchAs: self._match_name,
-            ast.MatchStar: self._match_name,
-            ast.ClassDef: self._class,
-        }
-        parents = self.parents
-        while stack:
-            node, scope = stack.pop()
-            kind = node.__class__
-            handler = handlers.get(kind)
-            if handler is not None:
-                handler(node, scope)  # type: ignore[operator]
-            if kind in _OPENING:
-                self._open(node, scope, stack)
-                continue
-            fields = _FIELDS.get(kind)
-            if fields is None:
-                fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
-            for name in reversed(fields):
-                value = getattr(node, name, None)
-                if value.__class__ is list:
-                    for child in reversed(value):
-                        if isinstance(child, ast.AST):
-                            parents[child] = node
-                            stack.append((child, scope))
-                elif isinstance(value, ast.AST):
-                    parents[value] = node
-                    stack.append((value, scope))
-
-    def _open(self, node: ast.AST, scope: Scope, stack: list[tuple[ast.AST, Scope]]) -> None:
-        """Enter a node that opens a scope: some of its parts belong to the enclosing one."""
-        inner = Scope(node, scope)
-        self.scopes[node] = inner
-        outside: list[ast.AST] = []
-        inside: list[ast.AST] = []
-        if isinstance(node, (*FUNCTIONS, ast.Lambda)):
-            if isinstance(node, FUNCTIONS):
-                self.functions.append(node)
-                self._bind(node.name, How.FUNCTION, node, scope)
-                outside += [*node.decorator_list, *([node.returns] if node.returns else [])]
-                inside += node.body
-            else:
-                inside.append(node.body)
-            arguments = node.args
-            self.parents[arguments] = node
-            outside += [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
-            for parameter in parameters(arguments):
-                self.parents[parameter] = arguments
-                self._bind(parameter.arg, How.PARAMETER, parameter, inner)
-                if parameter.annotation is not None:
-                    self.parents[parameter.annotation] = parameter
-                    stack.append((parameter.annotation, scope))
-        elif isinstance(node, ast.ClassDef):
-            outside += [*node.decorator_list, *node.bases, *node.keywords]
-            inside += node.body
-        else:
-            comprehension = cast("ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp", node)
-            for i, generator in enumerate(comprehension.generators):
-                self.parents[generator] = node
-                self.loops.append(generator)
-                self._target(generator.target, How.LOOP, inner, generator.iter)
-                (inside if i else outside).append(generator.iter)
-                inside += [generator.target, *generator.ifs]
-                for part in (generator.iter, generator.target, *generator.ifs):
-                    self.parents[part] = generator
-            if isinstance(comprehension, ast.DictComp):
-                inside += [comprehension.key, comprehension.value]
-            else:
-                inside.append(comprehension.elt)
-        for child in reversed(inside):
-            self.parents.setdefault(child, node)
-            stack.append((child, inner))
-        for child in reversed(outside):
-            self.parents.setdefault(child, node)
-            stack.append((child, scope))
-
-    def _bind(
-        self,
-        name: str,
-        how: How,
-        node: ast.AST,
-        scope: Scope,
-        value: ast.expr | None = None,
-        path: tuple[int | None, ...] = (),
-        qualified: str = "",
-    ) -> None:
-        declared = scope.outer_names.get(name)
-        home = scope
-        if "." in name:  # an attribute of self (see instances.py)
-            while not home.is_class and home.parent is not None:
-                home = home.parent
-        elif declared is True:
-            home = self.module
-        elif declared is False:
-            home = (scope.parent.owner(name) if scope.parent else None) or scope
-        binding = Binding(name, how, node, home, value, path, qualified)
-        home.bindings.setdefault(name, []).append(binding)
-
-    def _target(
-        self, target: ast.expr, how: How, scope: Scope, value: ast.expr | None, path: tuple[int | None, ...] = ()
-    ) -> None:
-        if isinstance(target, ast.Name):
-            self._bind(target.id, how, target, scope, value, path)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            for i, element in enumerate(target.elts):
-                if isinstance(element, ast.Starred):
-                    self._target(element.value, how, scope, value, (*path, None))
-                else:
-                    self._target(element, how, scope, value, (*path, i))
-        elif isinstance(target, ast.Attribute):
-            binding = Binding(target.attr, how, target, scope, value, path)
-            self.attribute_bindings.setdefault(target.attr, []).append(binding)
-
-    def _name(self, node: ast.Name, scope: Scope) -> None:
-        self._of_names[node] = scope
-        if node.ctx.__class__ is not ast.Store:
-            scope.loads.setdefault(node.id, []).append(node)
-            if node.ctx.__class__ is ast.Del:
-                self._bind(node.id, How.OTHER, node, scope)
-
-    def _call(self, node: ast.Call, scope: Scope) -> None:
-        self.calls.append(node)
-        if isinstance(node.func, ast.Attribute):
-            self.methods.setdefault(node.func.attr, []).append(node)
-
-    def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
-        self.attributes.setdefault(node.attr, []).append(node)
-
-    def _assign(self, node: ast.Assign, scope: Scope) -> None:
-        for target in node.targets:
-            if isinstance(target, ast.Subscript):
-                self.items.append(node)
-                continue
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                self._pairwise(target, node.value, scope)
-            else:
-                self._target(target, How.ASSIGN, scope, node.value)
-
-    def _pairwise(self, target: ast.Tuple, value: ast.Tuple, scope: Scope) -> None:
-        """`a, b = x, y` binds `a` to `x` itself."""
-        starred = any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts))
-        if starred or len(target.elts) != len(value.elts):
-            self._target(target, How.ASSIGN, scope, value)
-            return
-        for left, right in zip(target.elts, value.elts, strict=True):
-            self._target(left, How.ASSIGN, scope, right)
-
-    def _ann_assign(self, node: ast.AnnAssign, scope: Scope) -> None:
-        if node.value is not None:
-            self._target(node.target, How.ASSIGN, scope, node.value)
-
-    def _aug_assign(self, node: ast.AugAssign, scope: Scope) -> None:
-        self._target(node.target, How.AUGMENT, scope, node.value)
-        if isinstance(node.target, ast.Name):
-            scope.loads.setdefault(node.target.id, []).append(node.target)
-
-    def _named(self, node: ast.NamedExpr, scope: Scope) -> None:
-        home = scope
-        while isinstance(home.node, COMPREHENSIONS) and home.parent is not None:
-            home = home.parent
-        self._target(node.target, How.ASSIGN, home, node.value)
-
-    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
-        self.loops.append(node)
-        self._target(node.target, How.LOOP, scope, node.iter)
-
-    def _while(self, node: ast.While, scope: Scope) -> None:
-        self.loops.append(node)
-
-    def _with_item(self, node: ast.withitem, scope: Scope) -> None:
-        if node.optional_vars is not None:
-            self._target(node.optional_vars, How.WITH, scope, node.context_expr)
-
-    def _import(self, node: ast.Import, scope: Scope) -> None:
-        self.imports.append(node)
-        for alias in node.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            qualified = alias.name if alias.asname else name
-            self._bind(name, How.IMPORT, alias, scope, qualified=qualified)
-
-    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
-        self.imports.append(node)
-        module = "." * node.level + (node.module or "")
-        for alias in node.names:
-            if alias.name == "*":
-                self.star_imports.append(module)
-            else:
-                joined = module + alias.name if module.endswith(".") else f"{module}.{alias.name}"
-                self._bind(alias.asname or alias.name, How.IMPORT, alias, scope, qualified=joined)
-
-    def _global(self, node: ast.Global, scope: Scope) -> None:
-        if not scope.is_module:
-            scope.outer_names.update(dict.fromkeys(node.names, True))
-
-    def _nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
-        scope.outer_names.update(dict.fromkeys(node.names, False))
-
-    def _except(self, node: ast.ExceptHandler, scope: Scope) -> None:
-        if node.name:
-            self._bind(node.name, How.OTHER, node, scope)
-
-    def _match_name(self, node: ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
-        if node.name:
-            self._bind(node.name, How.OTHER, node, scope)
-
-    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
-        self.classes.append(node)
-        self._bind(node.name, How.CLASS, node, scope)
-
-    # ---- questions
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around this one, from the inside out."""
@@ -451,22 +152,6 @@ class Index:
         return found
 
 
-def parameters(arguments: ast.arguments) -> list[ast.arg]:
-    """Every parameter in the order of the signature, `*args` and `**kwargs` included."""
-    found = [*arguments.posonlyargs, *arguments.args]
-    if arguments.vararg:
-        found.append(arguments.vararg)
-    found += arguments.kwonlyargs
-    if arguments.kwarg:
-        found.append(arguments.kwarg)
-    return found
-
-
-def position(node: ast.AST) -> tuple[int, int]:
-    """Where a node starts: for ordering."""
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
-
-
 def _outside(child: ast.AST, opener: ast.AST) -> bool:
     """Whether a child of a scope-opening node is evaluated in the enclosing scope."""
     if isinstance(opener, FUNCTIONS):
@@ -476,8 +161,3 @@ def _outside(child: ast.AST, opener: ast.AST) -> bool:
     if isinstance(opener, ast.ClassDef):
         return child in opener.decorator_list or child in opener.bases or child in opener.keywords
     return False
-
-
-_OPENING = frozenset({*FUNCTIONS, ast.Lambda, ast.ClassDef, *COMPREHENSIONS})
-_LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id", "n", "s"})
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from accelift_codemod.facts import fills
 from accelift_codemod.facts.fills import Fills
@@ -95,9 +96,16 @@ class Names:
 
     @memoised
     def _fills(self, variable: tuple[Scope, str]) -> Fills:
-        owner, name = variable
-        scopes = (s for s in self.index.scopes.values() if name in s.loads and s.owner(name) is owner)
-        return fills.find(self.index, (load for scope in scopes for load in scope.loads[name]))
+        return fills.find(self.index, self._reads.get(variable, ()))
+
+    @cached_property
+    def _reads(self) -> dict[tuple[Scope | None, str], list[ast.Name]]:
+        """The reads of every variable."""
+        found: dict[tuple[Scope | None, str], list[ast.Name]] = {}
+        for scope in self.index.scopes.values():
+            for name, loads in scope.loads.items():
+                found.setdefault((scope.owner(name), name), []).extend(loads)
+        return found
 
     def changed(self, owner: Scope, name: str) -> bool:
         """Whether the entries of a container in a variable are changed one by one, where it goes by that name."""

@@ -1,0 +1,236 @@
+"""The function in which the accelerator is made, and who sees it there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cached_property
+
+from accelift_codemod import states
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function, position
+from accelift_codemod.facts.conditions import Condition
+from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Need
+from accelift_codemod.refusals import refuse
+
+
+class Home:
+    """Decides, once the ordinary rules have spoken, in which function the accelerator is made."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.facts = draft.facts
+        self.index = draft.facts.index
+        self.resolver = draft.facts.resolver
+        self.timeline = draft.blueprint.timeline
+        self.site: ast.AST = self.facts.tree.body[-1]  # a node of the file in which it is made
+        self.home = self._home()
+        self.strong = [e for e in draft.edits if e.need is Need.STRONG and not states.suffices(draft, e)]
+        self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
+        self.site = self._site()
+
+    @cached_property
+    def variable(self) -> DeviceVariable | None:
+        """The variable in which the script keeps its device, in the function where the accelerator is made."""
+        for variable in self.facts.devices.variables:
+            statement = variable.statements[0]
+            if self.facts.runs(statement) and self.index.function(statement) is self.home and not self.apart(statement):
+                return variable
+        return None
+
+    def _site(self) -> ast.AST:
+        """A node of the file in which the accelerator is made."""
+        if self.home is not None:
+            return self.home
+        tops = self.at_home(e.node for e in self.strong)  # type: ignore[misc]
+        for other in tops:
+            if not self.facts.same_file(tops[0], other):
+                raise refuse(
+                    "PREP-NO-POINT",
+                    other.lineno,  # type: ignore[attr-defined]
+                    "what trains is made or used outside functions in more than one file, and an accelerator that is "
+                    "made in one of them does not exist in the others",
+                    "make model, optimizer and loaders in one file, or in functions",
+                )
+        return tops[0] if tops else self.facts.tree.body[-1]
+
+    def apart(self, node: ast.AST) -> bool:
+        """Whether code outside functions is in another file than the accelerator."""
+        return self.home is None and self.index.function(node) is None and not self.facts.same_file(node, self.site)
+
+    def at_home(self, nodes: Iterable[ast.AST]) -> list[ast.AST]:
+        found: list[ast.AST] = []
+        for node in nodes:
+            found += self.timeline.places(node, self.home)
+        return found
+
+    def _home(self) -> Function | None:
+        """The function in which the accelerator is made; None for module level."""
+        groups = [self.index.function(g.anchor) for g in self.draft.blueprint.groups]
+        edits = [e for e in self.draft.edits if e.need is Need.STRONG and not states.suffices(self.draft, e)]
+        anchors: list[ast.AST] = [e.node for e in edits if e.node is not None]
+        anchors = list(dict.fromkeys(anchors))
+        self._chosen_once()
+        chosen: list[tuple[bool, Function | None]] = []
+        for variable in self.facts.devices.variables:
+            statement = variable.statements[0]
+            if not self.facts.runs(statement):
+                continue
+            candidate = self.index.function(statement)
+            if candidate is None and variable.scope is not None and not variable.scope.is_module:
+                continue
+            if candidate is None and not self.facts.same_file(statement, self.facts.tree.body[-1]):
+                continue  # of a file that is imported
+            if self._leads_to(candidate, anchors):
+                chosen.append((self.evaluable(variable.cpu, candidate), candidate))
+        if chosen:  # the first function in which it can be told when the device is the CPU
+            return next((candidate for known, candidate in chosen if known), chosen[0][1])
+        constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
+        callers = [c for g in groups for c in self.timeline.callers(g) if c is not None]
+        for candidate in [*groups, *constructors, *self._makers(), *sorted(callers, key=position, reverse=True)]:
+            if self._leads_to(candidate, anchors):
+                return candidate
+        if all(self.timeline.places(a, None) for a in anchors):
+            return None
+        raise refuse(
+            "PREP-NO-POINT",
+            self.draft.blueprint.groups[0].anchor.lineno,
+            "there is no one function in which everything that trains is made or called",
+            "make model, optimizer and loaders in one function",
+        )
+
+    def _chosen_once(self) -> None:
+        """Refuse a device that several methods choose: it is another one at other times."""
+        for variable in self.facts.devices.variables:
+            bindings = variable.scope.bindings[variable.name] if variable.scope is not None else []
+            chosen = [b for b in bindings if not isinstance(b.value, ast.Constant) or b.value.value is not None]
+            if variable.scope is not None and variable.scope.is_class and "." in variable.name:
+                if len({self.index.function(b.node) for b in chosen}) > 1:
+                    raise refuse(
+                        "DEV-UNKNOWN",
+                        chosen[-1].node.lineno,  # type: ignore[attr-defined]
+                        f"`{variable.text}` is chosen in several methods, and may be another device at other times",
+                        "choose the device in the constructor",
+                    )
+
+    def _leads_to(self, candidate: Function | None, anchors: list[ast.AST]) -> bool:
+        """Whether all nodes run by a function, or for the object that it constructs."""
+        if candidate is not None and self.resolver.is_method(candidate) and not self.is_constructor(candidate):
+            return False  # other methods may run before it
+        cls = self.resolver.instance(candidate) if candidate is not None and self.is_constructor(candidate) else None
+        if cls is not None and cls in self.facts.instances.several:
+            return False  # one accelerator for all objects
+        return all(self.timeline.places(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
+
+    def is_constructor(self, function: ast.AST | None) -> bool:
+        """Whether a function is the constructor of a followed class."""
+        cls = self.resolver.instance(function) if function is not None else None
+        return cls is not None and function is self.resolver.constructor(cls)
+
+    def _makers(self) -> list[Function | None]:
+        """The functions in which followed objects are made."""
+        return [self.index.function(site) for cls in self.resolver.followed for site in self.resolver.sites(cls)]
+
+    # ---- who sees it
+
+    def is_home(self, function: ast.AST | None) -> bool:
+        """Whether a function sees the accelerator's variable: it is home, nested in it, or reads module globals.
+
+        Under `if __name__ == "__main__":` a global does not exist for whoever imports the module, so functions get the
+        accelerator as a parameter there, unless they read other globals of that block anyway.
+        """
+        if self.home is None:
+            if function is not None and not self.facts.same_file(function, self.site):
+                return False
+            return function is None or self._inner is None or self._reads_inner(function)
+        if self.is_constructor(self.home) and function is not None:
+            return self.resolver.instance(function) is self.resolver.instance(self.home)
+        while function is not None:
+            if function is self.home:
+                return True
+            function = self.index.function(function)
+        return False
+
+    @cached_property
+    def _inner(self) -> set[ast.stmt] | None:
+        """The statements of the `if __name__ == "__main__":` block, if the accelerator is made there."""
+        nodes: list[ast.AST] = [e.node for e in self.strong if e.node is not None]
+        nodes += self.variable.statements if self.variable is not None else ()
+        tops = {c[0] for n in nodes for c in [self.index.chain(p) for p in self.timeline.places(n, None)] if c}
+        top = tops.pop() if len(tops) == 1 else None
+        if isinstance(top, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(top.test)):
+            return {n for s in top.body for n in walk(s) if isinstance(n, ast.stmt)}
+        return None
+
+    def _reads_inner(self, function: ast.AST) -> bool:
+        """Whether a function reads a global that only the main block binds."""
+        inner = self._inner or set()
+        module = self.index.module
+        for name in (n for n in walk(function) if isinstance(n, ast.Name)):
+            if self.index.scope(name).owner(name.id) is module:
+                if all(self.index.statement(b.node) in inner for b in module.bindings[name.id]):
+                    return True
+        return False
+
+    # ---- what it is made with
+
+    @cached_property
+    def cpu(self) -> Condition:
+        """When the script means the CPU although an accelerator is there."""
+        variables = [v for v in self.facts.devices.variables if self.facts.runs(v.statements[0])]
+        if self.variable is not None:
+            variables = [self.variable]
+        if variables:
+            found = {v.cpu for v in variables}
+            condition = found.pop() if len(found) == 1 else None
+            line = variables[0].statements[0].lineno
+        else:
+            condition = self.facts.moves.guards_cpu
+            moves = self.facts.moves.all
+            line = moves[0].call.lineno if moves else 0
+            unreadable = self.facts.moves.unreadable
+            if condition is None and not moves and unreadable:
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    unreadable[0].lineno,
+                    f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
+                    "choose the device in this file, by torch.cuda.is_available() and a flag",
+                )
+        if condition is not None:
+            condition = condition.seen(lambda atom: self._visible(atom, self.home))
+        if condition is None or not self.evaluable(condition, self.home):
+            raise refuse(
+                "DEV-UNKNOWN",
+                line,
+                "it cannot be told when the script means the CPU",
+                "choose the device in one place, by torch.cuda.is_available() and a flag",
+            )
+        return condition
+
+    def evaluable(self, condition: Condition | None, home: Function | None) -> bool:
+        """Whether the names in a condition mean the same in a function where the accelerator may be made."""
+        if condition is None:
+            return False
+        seen = condition.seen(lambda atom: self._visible(atom, home))
+        return all(self._visible(atom, home) for atom in seen.atoms())
+
+    def _visible(self, atom: ast.expr, home: Function | None) -> bool:
+        """Whether the names in an expression mean the same in a function."""
+        if not self.means_the_same(atom, home if home is not None else self.site):
+            return False
+        for name in (n for n in walk(atom) if isinstance(n, ast.Name)):
+            owner = self.index.scope(name).owner(name.id)
+            if owner is None or owner.is_module:
+                continue
+            bindings = owner.bindings[name.id]
+            if owner.is_class and all(self.index.function(b.node) is home for b in bindings):
+                continue
+            if owner.node is not home:
+                return False
+        return True
+
+    def means_the_same(self, node: ast.expr, place: ast.AST) -> bool:
+        """Whether an expression means the same in the file of another place."""
+        return self.facts.same_file(node, place) or not any(isinstance(n, ast.Name) for n in walk(node))

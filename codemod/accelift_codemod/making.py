@@ -1,0 +1,185 @@
+"""The place at which the accelerator is made: after what it is made of, before what needs it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts import Role, position
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit
+from accelift_codemod.refusals import refuse
+
+if TYPE_CHECKING:
+    from accelift_codemod.reach import Reach
+
+
+class Making:
+    """Chooses the statement before which the accelerator is made."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self.facts = reach.facts
+        self.index = reach.index
+        self.resolver = reach.resolver
+        self.timeline = reach.timeline
+
+    def place(self) -> tuple[list[ast.stmt], int]:
+        """The statement list and place before which the accelerator is made."""
+        strong = self.reach.at_home(e.node for e in self.reach.strong)  # type: ignore[misc]
+        for call in (c for f in self.reach.receivers for c in self.resolver.sites(f)):
+            strong += self.reach.at_home([call])
+        weak = self.reach.at_home(e.node for e in self.reach.weak if self._may_use(e))  # type: ignore[misc]
+        variable = self.reach.variable
+        if variable is not None:
+            block, at = self.index.block(self._outside_classes(variable.statements[0]))
+        elif strong:
+            block = self._common(strong)
+            at = len(block)
+        else:  # a constructor: the object uses it later
+            home = self.reach.home
+            assert home is not None
+            block = home.body
+            at = 1 if ast.get_docstring(home, clean=False) is not None and len(block) > 1 else 0
+        needed = [i for i in (self._in_block(block, n) for n in strong) if i is not None]
+        limit = min(needed, default=len(block) - 1)
+        early = [i for i in (self._in_block(block, n) for n in weak) if i is not None]
+        wanted = min([at, limit, *early])
+        if self.reach.gate is not None and not self._settled(self.reach.gate.steps, block[min(limit, len(block) - 1)]):
+            self.reach.keep_accumulation()
+        floor = self._floor(block, limit)
+        if floor > at and self.reach.gate is not None and not self._may_wait(block, at, floor):
+            self.reach.keep_accumulation()  # its number of steps is not known yet where the device is chosen
+            floor = self._floor(block, limit)
+        chosen = max(floor, wanted)
+        if variable is None and floor and floor <= min([limit, *early]) and self._is_here(block[floor]):
+            chosen = floor  # right after the arguments are known
+        if chosen > limit or not self._may_wait(block, at, chosen):
+            raise refuse(
+                "DEV-UNKNOWN",
+                block[limit].lineno,
+                "the accelerator is needed here, before it is known whether the script means the CPU",
+                "choose the device before anything else is made",
+            )
+        return block, chosen
+
+    def _outside_classes(self, statement: ast.stmt) -> ast.stmt:
+        """The statement, or the class in whose body it stands."""
+        parent = self.index.parents.get(statement)
+        return self._outside_classes(parent) if isinstance(parent, ast.ClassDef) else statement
+
+    def _common(self, nodes: list[ast.AST]) -> list[ast.stmt]:
+        """The innermost statement list that leads to all the nodes."""
+        chains = [c for c in (self.index.chain(n) for n in nodes) if c]
+        depth = 0
+        while (
+            all(len(c) > depth + 1 for c in chains)
+            and len({c[depth] for c in chains}) == 1
+            and isinstance(chains[0][depth], (ast.If, ast.With, ast.Try))
+            and len({id(self.index.block(c[depth + 1])[0]) for c in chains}) == 1
+        ):
+            depth += 1
+        return self.index.block(chains[0][depth])[0]
+
+    def _in_block(self, block: list[ast.stmt], node: ast.AST) -> int | None:
+        """The place in a statement list of the statement that a node is in; None if it is in none of them."""
+        return next((at for b, at in map(self.index.block, self.index.chain(node)) if b is block), None)
+
+    def _may_use(self, edit: Edit) -> bool:
+        assert edit.node is not None
+        return not self.reach.apart(edit.node) and self.reach.sees(self.index.function(edit.node))
+
+    # ---- the device's variable
+
+    def _may_wait(self, block: list[ast.stmt], at: int, chosen: int) -> bool:
+        """Whether the device variable can be bound later than the script does: nothing reads it in between."""
+        variable = self.reach.variable
+        if variable is None or chosen <= at:
+            return True
+        if not variable.whole or variable.scope is None:
+            return False
+        between = block[at + len(variable.statements) : chosen]
+        if variable.scope.is_class and any(
+            self.resolver.is_method(f) for statement in between for f in self.timeline.calls_into(statement)
+        ):
+            return False
+        return not any(
+            name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
+        )
+
+    # ---- what has to come before
+
+    def _floor(self, block: list[ast.stmt], before: int) -> int:
+        """The first place after everything that the accelerator's own arguments are made of."""
+        parts = [n for a in self._atoms() for n in walk(a)]
+        roots = {n.id for n in parts if isinstance(n, ast.Name)}
+        attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)}
+        floor = 0
+        for i in range(before):
+            statement = block[i]
+            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+                continue
+            if self._ties_devices(statement) or self._parses(statement):
+                floor = i + 1
+            elif self.reach.variable is not None and statement in self.reach.variable.statements:
+                continue
+            elif roots & stores(statement) or any(
+                isinstance(n, ast.Attribute)
+                and isinstance(n.ctx, ast.Store)
+                and n.attr in attributes
+                and _root(n) in roots
+                for n in walk(statement)
+            ):
+                floor = i + 1
+        return floor
+
+    def _is_here(self, statement: ast.stmt) -> bool:
+        return self.facts.same_file(statement, self.reach.site)
+
+    def _parses(self, statement: ast.stmt) -> bool:
+        """Whether a statement reads the command line: `--help` should not start processes' groups."""
+        return isinstance(statement, ast.Assign) and any(
+            v.role is Role.ARGUMENTS for v in self.resolver.values(statement.value)
+        )
+
+    def _ties_devices(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.Assign):
+            return any(
+                isinstance(t, ast.Subscript) and self.resolver.qualified(t.value) == "os.environ"
+                for t in statement.targets
+            )
+        return False
+
+    def _atoms(self) -> list[ast.expr]:
+        atoms = [] if self.reach.cpu.constant is not None else self.reach.cpu.atoms()
+        gate = self.reach.gate
+        return [*atoms, gate.steps] if gate is not None else atoms
+
+    def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
+        """Whether an expression has one value for good, and has it before a statement at home."""
+        if not self.reach.means_the_same(steps, self.reach.site):
+            return False
+        for part in walk(steps):
+            if isinstance(part, ast.Name):
+                owner = self.index.scope(part).owner(part.id)
+                if owner is None or not (owner.is_module or owner.is_class or owner.node is self.reach.home):
+                    return False
+                bindings = self.resolver.bindings(part)
+                if len(bindings) > 1 or any(
+                    position(b.node) > position(limit) and self.index.function(b.node) is self.reach.home
+                    for b in bindings
+                ):
+                    return False
+                if owner.is_class and any(self.index.function(b.node) is not self.reach.home for b in bindings):
+                    return False
+            elif isinstance(part, ast.Call) or self.index.attribute_bindings.get(getattr(part, "attr", "")):
+                return False
+        return True
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
