@@ -118,7 +118,7 @@ def test_a_model_taken_out_of_a_dict_is_prepared_under_its_new_name() -> None:
     ("models", "used"),
     [
         ("nets = (nn.Linear(8, 8).to(device), Net().to(device))", "nets[1](nets[0](x))"),  # a tuple stays as it is
-        ("nets = [nn.Linear(8, 8) for _ in range(2)]", "nets[1](nets[0](x))"),  # one expression, two objects
+        ("nets = {i: nn.Linear(8, 8) for i in range(2)}", "nets[1](nets[0](x))"),  # keys that are not written out
         ("nets = [nn.Linear(8, 8), Net()]\nnets.reverse()", "nets[0](nets[1](x))"),
     ],
 )
@@ -271,3 +271,44 @@ def test_two_cycles_are_two_loaders() -> None:
         definitions=CYCLE, loader=loader, loop="for step in range(4):", move="x, y = next(batches)", after=after
     )
     assert sum("accelerator.prepare(DataLoader" in line.replace("    ", "") for line in added(text)) == 1
+
+
+# ---- lists of as many objects as there are
+
+SEVERAL = {
+    "optimizer": "optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]",
+    "forward": "for net, optimizer in zip(nets, optimizers):\n    optimizer.zero_grad()",
+    "backward": "    F.cross_entropy(net(x), y).backward()",
+    "step": "    optimizer.step()",
+}
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        "nets = [Net().to(device) for _ in range(3)]",
+        "nets = []\nfor _ in range(3):\n    nets.append(Net().to(device))",
+        "nets = list()\nfor _ in range(3):\n    net = Net()\n    nets.append(net)",
+    ],
+)
+def test_lists_whose_entries_are_each_made_anew(nets: str) -> None:
+    output = converted(script(**{**SEVERAL, "model": nets}))
+    lines = [line.strip() for line in output.splitlines()]
+    assert lines.count("nets[:] = [accelerator.prepare(entry) for entry in nets]") == 1
+    assert lines.count("optimizers[:] = [accelerator.prepare(entry) for entry in optimizers]") == 1
+    assert "accelerator.backward(F.cross_entropy(net(x), y))" in lines
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        "one = Net()\nnets = [one for _ in range(3)]",  # one object
+        "one = Net()\nnets = []\nfor _ in range(3):\n    nets.append(one)",
+        "nets = [Net() for _ in range(3)]\nnets.append(Net())",  # of two kinds
+        "nets = {Net() for _ in range(3)}",
+        "nets = []\ndef fill():\n    for _ in range(3):\n        nets.append(Net())\nfill()",  # when?
+        "nets = [Net() for _ in range(3)]\nnets.pop()",
+    ],
+)
+def test_lists_whose_entries_are_not_known(nets: str) -> None:
+    assert unchanged(script(**{**SEVERAL, "model": nets})).code == "PREP-NO-POINT"

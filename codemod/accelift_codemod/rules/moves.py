@@ -206,7 +206,7 @@ for x, y in loader:
             if isinstance(inner, ast.DictComp):
                 if not self._copies_dict(inner, bare, target):
                     return False
-            elif not isinstance(inner, (ast.Name, ast.Attribute)) or _text(target) != _text(inner):
+            elif not isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) or _text(target) != _text(inner):
                 return False
         return True
 
