@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from accelift_codemod.facts import Facts, How, Role, Scope
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
-
-_PASSING = frozenset({Role.ITERATOR, Role.ENUMERATE, Role.ZIP})
 
 
 EACH = "[:]"  # after the name of a list: every entry of it
@@ -24,7 +23,7 @@ def holds(values: Values, one: Key) -> bool:
 
 def keeps(values: Values, one: Key) -> bool:
     """Whether one of the values is an object, or a list or dict that may have it inside."""
-    return holds(tuple(v for v in values if v.role not in _PASSING), one)
+    return holds(tuple(v for v in values if v.role not in PASSES), one)
 
 
 def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import key
+from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
@@ -159,7 +160,7 @@ class Placement:
                     f"`{item.name}` is bound in several methods, and none of them runs the others once",
                     "make it in the constructor",
                 )
-            uses = self._uses_of_item(home, item) if item.scope.is_class else self._uses_in(home, item)
+            uses = self._uses_of_item(home, item) if item.scope.is_class else self._uses_in(home)
             item = self._made(item, uses)
             made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
@@ -204,10 +205,9 @@ class Placement:
         ]
         return replace(item, statements=tuple(s for s in item.statements if s in made or s in again)) if made else item
 
-    def _uses_in(self, home: Function | None, item: Item) -> list[ast.AST]:
+    def _uses_in(self, home: Function | None) -> list[ast.AST]:
         """The places in a function after which it is too late to prepare: a loop runs, or an object got it."""
-        iterators = self.roots.iterators.get(key(item.value), ())
-        copied = [p for copy in (*self.roots.copies, *iterators) for p in self.blueprint.timeline.places(copy, home)]
+        copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
         return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
     def _uses_of_item(self, home: Function | None, item: Item) -> list[ast.AST]:
@@ -228,20 +228,21 @@ class Placement:
         found: dict[Function | None, list[ast.AST]] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-            for start in [node] if loop.direct else [node, *self._iterators(loop)]:
+            for start in (node, *self._iterators(loop)):
                 function = self.index.function(start)
                 for home in {function, *self.blueprint.timeline.callers(function)}:
                     found.setdefault(home, []).append(start)
         return found
 
     def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
-        """The calls of `iter` that start passes over the loaders of a loop which calls `next`."""
+        """The calls that take the loaders of a loop to pass over them, there or later: `iter(loader)`."""
         return [
             call
             for call in self.index.calls
-            if self.resolver.builtin(call.func) == "iter"
-            and call.args
-            and set(self.resolver.values(call.args[0])) & set(loop.loaders)
+            for value in self.resolver.values(call)
+            if value.origin is call
+            and value.role in PASSES
+            and set(self.facts.loops.loaders((value,))) & set(loop.loaders)
         ]
 
     def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from accelift_codemod import unsharded
 from accelift_codemod.blueprint import Options
-from accelift_codemod.facts import Facts, library, neighbours
+from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.project.surface import distributing
 from accelift_codemod.source import Source
 
 
@@ -199,9 +200,9 @@ def _distributed(facts: Facts) -> None:
     if problem is not None:
         raise _beyond(problem.node, problem.message)
     if facts.processes.managed and isinstance(facts.source, Source):  # of a program, the files are known
-        found = neighbours.mentioning(facts.source.path, facts.tree, b"torch.distributed")
+        found = distributing(facts.source)
         if found is not None:
-            raise _beyond(found[0], f"imports {found[1]}, which uses torch.distributed, too")
+            raise _beyond(found[0], f"imports {found[1].name}, which uses torch.distributed, too")
 
 
 def _beyond(node: ast.AST, message: str) -> Refused:

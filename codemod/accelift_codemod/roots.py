@@ -42,7 +42,6 @@ class Roots:
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
-        self.iterators: dict[Key, list[ast.AST]] = {}  # where an iterator over a loader is made
 
     def of(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
         """The variables through which the training reaches an object, traced back through parameters.
@@ -173,7 +172,6 @@ class Roots:
                         return None
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
-                self.iterators.setdefault(search.wanted, []).append(binding.node)
                 for carrier in _carriers(binding.value):  # type: ignore[arg-type]
                     found |= self._trace(carrier, search) or set()
             elif binding.how is How.LOOP and self._holds(node, search):

@@ -12,7 +12,7 @@ from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.handmade import Handmade
-from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.layout import Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
@@ -38,7 +38,7 @@ class Facts:
 
     def __init__(self, source: Source | Program, known: Mapping[str, Role] | None = None) -> None:
         self.source = source
-        self.written = Index(source.tree)
+        self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
         self.flat = inheritance.find(direct)
@@ -104,6 +104,11 @@ class Facts:
             if all(b.qualified == module and self.same_file(b.node, node) for b in bindings):
                 return name
         return ""
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """Every name that something in the script is bound to."""
+        return frozenset(name.rpartition(MARK)[2] for s in self.index.scopes.values() for name in s.bindings)
 
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""

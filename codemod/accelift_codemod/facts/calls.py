@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.values import Role, Value, Values
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 _MOVES = frozenset({"to", "cuda", "cpu", "pin_memory", "contiguous", "detach", "data", "requires_grad_"})
-_PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
 # What a function may make anew with each call, and what it may hand that back in.
 _MADE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER, Role.OBJECT})
 _CONTAINERS = frozenset({Role.TUPLE, Role.DICT, Role.SEQUENCE})
-# In a generator, what passes elements over, or ends before the last.
-_SKIPPING = (ast.If, ast.Break, ast.Continue, ast.Return, ast.Try, ast.Match)
 _MAX_CALLS = 8  # of a function; the objects of one that is called more often are taken together
 _MAX_SITES = 3
 _PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "get_parameters"})
@@ -50,27 +45,23 @@ class Calls:
             role = self.resolver.class_role(target) or Role.OBJECT
             return (Value(role, call, target.name, declaration=target),)
         if isinstance(target, FUNCTIONS):
-            handed_back = self._handed_back(target)
+            handed_back = self.resolver.passing.handed_back(target)
             if handed_back is not None:  # what this call gives, not what the others do
                 given = self.resolver.bind(call, target)
                 if given is None:
                     return ()
                 argument = given.get(handed_back.arg, signatures.default(target, handed_back))
                 return self.resolver.values(argument)
-            passed_on = self.passed_on(target)
-            if passed_on is not None and (dealt := self._given(call, target, passed_on)):
-                return (Value(Role.ITERATOR, call, target.name, (dealt,)),)
-            return self._made_by(call, target)
+            stream = self._stream(call, target)
+            return self._made_by(call, target) if stream is None else (stream,)
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
-        if (
-            made
-            and len(made) == len(callees)
-            and {self.resolver.library_role(name) for name in made} == {Role.OPTIMIZER}
-        ):
-            return tuple(Value(Role.OPTIMIZER, call, name) for name in made)
+        if made and len(made) == len(callees):
+            roles = {self.resolver.library_role(name) for name in made}
+            if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}):
+                return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
@@ -78,68 +69,18 @@ class Calls:
             return ()
         return (Value(Role.OBJECT, call),)
 
-    @memoised
-    def _handed_back(self, function: Function) -> ast.arg | None:
-        """The parameter that a function returns, perhaps moved: `return x.to(device)`."""
-        returns = self.resolver.returns(function)
-        names = {self._moved(statement.value) for statement in returns if statement.value is not None}
-        name = names.pop() if len(names) == 1 else None
-        if name is None or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function)):
+    def _stream(self, call: ast.Call, function: Function) -> Value | None:
+        """The batches of loaders, if that is what a generator hands on."""
+        iterable = self.resolver.passing.handed_on(function)
+        if isinstance(iterable, ast.Name):
+            bindings = self.resolver.bindings(iterable)
+            if len(bindings) == 1 and bindings[0].how is How.PARAMETER and isinstance(bindings[0].node, ast.arg):
+                given = self.resolver.bind(call, function)
+                iterable = given.get(iterable.id, signatures.default(function, bindings[0].node)) if given else None
+        values = self.resolver.values(iterable)
+        if not values or any(v.role not in (Role.LOADER, *parts.PASSES) for v in values):
             return None
-        bindings = self.resolver.index.scopes[function].bindings.get(name, [])
-        parameters = [b.node for b in bindings if b.how is How.PARAMETER]
-        others = [b for b in bindings if b.how is not How.PARAMETER]
-        if len(parameters) != 1 or any(
-            b.how is not How.ASSIGN or b.path or self._moved(b.value) != name for b in others
-        ):
-            return None
-        node = parameters[0]
-        arguments = function.args
-        assert isinstance(node, ast.arg)
-        return None if node in (arguments.vararg, arguments.kwarg) else node
-
-    def _moved(self, node: ast.expr | None) -> str | None:
-        """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
-        if isinstance(node, ast.Name):
-            return node.id
-        if isinstance(node, ast.IfExp):
-            name = self._moved(node.body)
-            return name if name == self._moved(node.orelse) else None
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _PLACES:
-                return self._moved(node.func.value)
-            if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
-                return self._moved(node.args[0])
-        return None
-
-    @memoised
-    def passed_on(self, function: Function) -> ast.expr | None:
-        """What a generator iterates over to yield each element of it: `while True: for x in loader: yield x`."""
-        yields = [n for n in own_nodes(function) if isinstance(n, (ast.Yield, ast.YieldFrom))]
-        if len(yields) != 1 or not isinstance(yields[0], ast.Yield):
-            return None
-        index = self.resolver.index
-        statement = index.statement(yields[0])
-        loop = index.parents[statement]
-        if not (isinstance(loop, ast.For) and loop.body == [statement] and isinstance(statement, ast.Expr)):
-            return None
-        if any(isinstance(n, _SKIPPING) for n in own_nodes(function)):
-            return None  # not each
-        given, target = yields[0].value, loop.target
-        if isinstance(target, ast.Name):
-            return loop.iter if self._moved(given) == target.id else None
-        same = given is not None and ast.unparse(given).strip("()") == ast.unparse(target).strip("()")
-        return loop.iter if same else None
-
-    def _given(self, call: ast.Call, function: Function, node: ast.expr) -> Values:
-        """The loaders, or iterators over some, that an expression of a function is in one call."""
-        values = self.resolver.values(node)
-        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        if len(bindings) == 1 and bindings[0].how is How.PARAMETER and isinstance(bindings[0].node, ast.arg):
-            given = self.resolver.bind(call, function)
-            default = signatures.default(function, bindings[0].node)
-            values = self.resolver.values((given or {}).get(bindings[0].name, default))
-        return values if values and all(v.role in (Role.LOADER, Role.ITERATOR) for v in values) else ()
+        return Value(Role.ITERATOR, call, function.name, (values,))
 
     def _made_by(self, call: ast.Call, function: Function) -> Values:
         """What a call of a function returns: objects that each call makes anew are told apart."""
@@ -173,7 +114,7 @@ class Calls:
         found: list[Value] = []
         for statement in self.resolver.returns(function):
             found += self.resolver.values(statement.value)
-        yields = [n for n in own_nodes(function) if isinstance(n, (ast.Yield, ast.YieldFrom)) and n.value]
+        yields = [y for y in self.resolver.yields(function) if y.value]
         if yields:
             inner = parts.unique(
                 v
@@ -239,10 +180,14 @@ class Calls:
             return (Value(Role.ZIP, call, inner=tuple(self.resolver.values(a) for a in call.args)),)
         if name == "next":
             return parts.element(first)
-        if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
-            owner, attribute = self.resolver.qualified(call.args[0]), call.args[1].value
-            if owner is not None and isinstance(attribute, str):
-                return (Value(Role.LIBRARY, call, f"{owner}.{attribute}"),)
+        owner = self.resolver.qualified(call.args[0]) if name in ("getattr", "vars") and call.args else None
+        if owner is not None:
+            members = (Value(Role.LIBRARY, call, f"{owner}{parts.MEMBERS}"),)
+            if name == "vars":
+                return members
+            if len(call.args) == 2:
+                key = call.args[1]
+                return parts.item(members, key.value if isinstance(key, ast.Constant) else None)
         if name in library.ITERATES_BUILTIN:
             if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
                 return first
@@ -291,7 +236,7 @@ class Calls:
                     found += inner
             elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("__iter__",):
                 found.append(Value(Role.ITERATOR, call, inner=((value,),)))
-            elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("next", "__next__"):
+            elif value.role in (Role.LOADER, Role.ITERATOR, Role.SEQUENCE) and name in ("next", "__next__"):
                 found += parts.element((value,))
         if found:
             return found

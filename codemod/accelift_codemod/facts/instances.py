@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope, parameters
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import bind
@@ -53,7 +54,7 @@ def find(index: Index) -> Instances:
     tree = index.tree
     classes = {c for call in index.methods.get("backward", []) if (c := index.enclosing_class(call)) is not None}
     found = Instances(tree)
-    fields: dict[ast.Attribute, ast.ClassDef] = {}
+    fields: set[ast.Attribute] = set()
     names: dict[ast.ClassDef, str] = {}
     several: set[ast.ClassDef] = set()
     for cls in sorted(classes, key=lambda c: c.lineno):
@@ -65,33 +66,21 @@ def find(index: Index) -> Instances:
         names[cls] = candidate.self_name
         if candidate.several():
             several.add(cls)
-        fields.update(dict.fromkeys(candidate.reads(), cls))
+        fields.update(candidate.reads())
     if not names:
         return found
-    copied: dict[ast.AST, ast.AST] = {}
-    result = _copy(tree, fields, copied)
-    assert isinstance(result, ast.Module)
-    copies = {original: copy for copy, original in copied.items()}
-    followed = {copies[cls]: name for cls, name in names.items()}
-    return Instances(result, followed, found.unknown, copied, {copies[cls] for cls in several})  # type: ignore[arg-type]
+    copier = Copier({ast.Attribute: lambda node: _variable(node) if node in fields else None}, around(index, fields))
+    result = copier.copy(tree)
+    copies = {original: copy for copy, original in copier.originals.items()}
+    followed = {copies.get(cls, cls): name for cls, name in names.items()}
+    many: set[ast.AST] = {copies.get(cls, cls) for cls in several}
+    return Instances(result, followed, found.unknown, copier.originals, many)  # type: ignore[arg-type]
 
 
-def _copy(node: ast.AST, fields: dict[ast.Attribute, ast.ClassDef], originals: dict[ast.AST, ast.AST]) -> ast.AST:
-    """A copy of a tree in which the given attributes are names."""
-    if isinstance(node, ast.Attribute) and node in fields:
-        assert isinstance(node.value, ast.Name)
-        copy: ast.AST = ast.Name(f"{node.value.id}.{node.attr}", node.ctx)
-    else:
-        copy = node.__class__()
-        for name, value in ast.iter_fields(node):
-            if isinstance(value, list):
-                value = [_copy(v, fields, originals) if isinstance(v, ast.AST) else v for v in value]
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                value = _copy(value, fields, originals)
-            setattr(copy, name, value)
-    ast.copy_location(copy, node)
-    originals[copy] = node
-    return copy
+def _variable(field: ast.Attribute) -> ast.Name:
+    """An attribute of self as a name."""
+    assert isinstance(field.value, ast.Name)
+    return ast.Name(f"{field.value.id}.{field.attr}", field.ctx)
 
 
 class _Candidate:

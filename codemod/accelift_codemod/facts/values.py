@@ -57,10 +57,16 @@ class Value:
     declaration: ast.AST | None = None
     sites: tuple[ast.AST, ...] = ()
     size: int = field(init=False, default=1, compare=False, repr=False)
+    _hash: int = field(init=False, default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.inner:
             object.__setattr__(self, "size", 1 + sum(part.size for inner in self.inner for part in inner))
+        hashed = hash((self.role, self.origin, self.name, self.inner, self.keys, self.declaration))
+        object.__setattr__(self, "_hash", hashed)
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 Values = tuple[Value, ...]
