@@ -12,7 +12,6 @@ from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
 
-
 EACH = "[:]"  # after the name of a list: every entry of it
 
 

@@ -349,4 +349,6 @@ def _text(node: ast.AST) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_text(node.value)}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        return f"{_text(node.value)}[{ast.dump(node.slice)}]"
     return ast.dump(node)
