@@ -388,6 +388,32 @@ def test_files_that_need_no_change_have_none(folder: Path) -> None:
     assert only().members == ()
 
 
+JOB = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main():
+    loader = DataLoader(TensorDataset(torch.ones(8, 4)), batch_size=4)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x,) in loader:
+        loss = model(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_script_of_which_only_other_files_change(folder: Path) -> None:
+    write({"job.py": JOB, "train.py": "import torch\nfrom job import main\n\ntorch.manual_seed(0)\nmain()\n"})
+    found = outputs("train.py")
+    assert found["train.py"] == Path("train.py").read_text() and "accelerator.prepare(" in found["job.py"]
+    write(found)
+    assert only().outcome is Outcome.NOTHING
+
+
 @pytest.mark.parametrize(
     "engine",
     [
@@ -707,33 +733,3 @@ trainer.fit()
     assert sorted(found) == ["base.py", "train.py"]
     assert "            self.accelerator.backward(self.loss(x, y))\n" in found["base.py"]
     assert "trainer = Trainer(Net(), loader, accelerator)\n" in found["train.py"]
-
-
-def test_script_that_needs_no_edit_of_its_own(folder: Path) -> None:
-    """All of its training is in another file, where the accelerator is made, too."""
-    solver = """\
-import torch
-import torch.nn.functional as F
-from torch.utils.data import DataLoader, TensorDataset
-from model import Net
-
-
-class Solver:
-    def __init__(self):
-        self.loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
-        self.model = Net()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
-
-    def train(self):
-        for x, y in self.loader:
-            self.optimizer.zero_grad()
-            F.cross_entropy(self.model(x), y).backward()
-            self.optimizer.step()
-"""
-    main = "import torch\nfrom solver import Solver\n\ntorch.manual_seed(0)\nSolver().train()\n"
-    write({"train.py": main, "solver.py": solver, "model.py": MODEL})
-    found = outputs("train.py")
-    assert found["train.py"] == main
-    assert "        self.accelerator = Accelerator(\n" in found["solver.py"]
-    write({"solver.py": found["solver.py"]})
-    assert outputs("train.py") == {}

@@ -164,6 +164,33 @@ def test_leaving_the_loop_on_local_values(slot: dict[str, str]) -> None:
     assert findings(script(**slot)) == ["COLL-RANKFLOW"]
 
 
+PIECES = """\
+optimizer.zero_grad()
+{header}
+    loss = F.cross_entropy(model(part), target) / 2
+    {backward}"""
+
+
+@pytest.mark.parametrize(
+    ("header", "differs"),
+    [
+        ("for part, target in zip(x.split(4), y.split(4)):", True),
+        ("for at in range(0, len(x), 4):\n    part, target = x[at : at + 4], y[at : at + 4]", True),
+        ("parts = x.chunk(2)\nfor k, part in enumerate(parts):\n    target = y.chunk(2)[k]", True),
+        ("for k in range(2):\n    part, target = x[k::2], y[k::2]", False),
+        ("for k in (0, 1):\n    part, target = x[k::2], y[k::2]", False),
+    ],
+)
+def test_pieces_of_a_batch(header: str, differs: bool) -> None:
+    """A process whose share has fewer pieces makes fewer backward passes than the others wait for."""
+    before, after = (
+        PIECES.format(header=header, backward=b) for b in ("loss.backward()", "accelerator.backward(loss)")
+    )
+    text = script(forward=before, backward="")
+    assert converted(text) == lifted(forward=after, backward="")
+    assert ("COLL-RANKFLOW" in findings(text)) is differs
+
+
 @pytest.mark.parametrize(
     "slot",
     [

@@ -42,6 +42,9 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--env-from", type=_SCRIPT, metavar="YAML", help="A launch config for the run on several processes.")
 @click.option("--gpu", is_flag=True, help="Run on the GPUs of this machine, not on its CPU.")
 @click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds that each run may take.")
+@click.option(
+    "--idle", type=float, default=120.0, show_default=True, help="Seconds for which a run's processes may do nothing."
+)
 @click.option("--memory", type=float, metavar="GB", help="Memory that each run may take.")
 @click.option("--format", "format_", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it here.")
@@ -59,6 +62,7 @@ def command(
     env_from: Path | None,
     gpu: bool,
     timeout: float,
+    idle: float,
     memory: float | None,
     format_: str,
     output_file: Path | None,
@@ -86,7 +90,7 @@ def command(
         seed=seed,
         cpu=not gpu,
         config=None if env_from is None else env_from.resolve(),
-        limits=Limits(timeout, None if memory is None else int(memory * 1e9)),
+        limits=Limits(timeout, None if memory is None else int(memory * 1e9), idle),
         keep=keep,
         distributes=result.distributes,
     )
