@@ -275,6 +275,7 @@ class Placement:
                 last = i
         for item in items:
             self._require_in_view(item, block[last])
+            self._require_there(item, block[last])
         return Group(scope, block[last], tuple(items))
 
     def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
@@ -290,6 +291,41 @@ class Placement:
                     f"`{item.name}` is prepared in another file than this, which would go on using the original",
                     "pass it to the function that uses it",
                 )
+
+    def _require_there(self, item: Item, anchor: ast.stmt) -> None:
+        """Refuse to prepare what is only made under a condition, if the script only uses it under conditions, too."""
+        chain = self.index.chain(anchor)
+        apart = [s for s in item.statements if self.index.parents[s] not in self._around(chain)]
+        if item.scope.is_class or len(apart) < len(item.statements):
+            return
+        loads = self.facts.loads(item.scope, item.name)
+        if all(self._conditional(load, chain) for load in loads if not self._made_at(load, item)):
+            raise refuse(
+                "PREP-NO-POINT",
+                apart[0].lineno,
+                f"`{item.name}` is only made under a condition, and every use of it is under one, too",
+                "make it in any case, or prepare it where it is made",
+            )
+
+    def _around(self, chain: list[ast.stmt]) -> set[ast.AST]:
+        """The nodes in whose blocks statements run before the last of a chain does."""
+        return {self.index.parents[s] for s in chain}
+
+    def _made_at(self, load: ast.Name, item: Item) -> bool:
+        return self.index.statement(load) in item.statements
+
+    def _conditional(self, load: ast.Name, chain: list[ast.stmt]) -> bool:
+        """Whether a condition decides about a read of a variable, other than those around the place of prepare."""
+        if self.index.function(load) is not self.index.function(chain[-1]):
+            return False
+        child: ast.AST = load
+        for parent in self.index.ancestors(load):
+            if parent in chain or isinstance(parent, FUNCTIONS):
+                return False
+            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+                return True
+            child = parent
+        return False
 
     def _block(self, use: ast.AST | None, statements: list[ast.stmt]) -> list[ast.stmt]:
         """The innermost statement list that leads to the use and holds something that makes an object."""

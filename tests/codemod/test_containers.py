@@ -312,3 +312,41 @@ def test_lists_whose_entries_are_each_made_anew(nets: str) -> None:
 )
 def test_lists_whose_entries_are_not_known(nets: str) -> None:
     assert unchanged(script(**{**SEVERAL, "model": nets})).code == "PREP-NO-POINT"
+
+
+# ---- whose parameters an optimizer has
+
+
+@pytest.mark.parametrize(
+    "moved", ["map(lambda m: m.to(device), (encoder, head))", "map(lambda m: m.cuda(), [encoder, head])"]
+)
+def test_models_that_are_moved_together(moved: str) -> None:
+    model = f"encoder, head = nn.Linear(8, 8), Net()\nencoder, head = {moved}"
+    assert prepared(script(**{**TWO_NETS, "model": model}))[0] == "encoder, head, first, second, loader"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "list(model.parameters()) + list(other.parameters())",
+        "[*model.parameters(), *other.named_parameters()]",
+        "list(model.parameters()) + (list(other.parameters()) if len(data) else [])",
+        "[{'params': model.parameters()}, {'params': other.parameters()}]",
+    ],
+)
+@pytest.mark.parametrize("other", ["model, other = map(helper, (model, Net()))", "other = Net()"])
+def test_an_optimizer_of_which_a_part_cannot_be_told(parameters: str, other: str) -> None:
+    slots = {"model": "model = Net().to(device)", "before": "", "imports": "from elsewhere import helper"}
+    made = f"{other.replace('model, other', 'kept, other')}\noptimizer = torch.optim.SGD({parameters}, lr=0.1)"
+    text = script(**{**slots, "optimizer": made, "forward": "loss = F.cross_entropy(model(x) + other(x), y)"})
+    if "helper" in other:
+        assert unchanged(text).code == "OPT-UNKNOWN"
+    else:
+        assert prepared(text) == ["model, other, optimizer, loader"]
+
+
+def test_what_decides_whether_parameters_are_trained_is_no_model() -> None:
+    parameters = "model.parameters() if setup.all else model.layer.parameters()"
+    optimizer = f"setup = Setup()\noptimizer = torch.optim.SGD({parameters}, lr=0.1)"
+    text = script(imports="from elsewhere import Setup", optimizer=optimizer)
+    assert prepared(text) == ["model, optimizer, loader"]
