@@ -293,17 +293,19 @@ class Placement:
                 )
 
     def _require_there(self, item: Item, anchor: ast.stmt) -> None:
-        """Refuse to prepare what is only made under a condition, if the script only uses it under conditions, too."""
+        """Refuse to prepare what is only made under a condition, if the script only uses it under that one, too."""
         chain = self.index.chain(anchor)
         apart = [s for s in item.statements if self.index.parents[s] not in self._around(chain)]
         if item.scope.is_class or len(apart) < len(item.statements):
             return
-        loads = self.facts.loads(item.scope, item.name)
-        if all(self._conditional(load, chain) for load in loads if not self._made_at(load, item)):
+        ifs = (n for s in apart for n in self.index.ancestors(s) if isinstance(n, ast.If) and n not in chain)
+        tests = {ast.dump(n.test) for n in ifs}
+        reads = [n for n in self.facts.loads(item.scope, item.name) if self.index.statement(n) not in item.statements]
+        if tests and all(self._conditional(read, chain, tests) for read in reads):
             raise refuse(
                 "PREP-NO-POINT",
                 apart[0].lineno,
-                f"`{item.name}` is only made under a condition, and every use of it is under one, too",
+                f"`{item.name}` is only made under a condition, under which all uses of it are, too",
                 "make it in any case, or prepare it where it is made",
             )
 
@@ -311,11 +313,8 @@ class Placement:
         """The nodes in whose blocks statements run before the last of a chain does."""
         return {self.index.parents[s] for s in chain}
 
-    def _made_at(self, load: ast.Name, item: Item) -> bool:
-        return self.index.statement(load) in item.statements
-
-    def _conditional(self, load: ast.Name, chain: list[ast.stmt]) -> bool:
-        """Whether a condition decides about a read of a variable, other than those around the place of prepare."""
+    def _conditional(self, load: ast.Name, chain: list[ast.stmt], tests: set[str]) -> bool:
+        """Whether one of the tests decides about a read of a variable, inside what is around the place of prepare."""
         if self.index.function(load) is not self.index.function(chain[-1]):
             return False
         child: ast.AST = load
@@ -323,7 +322,8 @@ class Placement:
             if parent in chain or isinstance(parent, FUNCTIONS):
                 return False
             if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
-                return True
+                if any(ast.dump(n) in tests for n in walk(parent.test)):
+                    return True
             child = parent
         return False
 

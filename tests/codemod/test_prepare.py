@@ -235,6 +235,7 @@ def test_what_may_not_be_there_is_not_prepared() -> None:
     [
         f"{MAYBE}\nelse:\n    extra = nn.Linear(8, 8, bias=False)",
         MAYBE,  # without it the script would end before the training, as it does now
+        f"{MAYBE}\nif not more:\n    raise SystemExit",
         f"{MAYBE.replace('extra = ', 'extra = other = ')}\nelse:\n    raise SystemExit",
     ],
 )
@@ -243,3 +244,12 @@ def test_what_is_there_if_the_script_goes_on_is_prepared(made: str) -> None:
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(extra(x)), y)"
     output = converted(script(model=f"model = Net()\n{made}", optimizer=optimizer, forward=forward))
     assert "model, extra, optimizer, loader = accelerator.prepare(model, extra, optimizer, loader)" in output
+
+
+def test_another_condition_of_its_use_does_not_matter() -> None:
+    made = "kind = 'sgd'\nif kind == 'sgd':\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    step = "if i % 2 == 0:\n    optimizer.step()\n    optimizer.zero_grad()"
+    slots = {"optimizer": made, "forward": "loss = F.cross_entropy(model(x), y)", "step": step}
+    assert "model, optimizer, loader = accelerator.prepare(" in converted(
+        script(**slots, loop="for i, (x, y) in enumerate(loader):")
+    )
