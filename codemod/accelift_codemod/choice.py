@@ -50,7 +50,7 @@ class _Choice:
                     f"the optimizer updates `{text}`, which belongs to no module: its gradient would not be averaged",
                     "make it an nn.Parameter of a module",
                 )
-            if not optimizer.models:
+            if not optimizer.models or optimizer.unknown:
                 raise refuse(
                     "OPT-UNKNOWN",
                     line,

@@ -12,6 +12,8 @@ from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
 
+EACH = "[:]"  # after the name of a list: every entry of it
+
 
 def holds(values: Values, one: Key) -> bool:
     """Whether one of the values is an object, or may have it inside."""
@@ -32,6 +34,8 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
     for value in values:
         if key(value) == one:
             found.setdefault(name)
+        elif value.role is Role.SEQUENCE and _each_anew(facts, scope, name, value, one):
+            found.setdefault(f"{name}{EACH}")
         elif keeps((value,), one):
             if not _settled(facts, scope, name):
                 return None  # what else is in it, or whether the object is, is not known
@@ -40,6 +44,28 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
                 return None
             found.update(dict.fromkeys(f"{name}[{entry}]" for entry in entries))
     return tuple(found)
+
+
+def _each_anew(facts: Facts, scope: Scope, name: str, value: Value, one: Key) -> bool:
+    """Whether a list has nothing but objects that one expression makes, another one for each entry."""
+    origin, _, sites = one
+    made = sites[0] if sites else origin
+    if not value.inner or any(key(v) != one for v in value.inner[0]):
+        return False
+    index, fills = facts.index, facts.resolver.fills(scope, name)
+    if isinstance(value.origin, ast.ListComp):
+        return value.origin in index.ancestors(made) and not (fills.entries or fills.otherwise)
+    bindings = [b for b in scope.bindings[name] if b.how is How.ASSIGN]
+    if len(bindings) != 1 or fills.otherwise or not isinstance(bindings[0].value, (ast.List, ast.Call)):
+        return False
+    begun = bindings[0].node
+    for fill in fills.entries:
+        loops = [loop for loop in index.enclosing_loops(fill.node) if loop not in index.enclosing_loops(begun)]
+        if fill.key is not None or index.function(fill.node) is not index.function(begun):
+            return False
+        if not all(loop in index.ancestors(made) for loop in loops):
+            return False
+    return len(fills.entries) == 1
 
 
 def _settled(facts: Facts, scope: Scope, name: str) -> bool:

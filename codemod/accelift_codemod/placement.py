@@ -275,6 +275,7 @@ class Placement:
                 last = i
         for item in items:
             self._require_in_view(item, block[last])
+            self._require_there(item, block[last])
         return Group(scope, block[last], tuple(items))
 
     def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
@@ -290,6 +291,41 @@ class Placement:
                     f"`{item.name}` is prepared in another file than this, which would go on using the original",
                     "pass it to the function that uses it",
                 )
+
+    def _require_there(self, item: Item, anchor: ast.stmt) -> None:
+        """Refuse to prepare what is only made under a condition, if the script only uses it under that one, too."""
+        chain = self.index.chain(anchor)
+        apart = [s for s in item.statements if self.index.parents[s] not in self._around(chain)]
+        if item.scope.is_class or len(apart) < len(item.statements):
+            return
+        ifs = (n for s in apart for n in self.index.ancestors(s) if isinstance(n, ast.If) and n not in chain)
+        tests = {ast.dump(n.test) for n in ifs}
+        reads = [n for n in self.facts.loads(item.scope, item.name) if self.index.statement(n) not in item.statements]
+        if tests and all(self._conditional(read, chain, tests) for read in reads):
+            raise refuse(
+                "PREP-NO-POINT",
+                apart[0].lineno,
+                f"`{item.name}` is only made under a condition, under which all uses of it are, too",
+                "make it in any case, or prepare it where it is made",
+            )
+
+    def _around(self, chain: list[ast.stmt]) -> set[ast.AST]:
+        """The nodes in whose blocks statements run before the last of a chain does."""
+        return {self.index.parents[s] for s in chain}
+
+    def _conditional(self, load: ast.Name, chain: list[ast.stmt], tests: set[str]) -> bool:
+        """Whether one of the tests decides about a read of a variable, inside what is around the place of prepare."""
+        if self.index.function(load) is not self.index.function(chain[-1]):
+            return False
+        child: ast.AST = load
+        for parent in self.index.ancestors(load):
+            if parent in chain or isinstance(parent, FUNCTIONS):
+                return False
+            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+                if any(ast.dump(n) in tests for n in walk(parent.test)):
+                    return True
+            child = parent
+        return False
 
     def _block(self, use: ast.AST | None, statements: list[ast.stmt]) -> list[ast.stmt]:
         """The innermost statement list that leads to the use and holds something that makes an object."""

@@ -25,6 +25,16 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             f"its data come step by step from `{facts.segment(environment)}`, a simulated environment",
             "let several environments run in processes of their own; the training itself stays on one",
         )
+    carried = handmade.carried(backward)
+    if carried is not None:
+        name, forward = carried
+        return _finding(
+            forward,
+            f"the training loop takes `{name}` from each batch to the next (`{_short(facts, forward)}`): row by row, a "
+            "batch goes on where the one before it ended, so every process would have to keep the same rows of the "
+            f"data and of `{name}` from the start",
+            f"give each process its own rows before the loop begins, and a `{name}` for as many: data[rank::processes]",
+        )
     source = handmade.source(backward)
     if source is not None:
         return _finding(

@@ -7,6 +7,7 @@ from scripts import converted, findings, lifted, script
 
 OWN = "optimizer.zero_grad()\nout = unread(model(x), y)\nloss = {}.exp().mean()"  # nothing else is known of out
 ZERO = "optimizer.zero_grad()\n"
+ROWS_LOSS = ZERO + 'each = F.cross_entropy(model(x), y, reduction="none")\nmask = (y > 0).float()\n'
 SUM = ZERO + 'loss = F.cross_entropy(model(x), y, reduction="sum")'
 
 
@@ -182,6 +183,11 @@ def test_batches_of_a_second_loader(draw: str) -> None:
         ("", ZERO + "loss = F.cross_entropy(input=model(x), target=y, weight=torch.ones(3))", "LOSS-MASKMEAN"),
         ("", ZERO + "loss = F.nll_loss(model(x), y, None, None, 0)", "LOSS-MASKMEAN"),
         ("criterion = nn.CrossEntropyLoss(None, None, 0)", ZERO + "loss = criterion(model(x), y)", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum()", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = 0.5 * torch.sum(each * mask) / torch.sum(mask) + 0.1", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum() + each.mean()", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum() + each.sum()", "LOSS-UNKNOWN"),
+        ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.unique().sum()", "LOSS-UNKNOWN"),
         ("criterion = nn.CrossEntropyLoss(*options)", ZERO + "loss = criterion(model(x), y)", "LOSS-UNKNOWN"),
         ("criterion = nn.CrossEntropyLoss(torch.ones(3))", ZERO + "loss = criterion(model(x), y)", "LOSS-MASKMEAN"),
         ("", ZERO + "loss = unread(model(x), y)", "LOSS-UNKNOWN"),

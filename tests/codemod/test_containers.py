@@ -118,7 +118,7 @@ def test_a_model_taken_out_of_a_dict_is_prepared_under_its_new_name() -> None:
     ("models", "used"),
     [
         ("nets = (nn.Linear(8, 8).to(device), Net().to(device))", "nets[1](nets[0](x))"),  # a tuple stays as it is
-        ("nets = [nn.Linear(8, 8) for _ in range(2)]", "nets[1](nets[0](x))"),  # one expression, two objects
+        ("nets = {i: nn.Linear(8, 8) for i in range(2)}", "nets[1](nets[0](x))"),  # keys that are not written out
         ("nets = [nn.Linear(8, 8), Net()]\nnets.reverse()", "nets[0](nets[1](x))"),
     ],
 )
@@ -271,3 +271,82 @@ def test_two_cycles_are_two_loaders() -> None:
         definitions=CYCLE, loader=loader, loop="for step in range(4):", move="x, y = next(batches)", after=after
     )
     assert sum("accelerator.prepare(DataLoader" in line.replace("    ", "") for line in added(text)) == 1
+
+
+# ---- lists of as many objects as there are
+
+SEVERAL = {
+    "optimizer": "optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]",
+    "forward": "for net, optimizer in zip(nets, optimizers):\n    optimizer.zero_grad()",
+    "backward": "    F.cross_entropy(net(x), y).backward()",
+    "step": "    optimizer.step()",
+}
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        "nets = [Net().to(device) for _ in range(3)]",
+        "nets = []\nfor _ in range(3):\n    nets.append(Net().to(device))",
+        "nets = list()\nfor _ in range(3):\n    net = Net()\n    nets.append(net)",
+    ],
+)
+def test_lists_whose_entries_are_each_made_anew(nets: str) -> None:
+    output = converted(script(**{**SEVERAL, "model": nets}))
+    lines = [line.strip() for line in output.splitlines()]
+    assert lines.count("nets[:] = [accelerator.prepare(entry) for entry in nets]") == 1
+    assert lines.count("optimizers[:] = [accelerator.prepare(entry) for entry in optimizers]") == 1
+    assert "accelerator.backward(F.cross_entropy(net(x), y))" in lines
+
+
+@pytest.mark.parametrize(
+    "nets",
+    [
+        "one = Net()\nnets = [one for _ in range(3)]",  # one object
+        "one = Net()\nnets = []\nfor _ in range(3):\n    nets.append(one)",
+        "nets = [Net() for _ in range(3)]\nnets.append(Net())",  # of two kinds
+        "nets = {Net() for _ in range(3)}",
+        "nets = []\ndef fill():\n    for _ in range(3):\n        nets.append(Net())\nfill()",  # when?
+        "nets = [Net() for _ in range(3)]\nnets.pop()",
+    ],
+)
+def test_lists_whose_entries_are_not_known(nets: str) -> None:
+    assert unchanged(script(**{**SEVERAL, "model": nets})).code == "PREP-NO-POINT"
+
+
+# ---- whose parameters an optimizer has
+
+
+@pytest.mark.parametrize(
+    "moved", ["map(lambda m: m.to(device), (encoder, head))", "map(lambda m: m.cuda(), [encoder, head])"]
+)
+def test_models_that_are_moved_together(moved: str) -> None:
+    model = f"encoder, head = nn.Linear(8, 8), Net()\nencoder, head = {moved}"
+    assert prepared(script(**{**TWO_NETS, "model": model}))[0] == "encoder, head, first, second, loader"
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "list(model.parameters()) + list(other.parameters())",
+        "[*model.parameters(), *other.named_parameters()]",
+        "list(model.parameters()) + (list(other.parameters()) if len(data) else [])",
+        "[{'params': model.parameters()}, {'params': other.parameters()}]",
+    ],
+)
+@pytest.mark.parametrize("other", ["model, other = map(helper, (model, Net()))", "other = Net()"])
+def test_an_optimizer_of_which_a_part_cannot_be_told(parameters: str, other: str) -> None:
+    slots = {"model": "model = Net().to(device)", "before": "", "imports": "from elsewhere import helper"}
+    made = f"{other.replace('model, other', 'kept, other')}\noptimizer = torch.optim.SGD({parameters}, lr=0.1)"
+    text = script(**{**slots, "optimizer": made, "forward": "loss = F.cross_entropy(model(x) + other(x), y)"})
+    if "helper" in other:
+        assert unchanged(text).code == "OPT-UNKNOWN"
+    else:
+        assert prepared(text) == ["model, other, optimizer, loader"]
+
+
+def test_what_decides_whether_parameters_are_trained_is_no_model() -> None:
+    parameters = "model.parameters() if setup.all else model.layer.parameters()"
+    optimizer = f"setup = Setup()\noptimizer = torch.optim.SGD({parameters}, lr=0.1)"
+    text = script(imports="from elsewhere import Setup", optimizer=optimizer)
+    assert prepared(text) == ["model, optimizer, loader"]

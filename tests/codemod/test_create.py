@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from scripts import CREATED, converted, creation, findings, lifted, script, unchanged
 
@@ -102,6 +104,41 @@ def test_a_variable_named_device_that_is_none_stays() -> None:
 def test_a_flag_that_kept_the_script_on_the_cpu_still_does(option: str, test: str, cpu: str) -> None:
     before = with_options(f'use_cuda = {test}\ndevice = torch.device("cuda" if use_cuda else "cpu")', option)
     assert creation(before) == f"Accelerator(cpu={cpu}, {SPLIT})"
+
+
+@pytest.mark.parametrize(
+    ("device", "cpu"),
+    [
+        ('device = torch.device(args.gpu if args.gpu >= 0 else "cpu")', "not (args.gpu >= 0)"),
+        ('if args.gpu == -1:\n    device = "cpu"\nelse:\n    device = torch.device(args.gpu)', "args.gpu == -1"),
+    ],
+)
+def test_the_number_of_a_gpu_or_none(device: str, cpu: str) -> None:
+    text = with_options(device, '"--gpu", type=int, default=-1')
+    assert creation(text) == ast.unparse(ast.parse(f"Accelerator(cpu={cpu}, {SPLIT})").body[0])
+    assert unchanged(with_options(device, '"--gpu", default="x"')).code == "DEV-UNKNOWN"
+
+
+def test_a_device_kept_by_an_object_is_that_which_it_is_handed() -> None:
+    trainer = "class Box:\n    def __init__(self, device):\n        self.device = device"
+    definitions = f"{trainer}\n\n    def fit(self, x, y):\n        F.cross_entropy(model(x), y).backward()"
+    slots = {"definitions": definitions, "forward": "", "backward": "optimizer.zero_grad()\nbox.fit(x, y)"}
+    for device, cpu in (("cpu", "cpu=True, "), ("cuda", "")):
+        text = script(**slots, device=f"device = '{device}'", model="model = Net().to(device)\nbox = Box(device)")
+        assert creation(text) == f"Accelerator({cpu}{SPLIT})"
+    apart = "model = Net().to(device)\nbox = Box('cuda')\nbox = Box('cpu')"
+    assert unchanged(script(**slots, device="device = 'cuda'", model=apart)).code in ("DEV-UNKNOWN", "LOOP-IN-CLASS")
+
+
+@pytest.mark.parametrize("again", ["", "args.cuda = args.cuda and len(data) > 3"])
+def test_an_option_under_another_name(again: str) -> None:
+    guarded = "cuda = args.cuda\nif cuda:\n    model.cuda()"
+    slots = {"imports": "import argparse", "setup": parsed('"--cuda", action="store_true"'), "device": again}
+    text = script(**slots, model="model = Net()", before=guarded, move="if args.cuda:\n    x, y = x.cuda(), y.cuda()")
+    if again:
+        assert unchanged(text).code == "DEV-UNKNOWN"
+    else:
+        assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
 
 
 def test_the_whole_script_with_a_flag() -> None:

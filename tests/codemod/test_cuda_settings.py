@@ -55,6 +55,7 @@ def test_without_the_rule_the_setting_stays() -> None:
         ('torch.device(f"cuda:{args.gpu}" if torch.cuda.is_available() else "cpu")', ["DEV-INDEX"]),
         ('torch.device("cuda:{}".format(args.gpu) if torch.cuda.is_available() else "cpu")', ["DEV-INDEX"]),
         ('torch.device("cuda:" + str(args.gpu))', ["DEV-INDEX"]),
+        ("torch.device(args.gpu)", ["DEV-INDEX"]),
         ('torch.device("cuda:0" if torch.cuda.is_available() else "cpu")', []),  # the first one is no choice
         ('torch.device("cuda" if torch.cuda.is_available() else "cpu")', []),
     ],

@@ -217,3 +217,39 @@ def test_copies_and_tied_weights_stay() -> None:
     assert converted(script(**copied)) == lifted(device=REBOUND, model="model = Net().to(device)", **copied)
     model = "model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).to(device)\nmodel[1].weight = model[0].weight"
     assert converted(script(model=model)) == lifted(device=REBOUND, model=model)
+
+
+MAYBE = "import sys\nmore = len(sys.argv) > 1\nif more:\n    extra = nn.Linear(8, 8)"
+BOTH = "optimizer = torch.optim.SGD(list(model.parameters()) + {}, lr=0.1)"
+
+
+def test_what_may_not_be_there_is_not_prepared() -> None:
+    optimizer = BOTH.format("(list(extra.parameters()) if more else [])")
+    forward = "optimizer.zero_grad()\nif more:\n    x = extra(x)\nloss = F.cross_entropy(model(x), y)"
+    finding = unchanged(script(model=f"model = Net()\n{MAYBE}", optimizer=optimizer, forward=forward))
+    assert finding.code == "PREP-NO-POINT" and "`extra` is only made under a condition" in finding.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        f"{MAYBE}\nelse:\n    extra = nn.Linear(8, 8, bias=False)",
+        MAYBE,  # without it the script would end before the training, as it does now
+        f"{MAYBE}\nif not more:\n    raise SystemExit",
+        f"{MAYBE.replace('extra = ', 'extra = other = ')}\nelse:\n    raise SystemExit",
+    ],
+)
+def test_what_is_there_if_the_script_goes_on_is_prepared(made: str) -> None:
+    optimizer = BOTH.format("list(extra.parameters())")
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(extra(x)), y)"
+    output = converted(script(model=f"model = Net()\n{made}", optimizer=optimizer, forward=forward))
+    assert "model, extra, optimizer, loader = accelerator.prepare(model, extra, optimizer, loader)" in output
+
+
+def test_another_condition_of_its_use_does_not_matter() -> None:
+    made = "kind = 'sgd'\nif kind == 'sgd':\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    step = "if i % 2 == 0:\n    optimizer.step()\n    optimizer.zero_grad()"
+    slots = {"optimizer": made, "forward": "loss = F.cross_entropy(model(x), y)", "step": step}
+    assert "model, optimizer, loader = accelerator.prepare(" in converted(
+        script(**slots, loop="for i, (x, y) in enumerate(loader):")
+    )

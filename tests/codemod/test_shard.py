@@ -211,7 +211,7 @@ KEPT = [
             "before": "h = None",
             "forward": "out, h = rnn(x, h)\nloss = F.cross_entropy(model(out[:, -1]), y)",
         },
-        "a mean or a sum",
+        "takes `h` from each batch to the next",
     ),
     (
         {"forward": "if i > 16:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()", "backward": ""},
@@ -261,6 +261,20 @@ REASONS = [
 def test_nothing_to_share_out(slots: dict[str, str], reason: str, option: bool) -> None:
     found = unchanged(script(**{**WHOLE, **slots}), shard_manual=option)
     assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+
+
+STATEFUL = "out, state = model(X[:, i : i + 8], state)\nloss = F.cross_entropy(out, Y)"
+BEGUN = "state = torch.zeros(2, 70, 8).to(device)"
+
+
+def test_a_state_that_goes_from_batch_to_batch() -> None:
+    slots = {**WHOLE, "loop": "for i in range(0, 64, 8):", "before": BEGUN, "forward": STATEFUL}
+    found = unchanged(script(**slots), shard_manual=True)
+    assert "takes `state` from each batch to the next (`model(X[:, i : i + 8], state)`)" in found.message
+    anew = {"before": "", "forward": f"{BEGUN}\n{STATEFUL}"}  # each batch begins with an empty one
+    assert "from each batch to the next" not in unchanged(script(**{**slots, **anew}), shard_manual=True).message
+    apart = {"forward": STATEFUL.replace("out, state =", "out, last =")}  # it stays what it was
+    assert "from each batch to the next" not in unchanged(script(**{**slots, **apart}), shard_manual=True).message
 
 
 # Near misses: what changes from step to step is no whole data.

@@ -196,7 +196,7 @@ class Calls:
             inner = tuple(self.resolver.values(k.value) for k in call.keywords)
             return (Value(Role.DICT, call, inner=inner, keys=tuple(k.arg for k in call.keywords)),)
         if name in ("filter", "map") and len(call.args) > 1:
-            return self.resolver.values(call.args[1]) if name == "filter" else ()
+            return self.resolver.values(call.args[1]) if name == "filter" or self._moves(call) else ()
         if name in ("sum", "max", "min", "abs"):
             return parts.data(call, (*first, *parts.element(first)))
         if name in ("len", "print", "range", "int", "float", "str", "bool", "isinstance", "open", "type", "format"):
@@ -205,6 +205,13 @@ class Calls:
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
         return (Value(Role.OBJECT, call),)
+
+    def _moves(self, call: ast.Call) -> bool:
+        """Whether `map` moves each of several things, and no more: `map(lambda x: x.to(device), (model, loss))`."""
+        function = call.args[0]
+        names = [p.arg for p in function.args.args] if isinstance(function, ast.Lambda) else []
+        one = len(names) == 1 and len(call.args) == 2
+        return one and isinstance(function, ast.Lambda) and self.resolver.passing.moved(function.body) == names[0]
 
     def _method_call(self, call: ast.Call, func: ast.Attribute) -> Iterable[Value]:
         receivers = self.resolver.values(func.value)

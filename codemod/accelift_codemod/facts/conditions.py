@@ -11,6 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +196,17 @@ class Conditions:
         if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
             return None
         value = bindings[0].value
-        if value is not None and (self._is_boolean(value) or self._handed_in(node, value)):
+        if value is not None and (self._is_boolean(value) or self._handed_in(node, value) or self._is_option(value)):
             return value
         return None
+
+    def _is_option(self, node: ast.expr) -> bool:
+        """Whether an expression is a command-line option that is never set again: each reading of it is the same."""
+        return (
+            isinstance(node, ast.Attribute)
+            and self.resolver.roles(node.value) == {Role.ARGUMENTS}
+            and not self._changes(node.attr)
+        )
 
     def _handed_in(self, node: ast.Name | ast.Attribute, value: ast.expr) -> bool:
         """Whether an attribute of an object holds what its constructor is always given."""

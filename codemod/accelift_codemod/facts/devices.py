@@ -100,18 +100,23 @@ class Devices:
         return False
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
-        if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-            function = self.index.parents[self.index.parents[binding.node]]
-            if not isinstance(function, FUNCTIONS):
-                return False
-            arguments: list[ast.expr | None] = []
-            for call in self.resolver.sites(function):
-                given = self.resolver.bind(call, function)
-                if given is None:
-                    return False
-                arguments.append(given.get(binding.name, default(function, binding.node)))
+        if binding.how is How.PARAMETER:
+            arguments = self._arguments(binding)
             return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
         return binding.how is How.ASSIGN and not binding.path and self.is_device(binding.value, depth)
+
+    def _arguments(self, binding: Binding) -> list[ast.expr | None]:
+        """What the calls of a function give a parameter; nothing if one of them cannot be told."""
+        function = self.index.parents[self.index.parents[binding.node]]
+        if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
+            return []
+        arguments: list[ast.expr | None] = []
+        for call in self.resolver.sites(function):
+            given = self.resolver.bind(call, function)
+            if given is None:
+                return []
+            arguments.append(given.get(binding.name, default(function, binding.node)))
+        return arguments
 
     def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
         """Assignments to the same attribute of the same variable."""
@@ -151,7 +156,8 @@ class Devices:
             if qualified == "torch.accelerator.current_accelerator":
                 return FALSE
             if qualified == "torch.device":
-                return self.cpu(self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type"))
+                chosen = self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type")
+                return self.cpu(chosen, depth + 1)
             if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
                 return FALSE if _template(node.func.value) else None
             target = self.resolver.callee(node)
@@ -164,15 +170,28 @@ class Devices:
             return FALSE if self.is_device(node) else None
         if isinstance(node, ast.Attribute) and self.option(node) is not None and not self.attribute_bindings(node):
             return self.conditions.atom(node, ' == "cpu"')
+        if self._is_number(node):
+            return FALSE
         bindings: list[Binding] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
             bindings = [b for b in self._bindings(node) if not _is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
+        if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
+            given = {self.cpu(argument, depth + 1) for argument in self._arguments(bindings[0])}
+            return given.pop() if len(given) == 1 else None
         if len(bindings) > 1 and all(self._binds_device(b, depth + 1) and b.how is How.ASSIGN for b in bindings):
             if len({self.index.function(b.node) for b in bindings}) == 1:
                 return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
+
+    def _is_number(self, node: ast.expr | None) -> bool:
+        """Whether an expression is a command-line option with a number: that of a GPU."""
+        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return False
+        call = self.command_line.options.get(node.attr)
+        kind = self.resolver.argument(call, None, "type") if call is not None else None
+        return kind is not None and self.resolver.builtin(kind) == "int" and not self.attribute_bindings(node)
 
     def indexed(self, node: ast.AST | None) -> ast.expr | None:
         """The part of a device expression that picks one accelerator other than the first, for every process."""
@@ -182,6 +201,9 @@ class Devices:
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 match = _DEVICE.match(part.value)
                 if match and match[2] not in (None, ":0"):
+                    return part
+            elif isinstance(part, ast.Attribute):
+                if self._is_number(part):
                     return part
             elif isinstance(part, (ast.JoinedStr, ast.BinOp)) and self.is_device(part):
                 return part

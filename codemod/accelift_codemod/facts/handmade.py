@@ -110,6 +110,24 @@ class Handmade:
         known = self.layouts.before(call, body, env)
         return known is not None and self.layouts.read(call.func.value, known) in _HARMLESS and not self.layouts.picks
 
+    def carried(self, call: ast.Call) -> tuple[str, ast.Call] | None:
+        """The variable that takes something from one batch to the next, and the call of a network that gives it back:
+        `output, hidden = model(data, hidden)`."""
+        region = self._region(call)
+        for node in (n for statement in (region[1] if region is not None else ()) for n in walk(statement)):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                given = {n.id for argument in self._given(node) for n in loads(argument)}
+                kept = sorted(given & {name for target in node.targets for name in stores(target)})
+                if kept and self.facts.objects.models(node.value.func) and self._returned_to(kept[0], region[0]):  # type: ignore[index]
+                    return kept[0], node.value
+        return None
+
+    def _returned_to(self, name: str, loop: ast.AST) -> bool:
+        """Whether a variable has something before a loop begins."""
+        owner = self.index.scope(loop).owner(name)
+        bindings = owner.bindings[name] if owner is not None else []
+        return any(loop not in self.index.ancestors(b.node) for b in bindings)
+
     def source(self, call: ast.Call) -> ast.expr | None:
         """What the loop around a backward pass gets the input of a network by, if that cannot be followed."""
         region = self._region(call)

@@ -40,6 +40,7 @@ class Optimizer:
     call: ast.Call
     models: Values
     loose: tuple[ast.expr, ...]  # parameters that belong to no model
+    unknown: tuple[ast.expr, ...] = ()  # those of something that cannot be told
 
     @property
     def is_lbfgs(self) -> bool:
@@ -86,9 +87,11 @@ class Objects:
                     argument = argument or (call.args[0] if call.args else None)
                     models: list[Value] = []
                     loose: list[ast.expr] = []
+                    self._untold: list[ast.expr] = []
                     if argument is not None:
                         self._roots(argument, models, loose, set())
-                    found.append(Optimizer(value, call, tuple(dict.fromkeys(models)), tuple(loose)))
+                    of = tuple(dict.fromkeys(models))
+                    found.append(Optimizer(value, call, of, tuple(loose), tuple(self._untold)))
         return found
 
     def _roots(self, node: ast.expr, models: list[Value], loose: list[ast.expr], seen: set[ast.AST]) -> None:
@@ -99,7 +102,10 @@ class Objects:
         if isinstance(node, ast.Call):
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
+                before = len(models)
                 self._receiver(func.value, models)
+                if len(models) == before:
+                    self._untold.append(func.value)
                 return
             direct = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
             if direct:
@@ -136,6 +142,9 @@ class Objects:
                 models += values
             else:
                 self._receiver(node, models)
+        elif isinstance(node, ast.IfExp):
+            self._roots(node.body, models, loose, seen)
+            self._roots(node.orelse, models, loose, seen)
         elif isinstance(node, ast.Lambda):
             return
         else:

@@ -28,7 +28,7 @@ class Passing:
     def handed_back(self, function: Function) -> ast.arg | None:
         """The parameter that a function returns, perhaps moved."""
         returns = self.resolver.returns(function)
-        names = {self._moved(statement.value) for statement in returns if statement.value is not None}
+        names = {self.moved(statement.value) for statement in returns if statement.value is not None}
         name = names.pop() if len(names) == 1 else None
         if name is None or self.resolver.yields(function):
             return None
@@ -36,7 +36,7 @@ class Passing:
         parameters = [b.node for b in bindings if b.how is How.PARAMETER]
         others = [b for b in bindings if b.how is not How.PARAMETER]
         if len(parameters) != 1 or any(
-            b.how is not How.ASSIGN or b.path or self._moved(b.value) != name for b in others
+            b.how is not How.ASSIGN or b.path or self.moved(b.value) != name for b in others
         ):
             return None
         node = parameters[0]
@@ -74,7 +74,7 @@ class Passing:
             pairs = zip(given.elts, target.elts, strict=False) if isinstance(given, (ast.Tuple, ast.List)) else ()
             found = [self._same(left, right) for left, right in pairs]
             return len(found) == len(target.elts) == len(getattr(given, "elts", ())) and all(found)
-        return isinstance(target, ast.Name) and self._moved(given) == target.id
+        return isinstance(target, ast.Name) and self.moved(given) == target.id
 
     def _goes_on(self, node: ast.AST) -> bool:
         """`while True:`, `for epoch in range(n):`: how often does not depend on what is yielded."""
@@ -96,18 +96,18 @@ class Passing:
         made = [_receiver(b.value, "iter", ("__iter__",), self.resolver) for b in bound if b.how is How.ASSIGN]
         return _agreed(made) if len(made) == len(bound) else None
 
-    def _moved(self, node: ast.expr | None) -> str | None:
+    def moved(self, node: ast.expr | None) -> str | None:
         """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.IfExp):
-            name = self._moved(node.body)
-            return name if name == self._moved(node.orelse) else None
+            name = self.moved(node.body)
+            return name if name == self.moved(node.orelse) else None
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _PLACES:
-                return self._moved(node.func.value)
+                return self.moved(node.func.value)
             if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
-                return self._moved(node.args[0])
+                return self.moved(node.args[0])
         return None
 
 

@@ -41,7 +41,10 @@ accelerator.backward(loss)
             "a weighted or masked mean",
             "The loss is a mean over class weights, or over the targets that are not ignored, and each process divides "
             "by its own total; on several processes the average of these means is not the mean over the whole batch. "
-            "The difference is small if the totals are alike; accelerator.backward(loss, weight=total) takes it away.",
+            "The difference is small if the totals are alike; accelerator.backward(loss, weight=total) takes it away. "
+            'So does dividing the sum by accelerator.reduce(total, "sum") with accelerator.backward(loss, '
+            'reduction="sum"), also where a process may have a total of zero; the loss of a process is then its part '
+            "of that of the whole batch, which is why the conversion leaves the choice to you.",
         ),
         Explained(
             "LOSS-SUM",
@@ -137,6 +140,17 @@ accelerator.backward(loss)
                 "targets that are not ignored"
                 if draft.runtime
                 else "accept the small difference, or sum the loss and divide by the total of all processes",
+            )
+        elif layout is Layout.QUOTIENT:
+            yield draft.finding(
+                "LOSS-MASKMEAN",
+                Severity.WARNING,
+                call,
+                f"`{name}` divides a sum over the samples by another one, and every process has its own of both: the "
+                "mean of the quotients is not the quotient of the whole batch",
+                'divide by accelerator.reduce(divisor, "sum") and give accelerator.backward reduction="sum"'
+                if draft.runtime
+                else "divide by the divisor of all processes, and multiply by num_processes",
             )
         elif layout is not Layout.MEAN:
             yield draft.finding(

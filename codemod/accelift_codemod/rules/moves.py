@@ -206,7 +206,7 @@ for x, y in loader:
             if isinstance(inner, ast.DictComp):
                 if not self._copies_dict(inner, bare, target):
                     return False
-            elif not isinstance(inner, (ast.Name, ast.Attribute)) or _text(target) != _text(inner):
+            elif not isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) or _text(target) != _text(inner):
                 return False
         return True
 
@@ -349,4 +349,6 @@ def _text(node: ast.AST) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_text(node.value)}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        return f"{_text(node.value)}[{ast.dump(node.slice)}]"
     return ast.dump(node)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.blueprint import Group, Item
+from accelift_codemod.containers import EACH
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.objects import key
@@ -73,11 +74,15 @@ for x, y in loader:
             placed = draft.blueprint.placed.get(key(item.value), True)
             (together if placed else apart).append(item)
         lines = []
-        names = ", ".join(dict.fromkeys(place for i in together for place in i.places))
+        places = dict.fromkeys(place for i in together for place in i.places)
+        names = ", ".join(place for place in places if not place.endswith(EACH))
         if names:
             lines.append(f"{names} = {{accelerator}}.prepare({names})")
+        lines += (_each(place, "prepare({})") for place in places if place.endswith(EACH))
         for place in dict.fromkeys(place for i in apart for place in i.places):
-            lines.append(f"{place} = {{accelerator}}.prepare_data_loader({place}, device_placement=False)")
+            call = "prepare_data_loader({}, device_placement=False)"
+            whole = f"{place} = {{accelerator}}.{call.format(place)}"
+            lines.append(_each(place, call) if place.endswith(EACH) else whole)
         kinds = ", ".join(dict.fromkeys(i.kind.value for i in group.items))
         yield draft.edit(
             _RULE,
@@ -120,6 +125,11 @@ for x, y in loader:
                     f"{_called(item)} has a batch sampler of its own, whose batches Accelerate may cut wrongly",
                     "check that every sample is dealt, or convert with --target runtime",
                 )
+
+
+def _each(place: str, call: str) -> str:
+    """The statement that prepares the entries of a list one by one."""
+    return f"{place} = [{{accelerator}}.{call.format('entry')} for entry in {place.removesuffix(EACH)}]"
 
 
 def _called(item: Item) -> str:

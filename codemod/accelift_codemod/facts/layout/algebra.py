@@ -21,6 +21,7 @@ class Layout(Enum):
     MIXED = "made by comparing samples of a batch with each other"
     MEAN = "a mean over the samples"
     WEIGHTED = "a mean over weights or over the targets that are not ignored"
+    QUOTIENT = "a sum over the samples divided by another one: a mean by weights or masks"
     SUM = "a sum over the samples"
     PART_SUM = "a sum over the samples and something that is none"
     COUNT = "the number of samples"
@@ -140,6 +141,8 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.ROWS
     if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
+    if pair <= {Layout.QUOTIENT, Layout.MEAN, *FIXED}:
+        return Layout.QUOTIENT
     if pair <= {Layout.SUM, Layout.ZERO}:
         return Layout.SUM
     if Layout.SUM in pair and pair <= {*SCALARS, *FIXED}:
@@ -151,7 +154,7 @@ def _multiply(left: Layout, right: Layout) -> Layout:
     pair = {left, right}
     if pair <= {Layout.ROWS, *FIXED}:
         return Layout.ROWS
-    for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.COUNT):
+    for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.SUM, Layout.COUNT):
         if scalar in pair and pair - {scalar} and (pair - {scalar}) <= set(FIXED):
             return scalar
     if pair == {Layout.MEAN, Layout.COUNT}:
@@ -173,4 +176,6 @@ def _divide(left: Layout, right: Layout) -> Layout:
         return Layout.ROWS
     if left is Layout.SUM and right is Layout.COUNT:
         return Layout.MEAN
+    if left is right is Layout.SUM:
+        return Layout.QUOTIENT
     return _compared({left, right})
