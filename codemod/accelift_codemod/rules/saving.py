@@ -61,7 +61,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             for call in draft.calls:
                 if draft.facts.resolver.qualified(call.func) == "torch.load" and self._after_training(draft, call):
                     statement = draft.facts.index.statement(call)
-                    if statement not in waited and not self._on_one_process(draft, statement):
+                    if statement not in waited and not draft.guarded(call):
                         waited.add(statement)
                         yield draft.edit(
                             _RULE,
@@ -116,10 +116,3 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 return False
             sites = draft.facts.resolver.sites(function)
             function = draft.function(sites[0]) if sites else None
-
-    def _on_one_process(self, draft: Draft, statement: ast.stmt) -> bool:
-        """Whether a statement is put under a main-process guard."""
-        for node in (statement, *draft.facts.index.ancestors(statement)):
-            if any(e.operation is Operation.ENCLOSE and "is_main_process" in e.code for e in draft.edits_at(node)):
-                return True
-        return False

@@ -322,7 +322,8 @@ scheduler.step(running / len(loader))
 
     def _weighs_up(self, test: ast.expr) -> bool:
         """Whether a test compares numbers; not whether something is there, or of what kind it is."""
-        return any(isinstance(n, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for n in walk(test))
+        sizes = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+        return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))
 
     def _losses(self, draft: Draft, node: Loop) -> set[str]:
         """Variables that backward passes in a loop start from."""
