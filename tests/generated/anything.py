@@ -26,6 +26,7 @@ from tests.codemod.scripts import script
 from tests.generated.campaign import convert
 from tests.generated.script import generate
 
+SINGLE = hypothesmith.from_grammar("single_input").map(lambda code: f"{code}\n")  # as typed into an interpreter
 STATEMENTS = hypothesmith.from_grammar("file_input")
 NODES = hypothesmith.from_node(auto_target=False)
 
@@ -93,7 +94,7 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
     starts = [min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", []))]) - 1 for s in body]
     row = [*starts, len(lines)][at % (len(starts) + 1)]
     held, put = _PLACES[place]
-    if _CARRIAGE_RETURN.search(code) or not ast.parse(code).body:
+    if not _is_script(code):
         raise Unfit
     written = put(code)
     if not written.endswith("\n"):
@@ -107,11 +108,19 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
     return whole, written, before + held + after, held
 
 
+def _is_script(code: str) -> bool:
+    """Whether there is something in the code, and lines do not end as they did long ago: both is refused."""
+    try:
+        return bool(ast.parse(code).body) and not _CARRIAGE_RETURN.search(code)
+    except (SyntaxError, ValueError):
+        return False
+
+
 def check_alone(code: str) -> None:
     """There is nothing to do, and nothing goes wrong; also if the code looks as if it trained."""
+    if not _is_script(code):
+        return
     for text in (code, code + "\n# torch backward\n"):
-        if not text.strip() or _CARRIAGE_RETURN.search(text):
-            continue  # refused with a sentence: there is nothing, or lines end as they did long ago
         result = convert(text)
         assert not result.error and not result.fault, result.error
         assert result.output is None and result.outcome is Outcome.NOTHING, result.outcome
@@ -159,7 +168,7 @@ def main(examples: int, start: int = 0) -> None:
             wrong.append(f"{code!r} {place} at {at} of script {number}: {error}")
 
     began = time.monotonic()
-    for code in (STATEMENTS, NODES):
+    for code in (SINGLE, STATEMENTS, NODES):
         run = given(code, st.integers(0, len(texts) - 1), st.integers(0, 30), st.sampled_from(PLACES))(tried)
         profile = settings(
             max_examples=examples,

@@ -30,7 +30,9 @@ class Tally:
     compared: int = 0
     identical: int = 0
     trained_alike: int = 0  # the parameters are the same, whatever else is not
-    announced: Counter[str] = field(default_factory=Counter)  # what training does differently, and the findings that say so
+    announced: Counter[str] = field(
+        default_factory=Counter
+    )  # what training does differently, and the findings that say so
     outcomes: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)  # scripts of the generator that do not run
     wrong: list[str] = field(default_factory=list)
