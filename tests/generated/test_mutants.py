@@ -137,7 +137,7 @@ def test_split_fixtures() -> None:
 
 @pytest.mark.slow
 def test_split_fixtures_compute_the_same(workshop: Workshop) -> None:
-    for seed, name in enumerate(("digits_params", "wine_run_epoch", "cancer_main")):
+    for seed, name in enumerate(("wine_run_epoch", "wine_trainer")):
         result = check_split(LEGACY[name], 20 + seed)
         assert result is not None and len(result[1]) > 1
         original, before, new = workshop.runs(LEGACY[name], result[1], result[2])
