@@ -292,3 +292,28 @@ def test_which_loss_is_trained_on_is_decided_together(test: str, expected: list[
 )
 def test_what_the_last_batch_leaves_is_of_one_process(epoch_end: str, expected: list[str]) -> None:
     assert findings(script(epoch_end=epoch_end)) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "codes"),
+    [("epoch > 0", []), ("len(x) > 3", ["COLL-RANKFLOW"]), ("loss.item() < 1", ["COLL-RANKFLOW"])],
+)
+def test_an_evaluation_inside_the_training_loop_is_that_of_all(test: str, codes: list[str]) -> None:
+    """What it adds up has been gathered; but a process of its own mind would evaluate without the others."""
+    evaluation = """\
+if {}:
+    right = 0
+    for a, b in test_loader:
+        right += (model(a).argmax(1) == b).sum().item()
+    accuracy = right / 64"""
+    slots = {
+        "optimizer": PLATEAU,
+        "before": "test_loader = DataLoader(data, batch_size=16)",
+        "batch_end": evaluation.format(test),
+        "epoch_end": "scheduler.step(accuracy)",
+    }
+    text = script(**slots).replace(
+        "a, b in test_loader:", "a, b in test_loader:\n                a, b = a.to(device), b.to(device)"
+    )
+    assert findings(text) == codes
+    assert "accelerator.gather_for_metrics(" in converted(text)
