@@ -26,10 +26,6 @@ from tests.codemod.scripts import script
 from tests.generated.campaign import convert
 from tests.generated.script import generate
 
-SINGLE = hypothesmith.from_grammar("single_input").map(lambda code: f"{code}\n")  # as typed into an interpreter
-STATEMENTS = hypothesmith.from_grammar("file_input")
-NODES = hypothesmith.from_node(auto_target=False)
-
 _MARK = "held_place"
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 # Where the foreign code goes in a script: a line that stands for it, and the code that takes the place of this line.
@@ -116,6 +112,14 @@ def _is_script(code: str) -> bool:
         return False
 
 
+# A few statements, as typed into an interpreter.
+STATEMENTS = st.lists(hypothesmith.from_grammar("single_input"), min_size=2, max_size=5).map(
+    lambda codes: "".join(f"{code}\n" for code in codes if _is_script(f"{code}\n"))
+)
+SCRIPTS = hypothesmith.from_grammar("file_input")
+NODES = hypothesmith.from_node(auto_target=False)
+
+
 def check_alone(code: str) -> None:
     """There is nothing to do, and nothing goes wrong; also if the code looks as if it trained."""
     if not _is_script(code):
@@ -168,7 +172,7 @@ def main(examples: int, start: int = 0) -> None:
             wrong.append(f"{code!r} {place} at {at} of script {number}: {error}")
 
     began = time.monotonic()
-    for code in (SINGLE, STATEMENTS, NODES):
+    for code in (STATEMENTS, SCRIPTS, NODES):
         run = given(code, st.integers(0, len(texts) - 1), st.integers(0, 30), st.sampled_from(PLACES))(tried)
         profile = settings(
             max_examples=examples,

@@ -16,7 +16,7 @@ from tests.generated.campaign import convert
 
 TEXTS = anything.scripts()
 SAMPLE = settings(
-    max_examples=90,
+    max_examples=30,
     derandomize=True,  # the same examples every time: CI is not to fail by chance
     deadline=None,
     database=None,
@@ -30,13 +30,13 @@ def test_any_python() -> None:
     seen: Counter[str] = Counter()
 
     @SAMPLE
-    @given(anything.SINGLE, st.integers(0, len(TEXTS) - 1), st.integers(0, 30), st.sampled_from(anything.PLACES))
+    @given(anything.STATEMENTS, st.integers(0, len(TEXTS) - 1), st.integers(0, 30), st.sampled_from(anything.PLACES))
     def check(code: str, number: int, at: int, place: str) -> None:
         anything.check_alone(code)
         seen[anything.check_spliced(code, TEXTS[number], at, place)] += 1
 
     check()
-    assert seen["the same"] > 15, seen
+    assert seen["the same"] > 6, seen
 
 
 @pytest.mark.parametrize("place", anything.PLACES)
