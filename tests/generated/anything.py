@@ -26,9 +26,6 @@ from tests.codemod.scripts import script
 from tests.generated.campaign import convert
 from tests.generated.script import generate
 
-STATEMENTS = hypothesmith.from_grammar("file_input")
-NODES = hypothesmith.from_node(auto_target=False)
-
 _MARK = "held_place"
 _CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 # Where the foreign code goes in a script: a line that stands for it, and the code that takes the place of this line.
@@ -93,7 +90,7 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
     starts = [min([s.lineno, *(d.lineno for d in getattr(s, "decorator_list", []))]) - 1 for s in body]
     row = [*starts, len(lines)][at % (len(starts) + 1)]
     held, put = _PLACES[place]
-    if _CARRIAGE_RETURN.search(code) or not ast.parse(code).body:
+    if not _is_script(code):
         raise Unfit
     written = put(code)
     if not written.endswith("\n"):
@@ -107,11 +104,27 @@ def spliced(text: str, at: int, place: str, code: str) -> tuple[str, str, str, s
     return whole, written, before + held + after, held
 
 
+def _is_script(code: str) -> bool:
+    """Whether there is something in the code, and lines do not end as they did long ago: both is refused."""
+    try:
+        return bool(ast.parse(code).body) and not _CARRIAGE_RETURN.search(code)
+    except (SyntaxError, ValueError):
+        return False
+
+
+# A few statements, as typed into an interpreter.
+STATEMENTS = st.lists(hypothesmith.from_grammar("single_input"), min_size=2, max_size=5).map(
+    lambda codes: "".join(f"{code}\n" for code in codes if _is_script(f"{code}\n"))
+)
+SCRIPTS = hypothesmith.from_grammar("file_input")
+NODES = hypothesmith.from_node(auto_target=False)
+
+
 def check_alone(code: str) -> None:
     """There is nothing to do, and nothing goes wrong; also if the code looks as if it trained."""
+    if not _is_script(code):
+        return
     for text in (code, code + "\n# torch backward\n"):
-        if not text.strip() or _CARRIAGE_RETURN.search(text):
-            continue  # refused with a sentence: there is nothing, or lines end as they did long ago
         result = convert(text)
         assert not result.error and not result.fault, result.error
         assert result.output is None and result.outcome is Outcome.NOTHING, result.outcome
@@ -159,7 +172,7 @@ def main(examples: int, start: int = 0) -> None:
             wrong.append(f"{code!r} {place} at {at} of script {number}: {error}")
 
     began = time.monotonic()
-    for code in (STATEMENTS, NODES):
+    for code in (STATEMENTS, SCRIPTS, NODES):
         run = given(code, st.integers(0, len(texts) - 1), st.integers(0, 30), st.sampled_from(PLACES))(tried)
         profile = settings(
             max_examples=examples,

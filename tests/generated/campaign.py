@@ -30,7 +30,9 @@ class Tally:
     compared: int = 0
     identical: int = 0
     trained_alike: int = 0  # the parameters are the same, whatever else is not
-    announced: Counter[str] = field(default_factory=Counter)  # what differs, and the findings that say so
+    announced: Counter[str] = field(
+        default_factory=Counter
+    )  # what training does differently, and the findings that say so
     outcomes: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)  # scripts of the generator that do not run
     wrong: list[str] = field(default_factory=list)
@@ -111,7 +113,7 @@ def _one(workshop: Workshop, script: Script, processes: int, tally: Tally) -> No
     codes = {finding.code for one in (result, *result.members) if one.plan for finding in one.plan.findings}
     tally.identical += not found
     tally.trained_alike += "steps" not in found and "failed" not in found
-    for what in found if processes > 1 else ():
+    for what in found.keys() & {"steps", "failed"} if processes > 1 else ():
         if told := codes & _EXPLAINS[what]:
             tally.announced[f"{what}: {' '.join(sorted(told))}"] += 1
     if found := found if processes == 1 else unexplained(found, codes):

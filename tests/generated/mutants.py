@@ -79,8 +79,15 @@ def _start(statement: ast.stmt) -> int:
 # ---- mutants that compute the same, and are converted in their own way
 
 
-def wrapped(text: str) -> str | None:
-    """The script with what it does put into a function; None if functions read its globals."""
+WRAPPERS = {
+    "function": "def run_everything():\n    pass\n\n\nrun_everything()",
+    "method": "class Everything:\n    def run(self):\n        pass\n\n\nEverything().run()",
+    "static": "class Everything:\n    @staticmethod\n    def run():\n        pass\n\n\nEverything.run()",
+}
+
+
+def wrapped(text: str, into: str = "function") -> str | None:
+    """The script with what it does put into a function, or a method; None if functions read its globals."""
     tree = ast.parse(text)
     body = [s for s in tree.body if not isinstance(s, (*_DEFINITIONS, ast.Import, ast.ImportFrom))]
     made = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -93,8 +100,8 @@ def wrapped(text: str) -> str | None:
     if not body or any(isinstance(n, ast.Nonlocal) for s in body for n in ast.walk(s)):
         return None
     rest = [s for s in tree.body if s not in body]
-    run = ast.parse("def run_everything():\n    pass\n\n\nrun_everything()").body
-    run[0].body = body  # type: ignore[attr-defined]
+    run = ast.parse(WRAPPERS[into]).body
+    next(n for part in run for n in ast.walk(part) if isinstance(n, ast.FunctionDef)).body = body
     return ast.unparse(ast.Module([*rest, *run], []))
 
 

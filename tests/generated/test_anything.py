@@ -16,7 +16,7 @@ from tests.generated.campaign import convert
 
 TEXTS = anything.scripts()
 SAMPLE = settings(
-    max_examples=60,
+    max_examples=30,
     derandomize=True,  # the same examples every time: CI is not to fail by chance
     deadline=None,
     database=None,
@@ -36,7 +36,7 @@ def test_any_python() -> None:
         seen[anything.check_spliced(code, TEXTS[number], at, place)] += 1
 
     check()
-    assert seen["the same"] > 15, seen
+    assert seen["the same"] > 6, seen
 
 
 @pytest.mark.parametrize("place", anything.PLACES)

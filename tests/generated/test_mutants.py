@@ -79,7 +79,7 @@ def test_mutants_are_other_scripts() -> None:
 def check_computing(workshop: Workshop, text: str) -> int:
     """Mutants compute what the script did, before and after their conversion; how many were converted."""
     converted = 0
-    for mutant in (mutants.wrapped(text), mutants.hoisted(text)):
+    for mutant in (*(mutants.wrapped(text, into) for into in mutants.WRAPPERS), mutants.hoisted(text)):
         after = output(mutant) if mutant else ""
         if mutant and after:
             original, before, new = workshop.runs(text, mutant, after)
@@ -91,7 +91,7 @@ def check_computing(workshop: Workshop, text: str) -> int:
 
 @pytest.mark.slow
 def test_wrapped_and_hoisted(workshop: Workshop) -> None:
-    assert sum(check_computing(workshop, generate(seed).text) for seed in range(300, 306)) > 4
+    assert sum(check_computing(workshop, generate(seed).text) for seed in range(300, 304)) > 4
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_split_fixtures() -> None:
 
 @pytest.mark.slow
 def test_split_fixtures_compute_the_same(workshop: Workshop) -> None:
-    for seed, name in enumerate(("digits_params", "wine_run_epoch", "cancer_main")):
+    for seed, name in enumerate(("wine_run_epoch", "wine_trainer")):
         result = check_split(LEGACY[name], 20 + seed)
         assert result is not None and len(result[1]) > 1
         original, before, new = workshop.runs(LEGACY[name], result[1], result[2])

@@ -51,7 +51,8 @@ scheduler.step(running / len(loader))
             Severity.ERROR,
             "a decision that processes may take differently",
             "A decision depends on a value that differs from process to process: some leave a loop, or change the "
-            "learning rate, and others do not.",
+            "learning rate, and others do not. A loop that runs backward for every piece of a batch decides, too: "
+            "processes with smaller shares have fewer pieces.",
         ),
     )
 

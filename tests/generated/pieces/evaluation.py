@@ -115,9 +115,9 @@ _MORE_COUNTS = {
         "$metric = math.exp(total / words)",
     ),
     "running-mean": (
-        "average, n = 0.0, 0",
-        "hits = ($out.argmax(1) == $y).float().mean().item()\naverage = (average * n + hits) / (n + 1)\nn += 1",
-        "$metric = 1 - average",
+        "mean, n = 0.0, 0",
+        "hits = ($out.argmax(1) == $y).float().mean().item()\nmean = (mean * n + hits) / (n + 1)\nn += 1",
+        "$metric = 1 - mean",
     ),
     "zip-lists": (
         "pairs = []",

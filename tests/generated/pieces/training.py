@@ -176,7 +176,7 @@ _MEASURES = {
         "    running = 0.0",
         "",
     ),
-    "tensor": ("running = 0", "running += $loss.detach()", 'print("train", (running / len($train_loader)).item())'),
+    "tensor": ("running = 0", "running += $loss.detach()", 'print("train", float(running / len($train_loader)))'),
     "accuracy": (
         "correct = total = 0",
         "correct += ($out.argmax(1) == $y).sum().item()\ntotal += $y.size(0)",
