@@ -228,6 +228,8 @@ class Reach:
         if self.gate is not None and not self._settled(self.gate.steps, block[min(limit, len(block) - 1)]):
             self._keep_accumulation()
         floor = self._floor(block, limit)
+        if any(i < floor for i in (self._in_block(block, n) for n in self._urgent()) if i is not None):
+            floor = self._floor(block, limit, parsed=False)
         if floor > at and self.gate is not None and not self._may_wait(block, at, floor):
             self._keep_accumulation()  # its number of steps is not known yet where the device is chosen
             floor = self._floor(block, limit)
@@ -344,8 +346,14 @@ class Reach:
         chain = set(self.index.chain(node))
         return next((i for i, s in enumerate(block) if s in chain), None)
 
-    def _floor(self, block: list[ast.stmt], before: int) -> int:
-        """The first place after everything that the accelerator's own arguments are made of."""
+    def _urgent(self) -> list[ast.AST]:
+        """Where something goes wrong on several processes unless the accelerator is there."""
+        edits = (e for e in self.weak if e.otherwise is not None and e.otherwise.severity is not Severity.NOTE)
+        return self._at_home(e.node for e in edits if self._may_use(e))  # type: ignore[misc]
+
+    def _floor(self, block: list[ast.stmt], before: int, parsed: bool = True) -> int:
+        """The first place after everything that the accelerator's own arguments are made of, and, unless it has to be
+        earlier, after the command line has been read."""
         parts = [n for a in self._atoms() for n in walk(a)]
         roots = {n.id for n in parts if isinstance(n, ast.Name)}
         attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)}
@@ -354,7 +362,7 @@ class Reach:
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
-            if self._ties_devices(statement) or self._parses(statement):
+            if self._ties_devices(statement) or (parsed and self._parses(statement)):
                 floor = i + 1
             elif self.variable is not None and statement in self.variable.statements:
                 continue

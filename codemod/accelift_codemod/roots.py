@@ -15,6 +15,7 @@ from accelift_codemod.refusals import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 _CHOICES = (ast.Subscript, ast.IfExp, ast.Dict, ast.Tuple, ast.List)
 _LOOKS = frozenset({"len", "print", "isinstance"})
 
@@ -152,7 +153,7 @@ class Roots:
                     self.copies.setdefault(binding.node)  # it is to get the prepared one
                 found |= chosen or {(owner, node.id)}  # of no variable: it is the first
             elif binding.how in (How.ASSIGN, How.AUGMENT):
-                given_to = self._handed_to(binding, seen)
+                given_to = self._handed_to(binding, seen) or self._moved_parameter(binding, seen)
                 found |= given_to if given_to else {(owner, node.id)}
             else:
                 return None
@@ -217,6 +218,19 @@ class Roots:
         if traced:
             self.copies.setdefault(binding.node)
         return traced
+
+    def _moved_parameter(self, binding: Binding, seen: set[ast.AST]) -> set[tuple[Scope, str]]:
+        """The variables outside whose object a function moves and goes on calling by its parameter's name:
+        `model = model.to(device)`."""
+        node = binding.value
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RETURNS_SELF:
+            node = node.func.value
+        if node is binding.value or binding.path or not isinstance(node, ast.Name) or node.id != binding.name:
+            return set()
+        before = [n for n in self.facts.loads(binding.scope, node.id) if n is not node and n.lineno < node.lineno]
+        if before or any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
+            return set()
+        return self._trace(node, seen) or set()
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

@@ -154,7 +154,14 @@ accelerator = Accelerator(
             if "os.devnull" in written.get(place, "") and not _binds_os(draft, node):
                 lines.insert(0, "import os")
             if lines:
-                yield from _import(draft, node, lines)
+                yield from _import(draft, node, lines, self._first_use(draft, edits, place))
+
+    def _first_use(self, draft: Draft, edits: list[Edit], place: object) -> ast.AST | None:
+        """The first node of a file at which code outside functions uses what is imported."""
+        used = (e.node for e in edits if "Accelerator(" in e.code or STATE in e.code)
+        outside = (n for n in used if n is not None and draft.function(n) is None)
+        here = (n for n in outside if draft.facts.source.unit(n.lineno) == place)  # type: ignore[attr-defined]
+        return min(here, key=position, default=None)
 
     def _lines(self, draft: Draft, here: bool, written: str) -> list[str]:
         """The imports from the library that a file needs."""
@@ -267,15 +274,18 @@ def _binds_os(draft: Draft, node: ast.AST) -> bool:
     )
 
 
-def _import(draft: Draft, node: ast.AST, lines: list[str]) -> Iterator[Edit]:
-    """Imports for the file in which a node stands."""
-    anchor, operation = _import_place(draft, node)
+def _import(draft: Draft, node: ast.AST, lines: list[str], use: ast.AST | None) -> Iterator[Edit]:
+    """Imports for the file in which a node stands, before their first use outside functions."""
+    anchor, operation = _import_place(draft, node, use)
     yield draft.edit(_RULE, anchor, operation, "the accelerator's import", "\n".join(lines))
 
 
-def _import_place(draft: Draft, node: ast.AST) -> tuple[ast.stmt, Operation]:
+def _import_place(draft: Draft, node: ast.AST, use: ast.AST | None) -> tuple[ast.stmt, Operation]:
     """Where an import goes, past statements that share a line with it."""
     anchor, operation = _beside_torch(draft.facts.body(node))
+    if use is not None and position(use) < position(anchor):
+        body = draft.facts.body(node)
+        anchor, operation = max((s for s in body if position(s) <= position(use)), key=position), Operation.BEFORE
     block, place = draft.facts.index.block(anchor)
     if operation is Operation.AFTER:
         while place + 1 < len(block) and block[place + 1].lineno == block[place].end_lineno:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.blueprint import Group, Item
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.objects import key
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "PREPARE"
+_LOADER = Assumption("a function of a library that is not known gives a torch DataLoader", Safety.UNSAFE)
+
+
+def gives_loader(name: str) -> str:
+    """What is taken for granted of a library function."""
+    return f"{name} gives a torch DataLoader"
 
 
 class Prepare(Rule):
@@ -38,6 +45,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 for x, y in loader:
 """
+    assumptions = (_LOADER,)
     findings = (
         Explained(
             "DATA-TAIL",
@@ -74,6 +82,7 @@ for x, y in loader:
             lines.append(f"{names} = {{accelerator}}.prepare({names})")
         for place in dict.fromkeys(place for i in apart for place in i.places):
             lines.append(f"{place} = {{accelerator}}.prepare_data_loader({place}, device_placement=False)")
+        assumed = next((i.value.name for i in group.items if i.value.name in draft.facts.assumed), "")
         kinds = ", ".join(dict.fromkeys(i.kind.value for i in group.items))
         yield draft.edit(
             _RULE,
@@ -82,6 +91,7 @@ for x, y in loader:
             f"every later use of the {kinds} must see the prepared object",
             "\n".join(lines),
             need=Need.STRONG,
+            assumes=replace(_LOADER, text=gives_loader(assumed)) if assumed else None,
         )
 
     def _accelerate_limits(self, draft: Draft) -> Iterator[Finding]:
