@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -35,6 +35,13 @@ class BatchSize(Rule):
     assumptions = (_COUNTS, _NUMBER)
     findings = (
         Explained(
+            "BATCH-ONE",
+            Severity.WARNING,
+            "batches of one sample",
+            "A batch of one sample cannot be shared out: every process is dealt it whole, and computes what one "
+            "process would. --batch per-process gives each process samples of its own; the global batch grows then.",
+        ),
+        Explained(
             "BATCH-LITERAL",
             Severity.WARNING,
             "the batch size as a literal number",
@@ -56,6 +63,7 @@ class BatchSize(Rule):
         seen: set[ast.AST] = set()
         for loop in draft.blueprint.train_loops:
             yield from self._literals(draft, loop)
+            yield from self._ones(draft, loop)
             sizes = [
                 size
                 for value in loop.loaders
@@ -77,6 +85,23 @@ class BatchSize(Rule):
                         need=Need.STRONG,
                         assumes=_COUNTS,
                     )
+
+    def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """Loaders that deal one sample at a time."""
+        for value in loop.loaders:
+            arguments = draft.facts.objects.loader(value).arguments
+            size = arguments.get("batch_size")
+            sizes = draft.facts.resolver.values(size) if size is not None else ()
+            if sizes and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes) and loop.direct:
+                yield draft.finding(
+                    "BATCH-ONE",
+                    Severity.WARNING,
+                    loop.node.iter,  # type: ignore[union-attr]
+                    "a batch is one sample, which cannot be shared out: every process computes on it, and nothing gets "
+                    "faster",
+                    "use larger batches, or --batch per-process",
+                )
+                return
 
     def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Edit]:
         """A batch size that is written out both for the loader and as a number of rows; one finding for all."""

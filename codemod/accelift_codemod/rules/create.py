@@ -16,6 +16,9 @@ from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
+_ASKS = frozenset(
+    "empty_cache synchronize memory_allocated memory_reserved max_memory_allocated reset_peak_memory_stats".split()
+)
 
 
 class Create(Rule):
@@ -93,6 +96,7 @@ accelerator = Accelerator(
             if other is not variable and draft.facts.runs(other.statements[0]):
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         if reach.cpu == TRUE:
+            self._no_gpu(draft)
             yield draft.finding(
                 "DEV-CPU",
                 Severity.NOTE,
@@ -108,6 +112,20 @@ accelerator = Accelerator(
                 "every process gets whole batches: the global batch grows with the number of processes",
                 "scale the learning rate by hand if you want to",
             )
+
+    def _no_gpu(self, draft: Draft) -> None:
+        """Refuse a script that asks CUDA what it has done there, and moves nothing there itself."""
+        for call in draft.calls:
+            module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+            tested = any(isinstance(p, (ast.If, ast.IfExp, ast.Try)) for p in draft.facts.index.ancestors(call))
+            if module == "torch.cuda" and name in _ASKS and not tested:
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    call.lineno,
+                    f"`torch.cuda.{name}` is called, and nothing is moved to a GPU here: something that the script "
+                    "uses chooses the device",
+                    "move the model to a device in this script",
+                )
 
     # ---- the accelerator
 

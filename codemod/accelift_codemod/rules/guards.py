@@ -14,6 +14,7 @@ from accelift_codemod.rules import Explained, Rule
 
 _RULE = "GUARD"
 _WRITES = Assumption("the method writes a file and does nothing else, as that of its name in pandas or matplotlib")
+_LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.")
 _HEADER = "if {accelerator}.is_main_process:"
 
 
@@ -91,8 +92,10 @@ if accelerator.is_main_process:
 
     def _by_name(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a method is only taken to write a file: nothing is known of its object."""
-        known = draft.facts.resolver.qualified(call.func) is not None
-        return not known and isinstance(call.func, ast.Attribute) and call.func.attr in library.WRITES
+        if draft.facts.resolver.qualified(call.func) is not None or not isinstance(call.func, ast.Attribute):
+            return False
+        values = draft.facts.resolver.values(call.func.value)
+        return call.func.attr in library.WRITES and not (values and all(v.name.startswith(_LIBRARIES) for v in values))
 
     def _only_unwrappable(self, draft: Draft, statement: ast.Expr) -> bool:
         """A model handed to a function that runs it (an export): unwrapped, it may run on one process."""
