@@ -47,7 +47,9 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
     if draft is None:
         return _left_alone(facts, plan, options)
     result = _rewritten(source, facts.written, plan, limit, _would_change)
-    return result if result.output is None else replace(result, config=_config(facts, draft, options))
+    if result.output is None:
+        return result
+    return replace(result, config=_config(facts, draft, options), distributes=facts.processes.managed)
 
 
 def convert_program(program: Program, options: Options) -> FileResult:
@@ -65,17 +67,23 @@ def convert_program(program: Program, options: Options) -> FileResult:
         return FileResult(
             program.path, Plan(program.path, program.digest, (), (finding,), Outcome.REFUSED, finding.message)
         )
-    results = {
-        unit: _rewritten(unit.source, unit.index, own, None, _would_change if unit is program.entry else _never)
-        for unit, own in plans.items()
-    }
+    ready: list[bool] = []  # for each file: whether it now uses the accelerator; one is enough
+
+    def noted(source: Source, index: Index) -> bool:
+        ready.append(not _would_change(source, index))
+        return False
+
+    results = {unit: _rewritten(unit.source, unit.index, own, None, noted) for unit, own in plans.items()}
     failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
         return replace(failed, path=program.path)
+    if ready and not any(ready):
+        return _clash(program.entry.source, gates.UNSTABLE, fault=True)
     changed = {unit: result for unit, result in results.items() if unit is not program.entry}
     entry = replace(
         results[program.entry],
         config=_config(facts, draft, options),
+        distributes=facts.processes.managed,
         members=tuple(changed.values()),
         program=tuple(str(unit.path) for unit in program.units),
     )
@@ -87,14 +95,10 @@ def convert_program(program: Program, options: Options) -> FileResult:
     return replace(entry, sharers=sharers, instead=alone if alone.output is not None and not needed else None)
 
 
-def _never(source: Source, index: Index) -> bool:
-    """A file that is changed along with a script is left alone when it is converted by itself."""
-    return False
-
-
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
     framework = any(f.code == "FRAMEWORK" for f in plan.findings)
-    return FileResult(plan.path, plan, config=_config(facts, None, options) if framework else "")
+    config = _config(facts, None, options) if framework else ""
+    return FileResult(plan.path, plan, config=config, distributes=facts.processes.managed)
 
 
 def _rewritten(
@@ -271,7 +275,7 @@ def convert_files(
         jobs: processes.
         advance: is called after every file.
     """
-    for module in (finder, sharing, settings):
+    for module in (finder, sharing, settings, groups):
         module.forget()  # what an earlier run saw
     results: dict[int, FileResult] = {}
     if jobs <= 1 or len(files) < 2:

@@ -10,7 +10,7 @@ from accelift_codemod import timelimit
 from accelift_codemod.cuts import Cut
 from accelift_codemod.facts import BatchLoop, Facts, Role, Scope, Value, position
 from accelift_codemod.facts.handmade import Step
-from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.objects import Key, key, views
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Values
 
@@ -47,10 +47,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Group:
-    """Objects prepared by one call, after one statement."""
+    """Objects prepared by one call, after one statement; or a loader that is in no variable, where it is made."""
 
     scope: Scope
-    anchor: ast.stmt
+    anchor: ast.stmt | ast.Call
     items: tuple[Item, ...]
 
 
@@ -96,26 +96,34 @@ class Blueprint:
     def items(self) -> dict[Key, Item]:
         return {key(item.value): item for group in self.groups for item in group.items}
 
+    def item(self, value: Value) -> Item | None:
+        """What is handed to prepare of an object, if it is."""
+        return next((self.items[one] for one in views(value) if one in self.items), None)
+
     def is_prepared(self, value: Value) -> bool:
         """Whether an object is one of those handed to prepare."""
-        return key(value) in self.items
+        return self.item(value) is not None
 
     def prepared_models(self, node: ast.AST | None) -> Values:
         """The prepared models that an expression may denote."""
         return tuple(v for v in self.facts.resolver.values(node) if self._kind(v) is Role.MODEL)
 
     def _kind(self, value: Value) -> Role | None:
-        item = self.items.get(key(value))
+        item = self.item(value)
         return item.kind if item else None
 
     @cached_property
-    def group_of(self) -> dict[Key, Group]:
-        """The group in which an object is prepared."""
+    def _groups(self) -> dict[Key, Group]:
         return {key(item.value): group for group in reversed(self.groups) for item in group.items}
+
+    def group(self, value: Value) -> Group | None:
+        """The group in which an object is prepared."""
+        item = self.item(value)
+        return self._groups[key(item.value)] if item is not None else None
 
     def after_prepare(self, node: ast.AST, value: Value) -> bool:
         """Whether a node is evaluated only after the object has been prepared."""
-        group = self.group_of.get(key(value))
+        group = self.group(value)
         if group is None:
             return False
         moments = self.timeline.moments(node, self.facts.index.function(group.anchor))
@@ -130,7 +138,7 @@ class Blueprint:
 
     def may_follow_prepare(self, node: ast.AST, value: Value) -> bool:
         """Whether a node may be evaluated after the object has been prepared: surely, or nothing says otherwise."""
-        group = self.group_of.get(key(value))
+        group = self.group(value)
         if group is None:
             return False
         if group.scope.is_class and not self.timeline.within(node, self.facts.index.function(group.anchor)):
@@ -146,7 +154,12 @@ class Blueprint:
         """For each prepared loader: whether it moves its batches to the device (else the author's moves stay)."""
         found = {one: True for one, item in self.items.items() if item.kind is Role.LOADER}
         for loop in (*self.train_loops, *self.eval_loops):
-            loaders = found.keys() & {key(v) for v in loop.loaders}
-            if loaders and not self.facts.batches.placed(loop):
-                found.update(dict.fromkeys(loaders, False))
+            items = [item for v in loop.loaders if (item := self.item(v)) is not None]
+            if items and not self.facts.batches.placed(loop):
+                found.update(dict.fromkeys((key(item.value) for item in items), False))
         return found
+
+    def places(self, loader: Value) -> bool:
+        """Whether a loader is prepared, and moves its batches to the device."""
+        item = self.item(loader)
+        return item is not None and self.placed.get(key(item.value), False)

@@ -7,7 +7,8 @@ import ast
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Role, Value
-from accelift_codemod.facts.objects import Key, Optimizer, key
+from accelift_codemod.facts.contents import inside
+from accelift_codemod.facts.objects import Key, Optimizer, key, views
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import refuse
 
@@ -76,7 +77,7 @@ class _Choice:
         steps = [
             call
             for call in self.index.methods.get("step", [])
-            if optimizer.value in self.resolver.values(call.func.value)  # type: ignore[attr-defined]
+            if any(v.origin is optimizer.call for v in self.resolver.values(call.func.value))  # type: ignore[attr-defined]
         ]
         closures = [c for call in steps if (c := self.resolver.argument(call, 0, "closure")) is not None]
         if optimizer.is_lbfgs and len(closures) < max(len(steps), 1):
@@ -129,8 +130,9 @@ class _Choice:
         """Refuse a script with a loop that trains other networks than those which optimizers update."""
         functions = {f for s in loop.body for f in self.blueprint.timeline.calls_into(s)}
         parts = (*loop.body, *functions)
-        read = (n for part in parts for n in walk(part) if isinstance(n, (ast.Name, ast.Attribute)))
-        if any(key(v) in models for node in read for v in self.resolver.values(node)):
+        trained = {model.origin for model in models.values()}
+        read = (n for part in parts for n in walk(part) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript)))
+        if any(v.origin in trained for node in read for v in inside(self.resolver.values(node))):
             return
         calls = (c for part in parts for c in self.facts.loops.own_calls(part))
         run = [model for call in calls for model in self.facts.objects.models(call.func)]
@@ -163,10 +165,11 @@ class _Choice:
         blueprint = self.blueprint
         if self.facts.processes.managed:
             return []
+        self._looped = {key(v) for loop in (*blueprint.train_loops, *blueprint.eval_loops) for v in loop.loaders}
         chosen: dict[Key, Value] = {}
         for loop in blueprint.train_loops:
             for value in loop.loaders:
-                chosen.setdefault(key(value), value)
+                chosen.setdefault(self._one(value), value)
         training = set(chosen)
         gathers = blueprint.options.chooses("METRIC")
         cuts: dict[BatchLoop, Cut | NoCut] = {
@@ -176,13 +179,13 @@ class _Choice:
         wanted: dict[Key, Value] = {}
         for loop in blueprint.eval_loops:
             for value in loop.loaders:
-                wanted.setdefault(key(value), value)
+                wanted.setdefault(self._one(value), value)
         spoiled: set[Key] = set()
         changed = True
         while changed:  # loops that share a loader, or loaders that share a loop, are decided together
             changed = False
             for loop, cut in cuts.items():
-                keys = {key(v) for v in loop.loaders}
+                keys = {self._one(v) for v in loop.loaders}
                 bad = isinstance(cut, NoCut) or bool(keys & spoiled)
                 if bad and not keys - training <= spoiled:
                     spoiled |= keys - training
@@ -191,7 +194,7 @@ class _Choice:
             if k not in spoiled:
                 chosen.setdefault(k, value)
         for loop, cut in cuts.items():
-            shared = [key(v) in chosen for v in loop.loaders]
+            shared = [self._one(v) in chosen for v in loop.loaders]
             if isinstance(cut, Cut) and all(shared):
                 blueprint.cuts[loop] = cut
             elif any(shared):
@@ -202,3 +205,7 @@ class _Choice:
                 if not (isinstance(cut, NoCut) and cut.needless):
                     blueprint.replicated[loop] = reason
         return list(chosen.values())
+
+    def _one(self, value: Value) -> Key:
+        """The identity of a loader: that inside the function which makes it, if there is a loop over it there, too."""
+        return next(one for one in reversed([*views(value)]) if one in self._looped)

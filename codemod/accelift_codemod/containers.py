@@ -1,28 +1,26 @@
-"""Loaders in dicts and lists: which containers hold an object, and how its places there are written."""
+"""Objects in dicts and lists: which containers hold an object, and how its places there are written."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import Facts, Role, Scope
+from accelift_codemod.facts import Facts, How, Role, Scope
+from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.objects import Key, key
+from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
-
-_CONTAINERS = frozenset({Role.DICT, Role.TUPLE, Role.SEQUENCE, Role.ENUMERATE, Role.ZIP, Role.ITERATOR})
 
 
 def holds(values: Values, one: Key) -> bool:
     """Whether one of the values is an object, or may have it inside."""
-    return any(key(v) == one or (v.role in _CONTAINERS and any(holds(part, one) for part in v.inner)) for v in values)
+    return any(key(v) == one for v in inside(values))
 
 
-def holds_some(values: Values, role: Role) -> bool:
-    """Whether one of the values has a role, or may have something of that role inside."""
-    return any(
-        v.role is role or (v.role in _CONTAINERS and any(holds_some(part, role) for part in v.inner)) for v in values
-    )
+def keeps(values: Values, one: Key) -> bool:
+    """Whether one of the values is an object, or a list or dict that may have it inside."""
+    return holds(tuple(v for v in values if v.role not in PASSES), one)
 
 
 def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> tuple[str, ...] | None:
@@ -34,9 +32,9 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
     for value in values:
         if key(value) == one:
             found.setdefault(name)
-        elif holds((value,), one):
-            if facts.resolver.changed(scope, name):
-                return None  # what else is in it is not known
+        elif keeps((value,), one):
+            if not _settled(facts, scope, name):
+                return None  # what else is in it, or whether the object is, is not known
             entries = list(_entries(facts, value, one))
             if not entries or None in entries:
                 return None
@@ -44,25 +42,35 @@ def places(facts: Facts, scope: Scope, name: str, values: Values, one: Key) -> t
     return tuple(found)
 
 
+def _settled(facts: Facts, scope: Scope, name: str) -> bool:
+    """Whether a container only gets entries that it certainly has from then on."""
+    resolver = facts.resolver
+    fills = resolver.fills(scope, name)
+    made = [b for b in scope.bindings[name] if b.how is How.ASSIGN and not b.path]
+    return not fills.otherwise and all(any(resolver.contents.certain(b, f) for b in made) for f in fills.entries)
+
+
+def filling(facts: Facts, scope: Scope, name: str, one: Key) -> list[ast.stmt]:
+    """The statements that put an object into the container in a variable."""
+    contents = facts.resolver.contents
+    fills = facts.resolver.fills(scope, name).entries
+    return [facts.index.statement(f.node) for f in fills if holds(contents.value(f), one)]
+
+
 def replaceable(facts: Facts, scope: Scope, name: str) -> bool:
     """Whether every loader that a variable is, or has inside, can be assigned to by itself."""
     values = tuple(v for b in scope.bindings[name] for v in facts.resolver.bound(b))
-    return all(places(facts, scope, name, values, one) is not None for one in _loaders(values))
-
-
-def _loaders(values: Values) -> Iterator[Key]:
-    for value in values:
-        if value.role is Role.LOADER:
-            yield key(value)
-        elif value.role in _CONTAINERS:
-            for part in value.inner:
-                yield from _loaders(part)
+    loaders = {key(v) for v in inside(values) if v.role is Role.LOADER}
+    return all(places(facts, scope, name, values, one) is not None for one in loaders)
 
 
 def _entries(facts: Facts, container: Value, one: Key) -> Iterator[str | None]:
-    """How the entries of a container that are the object are called; None if it has others than loaders."""
+    """How the entries of a container that are the object are called; None where that is not known.
+
+    A container of loaders has nothing else in it: a loop over one of them must not be one over something else.
+    """
     for i, inner in enumerate(container.inner):
-        if not inner or any(v.role is not Role.LOADER for v in inner):
+        if one[1] == Role.LOADER.value and (not inner or any(v.role is not Role.LOADER for v in inner)):
             yield None
         if not holds(inner, one):
             continue

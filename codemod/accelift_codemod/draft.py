@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,14 +20,15 @@ if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
 
 
-@dataclass
 class Draft:
     """Facts and decisions for the rules to read, and the edits and findings yielded so far."""
 
-    facts: Facts
-    blueprint: Blueprint
-    edits: list[Edit] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    def __init__(self, facts: Facts, blueprint: Blueprint) -> None:
+        self.facts = facts
+        self.blueprint = blueprint
+        self.findings: list[Finding] = []
+        self._edits: dict[int, Edit] = {}  # by identity: two may be alike
+        self._by_node: dict[ast.AST, list[Edit]] = {}
 
     @property
     def options(self) -> Options:
@@ -76,13 +76,10 @@ class Draft:
         """Calls that running the script may make, in source order."""
         return tuple(sorted(filter(self.facts.runs, self.facts.index.calls), key=position))
 
-    @cached_property
-    def _by_node(self) -> dict[ast.AST, list[Edit]]:
-        found: dict[ast.AST, list[Edit]] = {}
-        for edit in self.edits:
-            if edit.node is not None:
-                found.setdefault(edit.node, []).append(edit)
-        return found
+    @property
+    def edits(self) -> list[Edit]:
+        """The edits so far."""
+        return list(self._edits.values())
 
     def edits_at(self, node: ast.AST) -> list[Edit]:
         """The edits of exactly this node."""
@@ -90,13 +87,14 @@ class Draft:
 
     def add(self, edit: Edit) -> None:
         """Take an edit into the plan."""
-        self.edits.append(edit)
-        self.__dict__.pop("_by_node", None)
+        self._edits[id(edit)] = edit
+        if edit.node is not None:
+            self._by_node[edit.node] = [*self.edits_at(edit.node), edit]  # a new list: somebody may go through the old
 
     def remove(self, edit: Edit) -> None:
         """Take an edit out of the plan again."""
-        self.edits = [e for e in self.edits if e is not edit]
-        self.__dict__.pop("_by_node", None)
+        if self._edits.pop(id(edit), None) is not None and edit.node is not None:
+            self._by_node[edit.node] = [e for e in self.edits_at(edit.node) if e is not edit]
 
     def gone(self, node: ast.AST) -> bool:
         """Whether the edits so far remove a node from the script."""
@@ -106,7 +104,7 @@ class Draft:
                 if edit.operation in (Operation.DROP, Operation.SWAP):
                     return True
                 if edit.operation in (Operation.BECOME, Operation.KEYWORD):
-                    return not (isinstance(node, ast.Name) and mentions(edit.code, node.id))
+                    return not (isinstance(node, ast.Name) and node.id in mentioned(edit.code))
                 if edit.operation is Operation.RECEIVER and isinstance(parent, ast.Call) and parent.func is not child:
                     return True
                 if edit.operation is Operation.METHOD and isinstance(parent, ast.Call) and parent.func is not child:
@@ -145,6 +143,14 @@ class Draft:
             and bool(node.args)
             and isinstance(node.args[0], ast.Constant)
             and node.args[0].value is False
+        )
+
+    def guarded(self, node: ast.AST) -> bool:
+        """Whether a node is in a statement that is put under a main-process guard."""
+        return any(
+            edit.operation is Operation.ENCLOSE and "is_main_process" in edit.code
+            for parent in (node, *self.facts.index.ancestors(node))
+            for edit in self.edits_at(parent)
         )
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
@@ -206,9 +212,10 @@ def _parameters(function: Function) -> bool:
     return any(ast.iter_child_nodes(function.args))
 
 
-def mentions(code: str, name: str) -> bool:
-    """Whether code reads a name (and does not just give an argument of that name)."""
-    return re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", code) is not None
+def mentioned(code: str) -> set[str]:
+    """The names that code reads (and does not just give arguments of that name)."""
+    return set(_READ.findall(code))
 
 
+_READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

@@ -16,6 +16,7 @@ from accelift_codemod.rewrite.survival import displaced
 from accelift_codemod.source import BadSource, Source
 
 _MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__package__", "__class__"})
+UNSTABLE = "converting the output again would change it"
 
 
 def failures(source: Source, before: Index, rewritten: Rewritten, again: Callable[[Source, Index], bool]) -> list[str]:
@@ -48,7 +49,7 @@ def failures(source: Source, before: Index, rewritten: Rewritten, again: Callabl
     if gone:
         found.append(f"the output loses a comment: {next(iter(gone))}")
     if again(result, after):
-        found.append("converting the output again would change it")
+        found.append(UNSTABLE)
     text = diff.unified(source.path, source.lines, rewritten.changes)
     try:
         if "".join(diff.apply(text, source.lines)) != rewritten.text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
 from accelift_codemod.results import FileResult
@@ -16,13 +17,24 @@ def settle(results: Sequence[FileResult]) -> list[FileResult]:
     """
     own = {_real(r.path): r for r in results}
     while True:
-        scripts = [r for r in own.values() if r.members]
-        spoiled = next((found for r in scripts if (found := _spoiled(r, own)) is not None), None)
+        changing = _changing(own)
+        spoiled = next(
+            (found for r in own.values() if r.members and (found := _spoiled(r, changing)) is not None), None
+        )
         if spoiled is None:
             break
         for result in spoiled:
             own[_real(result.path)] = result
     return list(own.values())
+
+
+def _changing(own: dict[str, FileResult]) -> dict[str, list[FileResult]]:
+    """The scripts whose conversion changes a file, which may be the script itself, by that file."""
+    found: dict[str, list[FileResult]] = {}
+    for real, result in own.items():
+        for path in dict.fromkeys([real, *(_real(m.path) for m in result.members)]):
+            found.setdefault(path, []).append(result)
+    return found
 
 
 def flattened(results: Sequence[FileResult]) -> list[FileResult]:
@@ -39,11 +51,11 @@ def flattened(results: Sequence[FileResult]) -> list[FileResult]:
     return [*found, *members.values()]
 
 
-def _spoiled(script: FileResult, own: dict[str, FileResult]) -> list[FileResult] | None:
+def _spoiled(script: FileResult, changing: dict[str, list[FileResult]]) -> list[FileResult] | None:
     """What becomes of a script, and of another, if both cannot be converted; None if they can."""
     for member in script.members:
         real = _real(member.path)
-        for other in own.values():
+        for other in changing[real]:
             theirs = other if _real(other.path) == real else _member(other, real)
             if other is script or theirs is None or theirs.output is None or theirs.output == member.output:
                 continue
@@ -54,8 +66,9 @@ def _spoiled(script: FileResult, own: dict[str, FileResult]) -> list[FileResult]
     for sharer in script.sharers:
         real = _real(sharer.member)
         mine = _member(script, real)
-        if not any(_agrees(r, sharer.path, mine, real) for r in own.values() if r is not script):
-            message = f"the conversion changes {sharer.name} in {sharer.member}, which {_shown(sharer.path)} uses, too"
+        if not any(_agrees(r, sharer.path, mine, real) for r in changing.get(real, ()) if r is not script):
+            user = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
+            message = f"the conversion changes {sharer.name} in {sharer.member}, which {user} uses, too"
             return [script.instead or _refused(script, message)]
     return None
 
@@ -77,8 +90,14 @@ def _refused(script: FileResult, message: str) -> FileResult:
     return FileResult(script.path, Plan(script.path, digest, (), (finding,), Outcome.REFUSED, message))
 
 
+@cache
 def _real(path: str) -> str:
     return os.path.realpath(path)
+
+
+def forget() -> None:
+    """Forget where paths lead: links may have come and gone."""
+    _real.cache_clear()
 
 
 def _shown(path: str) -> str:

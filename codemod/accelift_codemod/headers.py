@@ -31,21 +31,33 @@ def _enclosed(work: Draft, edit: Edit) -> bool:
 
 def lift(work: Draft) -> None:
     """Put a loop or an `if` under a header, where all that it does is under that header."""
-    lifted = True
-    while lifted:
-        lifted = False
-        for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and e.node is not None]:
-            outer = work.facts.index.parents.get(edit.node)  # type: ignore[arg-type]
-            if not isinstance(outer, (ast.For, ast.If)) or work.edits_at(outer) or not _pays(work, outer, edit):
-                continue
-            inner = [next((e for e in work.edits_at(s) if _alike(e, edit)), None) for s in (*outer.body, *outer.orelse)]
-            if any(e is None or _other_edits(work, e) for e in inner) or not _computes(work, outer):
-                continue
-            for one in inner:
-                assert one is not None
-                work.remove(one)
-            work.add(replace(edit, node=outer, span=Span.of(outer)))
-            lifted = True
+    parents = work.facts.index.parents
+    found = [e.node for e in work.edits if e.operation is Operation.ENCLOSE and e.node is not None]
+    while found:
+        around = dict.fromkeys(parents.get(node) for node in found)
+        found = [outer for outer in around if isinstance(outer, (ast.For, ast.If)) and _lifted(work, outer)]
+
+
+def _lifted(work: Draft, outer: ast.For | ast.If) -> bool:
+    """Whether a loop or an `if` now is under the header that all its statements were under."""
+    if work.edits_at(outer):
+        return False
+    for edit in filter(_encloses, work.edits_at(outer.body[0])):
+        inner = [next((e for e in work.edits_at(s) if _alike(e, edit)), None) for s in (*outer.body, *outer.orelse)]
+        if any(e is None or _other_edits(work, e) for e in inner) or not (
+            _pays(work, outer, edit) and _computes(work, outer)
+        ):
+            continue
+        for one in inner:
+            assert one is not None
+            work.remove(one)
+        work.add(replace(edit, node=outer, span=Span.of(outer)))
+        return True
+    return False
+
+
+def _encloses(edit: Edit) -> bool:
+    return edit.operation is Operation.ENCLOSE
 
 
 def _pays(work: Draft, outer: ast.For | ast.If, edit: Edit) -> bool:

@@ -9,12 +9,14 @@ from functools import cached_property
 from accelift_codemod import containers
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.choice import choose
-from accelift_codemod.containers import holds
+from accelift_codemod.containers import holds, keeps
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import key
+from accelift_codemod.facts.parts import PASSES
+from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
@@ -53,11 +55,18 @@ class Placement:
         self.roots = Roots(blueprint)
 
     def plan(self) -> None:
-        items = [self._item(value, kind) for value, kind in choose(self.blueprint)]
-        self.blueprint.groups = self._groups(items)
+        chosen = {(key(v), kind): v for value, kind in choose(self.blueprint) for v in self.roots.instances(value)}
+        items, apart = list[Item](), list[Group]()
+        for (_, kind), value in chosen.items():
+            roots = self.roots.of(value, kind)
+            if not roots and kind is Role.LOADER and isinstance(value.origin, ast.Call) and not value.sites:
+                scope = self.index.scope(value.origin)
+                apart.append(Group(scope, value.origin, (Item(value, kind, scope, "", (), ()),)))
+            else:
+                items.append(self._item(value, kind, roots))
+        self.blueprint.groups = sorted([*self._groups(items), *apart], key=lambda g: position(g.anchor))
 
-    def _item(self, value: Value, kind: Role) -> Item:
-        roots = self.roots.of(value, kind)
+    def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]]) -> Item:
         if len(roots) != 1:
             line = getattr(value.origin, "lineno", 0)
             if not roots:
@@ -69,7 +78,8 @@ class Placement:
                 "PREP-NO-POINT", line, message, "keep it in one variable from its creation to the training loop"
             )
         scope, name = next(iter(roots))
-        bindings = [b for b in scope.bindings[name] if holds(self.resolver.bound(b), key(value))]
+        self._require_own(value, scope, name)
+        bindings = [b for b in scope.bindings[name] if keeps(self.resolver.bound(b), key(value))]
         if any(b.how is How.PARAMETER for b in bindings):
             raise refuse(
                 "PREP-NO-POINT",
@@ -77,7 +87,9 @@ class Placement:
                 f"the {kind.value} that is handed in as `{name}` is bound again here",
                 "prepare it where it is made, or give it a name of its own here",
             )
-        statements = tuple(dict.fromkeys(self.index.statement(b.node) for b in bindings))
+        made = (self.index.statement(b.node) for b in bindings)
+        put = containers.filling(self.facts, scope, name, key(value))
+        statements = tuple(dict.fromkeys((*made, *put)))
         values = tuple(v for b in bindings for v in self.resolver.bound(b))
         places = containers.places(self.facts, scope, name, values, key(value))
         if places is None:
@@ -88,6 +100,29 @@ class Placement:
                 "keep it in a variable of its own, or in a dict with keys that are written out",
             )
         return Item(value, kind, scope, name, statements, places)
+
+    def _require_own(self, value: Value, scope: Scope, name: str) -> None:
+        """Refuse to prepare in an attribute what several objects of a class may have together."""
+        if scope.node not in self.facts.instances.several:
+            return
+        made = value.sites[0] if value.sites else value.origin
+        if self.resolver.instance(made) is scope.node:
+            return
+        calls = self.resolver.sites(scope.node)
+        given = [
+            c for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if _may_be(self.resolver, a, value)
+        ]
+        if any(call in self.index.ancestors(made) for call in calls):
+            return
+        if len(given) == 1 and self.index.enclosing_loops(given[0]) == self.index.enclosing_loops(made):
+            if self.index.function(given[0]) is self.index.function(made):
+                return
+        raise refuse(
+            "PREP-NO-POINT",
+            getattr(made, "lineno", 0),
+            f"several objects of one class keep what is made here in `{name}`, and it would be prepared for each",
+            "prepare it before it is handed to them",
+        )
 
     def _joined(self, items: list[Item]) -> list[Item]:
         """Attributes that are made in several methods, seen from the one method that runs those, if there is one."""
@@ -121,7 +156,7 @@ class Placement:
             node = sites[0]
 
     def _groups(self, items: list[Item]) -> list[Group]:
-        together: dict[tuple[Scope, Function | None, ast.AST | None, ast.AST | None], list[Item]] = {}
+        clusters: dict[tuple[Scope, Function | None, ast.AST | None], list[tuple[Item, int, ast.AST | None]]] = {}
         for item in self._joined(items):
             homes = {self.index.function(s) for s in item.statements}
             home = self.index.function(item.statements[0])
@@ -132,7 +167,7 @@ class Placement:
                     f"`{item.name}` is bound in several methods, and none of them runs the others once",
                     "make it in the constructor",
                 )
-            uses = self._uses_of_batches(home) if item.scope.is_class else self._uses_in(home)
+            uses = self._uses_of_item(home, item) if item.scope.is_class else self._uses_in(home)
             item = self._made(item, uses)
             made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
@@ -148,9 +183,16 @@ class Placement:
                     )
             loops = [self.index.enclosing_loops(s) for s in item.statements]
             inside = loops[0][0] if loops[0] and all(found[:1] == loops[0][:1] for found in loops) else None
-            together.setdefault((item.scope, home, first, inside), []).append(item)
-        groups = [self._place(scope, first, members) for (scope, _, first, _), members in together.items()]
-        return sorted(groups, key=lambda g: position(g.anchor))
+            clusters.setdefault((item.scope, home, inside), []).append((item, made, first))
+        groups = []
+        for (scope, _, _), members in clusters.items():
+            together: dict[ast.AST | None, list[Item]] = {}
+            uses = sorted((first for _, _, first in members if first is not None), key=position)
+            for item, made, _ in members:  # with others that have to be prepared earlier, if it is there by then
+                use = next((use for use in uses if position(use) > (made, 0)), None)
+                together.setdefault(use, []).append(item)
+            groups += [self._place(scope, use, same) for use, same in together.items()]
+        return groups
 
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:
@@ -175,6 +217,12 @@ class Placement:
         copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
         return sorted({*self._uses_of_batches(home), *copied}, key=position)
 
+    def _uses_of_item(self, home: Function | None, item: Item) -> list[ast.AST]:
+        """The same for an attribute: what else gets the object of another one does not matter."""
+        copied = [c for c in self.roots.copies if self.index.function(c) is home]
+        own = [c for c in copied if self._uses_item(self.index.statement(c), item)]
+        return sorted({*self._uses_of_batches(home), *own}, key=position)
+
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
         """The places in a function at which batch loops run, in order."""
@@ -187,20 +235,21 @@ class Placement:
         found: dict[Function | None, list[ast.AST]] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-            for start in [node] if loop.direct else [node, *self._iterators(loop)]:
+            for start in (node, *self._iterators(loop)):
                 function = self.index.function(start)
                 for home in {function, *self.blueprint.timeline.callers(function)}:
                     found.setdefault(home, []).append(start)
         return found
 
     def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
-        """The calls of `iter` that start passes over the loaders of a loop which calls `next`."""
+        """The calls that take the loaders of a loop to pass over them, there or later: `iter(loader)`."""
         return [
             call
             for call in self.index.calls
-            if self.resolver.builtin(call.func) == "iter"
-            and call.args
-            and set(self.resolver.values(call.args[0])) & set(loop.loaders)
+            for value in self.resolver.values(call)
+            if value.origin is call
+            and value.role in PASSES
+            and set(self.facts.loops.loaders((value,))) & set(loop.loaders)
         ]
 
     def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:
@@ -275,8 +324,11 @@ class Placement:
         return next((i for i, s in enumerate(block) if s in chain), None)
 
     def _uses_item(self, statement: ast.stmt, item: Item) -> bool:
+        fills = self.resolver.fills(item.scope, item.name).entries
+        filled = {_filled(fill.node) for fill in fills}
         return any(
-            load.id == item.name and holds(self.resolver.values(load), key(item.value)) for load in loads(statement)
+            load.id == item.name and load not in filled and holds(self.resolver.values(load), key(item.value))
+            for load in loads(statement)
         )
 
     def _aliases(self, items: list[Item]) -> set[str]:
@@ -306,3 +358,13 @@ def _end(node: ast.stmt) -> tuple[int, int]:
 
 def _is_named(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _filled(node: ast.expr) -> ast.expr:
+    """The container that an entry is put into."""
+    return node.func.value if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined,no-any-return]
+
+
+def _may_be(resolver: Resolver, node: ast.expr, value: Value) -> bool:
+    """Whether an expression may be an object, or have it inside."""
+    return holds(resolver.values(node.value if isinstance(node, ast.Starred) else node), key(value))

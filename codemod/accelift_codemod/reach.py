@@ -121,6 +121,9 @@ class Reach:
         """Whether all nodes run by a function, or for the object that it constructs."""
         if candidate is not None and self.resolver.is_method(candidate) and not self.is_constructor(candidate):
             return False  # other methods may run before it
+        cls = self.resolver.instance(candidate) if candidate is not None and self.is_constructor(candidate) else None
+        if cls is not None and cls in self.facts.instances.several:
+            return False  # one accelerator for all objects
         return all(self.timeline.places(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
 
     def is_constructor(self, function: ast.AST | None) -> bool:

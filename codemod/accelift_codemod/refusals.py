@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from accelift_codemod import unsharded
 from accelift_codemod.blueprint import Options
-from accelift_codemod.facts import Facts, library, neighbours
+from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.project.surface import distributing
 from accelift_codemod.source import Source
 
 
@@ -68,9 +69,9 @@ REASONS = (
     Reason(
         "LOOP-IN-CLASS",
         "trains inside a class",
-        "The training loop is a method of a class whose attributes cannot be followed. They can where the script makes "
-        "one object of the class, in one place, and only asks it for attributes and methods: no second object, no "
-        "second derived class, no property that computes, nothing that is handed the object itself.",
+        "The training loop is a method of a class whose attributes cannot be followed. They can where the script "
+        "keeps each object of the class in one variable and only asks it for attributes and methods, also in functions "
+        "that are handed it: no second derived class, no property that computes, no other place for the object.",
     ),
     Reason(
         "DATA-UNSHARDED",
@@ -200,9 +201,9 @@ def _distributed(facts: Facts) -> None:
     if problem is not None:
         raise _beyond(problem.node, problem.message)
     if facts.processes.managed and isinstance(facts.source, Source):  # of a program, the files are known
-        found = neighbours.mentioning(facts.source.path, facts.tree, b"torch.distributed")
+        found = distributing(facts.source)
         if found is not None:
-            raise _beyond(found[0], f"imports {found[1]}, which uses torch.distributed, too")
+            raise _beyond(found[0], f"imports {found[1].name}, which uses torch.distributed, too")
 
 
 def _beyond(node: ast.AST, message: str) -> Refused:

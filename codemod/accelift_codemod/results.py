@@ -17,6 +17,8 @@ class FileResult:
     `fault` if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
     `diff.encoded` makes of it what can be applied to the file.
 
+    `distributes` tells that the script distributes itself, in a way that is converted.
+
     `members` are the other files that a script's conversion changes, among those of its `program`; `sharers` are other
     scripts that use what it changes in them, and `instead` is what can be done if those stay as they are.
     """
@@ -30,6 +32,7 @@ class FileResult:
     error: str = ""
     skipped: bool = False
     fault: bool = False
+    distributes: bool = False
     members: tuple[FileResult, ...] = ()
     program: tuple[str, ...] = ()
     sharers: tuple[Sharer, ...] = ()

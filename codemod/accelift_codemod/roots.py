@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.containers import holds, holds_some, replaceable
+from accelift_codemod.containers import holds, keeps, replaceable
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.values import Values
 from accelift_codemod.refusals import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
 _RETURNS_SELF = frozenset("to cuda cpu train eval".split())
-_CHOICES = (ast.Subscript, ast.IfExp, ast.Dict, ast.Tuple, ast.List)
+_TAKES = (ast.Subscript, ast.IfExp)
+_DISPLAYS = (ast.Dict, ast.Tuple, ast.List)
+_CHOICES = (*_TAKES, *_DISPLAYS)
 _LOOKS = frozenset({"len", "print", "isinstance"})
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The object that variables are looked for, and how far."""
+
+    wanted: Key
+    through: bool  # a variable that takes it out of a container is not the first
+    before: bool = False  # nor is a container that it is put into
+    seen: set[ast.AST] = field(default_factory=set)
 
 
 class Roots:
@@ -31,10 +45,20 @@ class Roots:
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
 
     def of(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
-        """The variables through which the training reaches an object, traced back through parameters."""
+        """The variables through which the training reaches an object, traced back through parameters.
+
+        Of several, the one from which the others have it: out of a container, or put into one.
+        """
+        found = self._of(value, kind, _Search(key(value), kind is Role.LOADER))
+        if len(found) > 1:
+            first = self._of(value, kind, _Search(key(value), True, True))
+            found = first if len(first) == 1 else found
+        return found
+
+    def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()
         for use in self._uses.get(key(value), ()):
-            traced = self._trace(use, set())
+            traced = self._trace(use, replace(search, seen=set()))
             if traced is None:
                 raise refuse(
                     "PREP-NO-POINT",
@@ -42,18 +66,28 @@ class Roots:
                     f"the {kind.value} is reached through `{self.facts.segment(use)}`, which is not a plain variable",
                     "keep it in a plain variable or parameter",
                 )
-            loader = kind is Role.LOADER
-            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value, inside=loader)}
+            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value, inside=True)}
         if not found:
             for scope in self.index.scopes.values():
                 found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
         return found
 
+    def instances(self, value: Value) -> Values:
+        """The objects that a value stands for: one, if the function that makes it uses it for training, too.
+
+        That object is then prepared there; of others, each where the call has returned it.
+        """
+        for i in range(len(value.sites), -1, -1):
+            inside = replace(value, sites=value.sites[i:])
+            if key(inside) in self._uses:
+                return (inside,)
+        return self.facts.objects.instances(value)
+
     def _carries(self, scope: Scope, name: str, value: Value, inside: bool = False) -> bool:
         """Whether a variable is somewhere assigned the object (or something that has it `inside`)."""
         for binding in scope.bindings[name]:
             values = self.resolver.bound(binding) if binding.how is How.ASSIGN else ()
-            if any(key(v) == key(value) for v in values) or (inside and holds(values, key(value))):
+            if any(key(v) == key(value) for v in values) or (inside and keeps(values, key(value))):
                 return True
         return False
 
@@ -104,18 +138,20 @@ class Roots:
             return True
         return self.index.function(node) in self._loop_functions
 
-    def _trace(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
+    def _trace(self, node: ast.expr, search: _Search) -> set[tuple[Scope, str]] | None:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
         if isinstance(node, ast.Attribute):
             wrapped = node.attr == "module" and self.resolver.values(node) == self.resolver.values(node.value)
-            return self._trace(node.value, seen) if wrapped else self._of_objects(node)
+            return self._trace(node.value, search) if wrapped else self._of_objects(node)
         if isinstance(node, _CHOICES):
-            return self._choice(node, seen)
+            return self._choice(node, search)
+        if node is search.wanted[0]:
+            return set()  # made on the spot
         if not isinstance(node, ast.Name):
             return None
-        if node in seen:
+        if node in search.seen:
             return set()
-        seen.add(node)
+        search.seen.add(node)
         owner = self.index.scope(node).owner(node.id)
         if owner is None:
             return None
@@ -130,56 +166,80 @@ class Roots:
                     argument = (given or {}).get(binding.name)
                     if argument is None:
                         continue
-                    if isinstance(argument, ast.Constant):
+                    if isinstance(argument, ast.Constant) or not self._holds(argument, search):
                         continue
-                    traced = self._trace(argument, seen)
+                    traced = self._trace(argument, search)
                     if traced is None:
                         return None
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
                 for carrier in _carriers(binding.value):  # type: ignore[arg-type]
-                    found |= self._trace(carrier, seen) or set()
-            elif binding.how is How.LOOP and self._deals(node):
-                for name in self._dealers(binding.value):
-                    traced = self._trace(name, seen)
+                    found |= self._trace(carrier, search) or set()
+            elif binding.how is How.LOOP and self._holds(node, search):
+                for name in self._holders(binding.value, search):
+                    traced = self._trace(name, search)
                     if traced is None:
                         return None
                     found |= traced
-            elif isinstance(binding.value, (ast.Subscript, ast.IfExp)) and not binding.path and self._deals(node):
-                chosen = self._choice(binding.value, seen)
+            elif search.through and binding.value is not None and self._takes(binding, search):
+                chosen = self._choice(binding.value, search)
                 if chosen is None:
                     return None
                 if chosen:
                     self.copies.setdefault(binding.node)  # it is to get the prepared one
                 found |= chosen or {(owner, node.id)}  # of no variable: it is the first
             elif binding.how in (How.ASSIGN, How.AUGMENT):
-                given_to = self._handed_to(binding, seen) or self._moved_parameter(binding, seen)
-                found |= given_to if given_to else {(owner, node.id)}
+                before = self._handed_to(binding, search) or self._put_in(binding, search)
+                found |= before or self._moved_parameter(binding, search) or {(owner, node.id)}
             else:
                 return None
         return found
 
-    def _choice(self, node: ast.expr, seen: set[ast.AST]) -> set[tuple[Scope, str]] | None:
-        """The variables of loaders that an expression has or chooses from: `loaders[phase]`, `a if train else b`."""
+    def _choice(self, node: ast.expr, search: _Search) -> set[tuple[Scope, str]] | None:
+        """The variables that an expression takes the object from: `loaders[phase]`, `a if train else b`."""
         parts = [node.value] if isinstance(node, ast.Subscript) else list(children(node))
         found: set[tuple[Scope, str]] = set()
         some = False
         for part in parts:
-            if isinstance(part, ast.expr) and self._deals(part):
-                traced = self._trace(part, seen)
+            if isinstance(part, ast.expr) and self._holds(part, search):
+                traced = self._trace(part, search)
                 if traced is None:
                     return None
                 found |= traced
                 some = True
         return found if some else None
 
-    def _deals(self, node: ast.expr) -> bool:
-        """Whether an expression is a loader, or a container that has some."""
-        return holds_some(self.resolver.values(node), Role.LOADER)
+    def _holds(self, node: ast.expr, search: _Search) -> bool:
+        """Whether an expression is the object, or a container that has it."""
+        return holds(self.resolver.values(node), search.wanted)
 
-    def _dealers(self, node: ast.expr | None) -> list[ast.expr]:
-        """The variables in an expression that are loaders, or containers that have some."""
-        return [n for n in walk(node) if isinstance(n, ast.Name) and self._deals(n)] if node is not None else []
+    def _takes(self, binding: Binding, search: _Search) -> bool:
+        """Whether a variable gets the object, or a container that has it, out of a container."""
+        values = self.resolver.bound(binding) if isinstance(binding.value, _TAKES) and not binding.path else ()
+        return holds(values, search.wanted)
+
+    def _holders(self, node: ast.expr | None, search: _Search) -> list[ast.expr]:
+        """The variables in an expression that are the object, or containers that have it."""
+        return [n for n in walk(node) if isinstance(n, ast.Name) and self._holds(n, search)] if node is not None else []
+
+    def _put_in(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
+        """The variables from which an object is put into a container, if they are what is asked for.
+
+        The object is then prepared before it is put there.
+        """
+        if not search.before or binding.how is not How.ASSIGN or binding.path or binding.value is None:
+            return set()
+        entries = [(binding.node, e) for e in children(binding.value) if isinstance(binding.value, _DISPLAYS)]
+        entries += [(fill.node, fill.value) for fill in self.resolver.fills(binding.scope, binding.name).entries]
+        found: set[tuple[Scope, str]] = set()
+        for node, entry in entries:
+            if isinstance(entry, ast.expr) and self._holds(entry, search):
+                traced = self._trace(entry, search) if isinstance(entry, ast.Name) else None
+                if not traced:
+                    return set()
+                self.copies.setdefault(node)
+                found |= traced
+        return found
 
     def _iterates(self, node: ast.expr | None) -> bool:
         """Whether an expression makes an iterator over loaders (`tqdm(loader)`), which is none itself."""
@@ -200,7 +260,7 @@ class Roots:
             found.add((self.index.scopes[cls], name))
         return found or None
 
-    def _handed_to(self, binding: Binding, seen: set[ast.AST]) -> set[tuple[Scope, str]]:
+    def _handed_to(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
         """The variables outside whose object a constructor keeps in an attribute (`self.model = model`), if that is all
         the attribute ever is: the object is then prepared before it is handed in."""
         value = binding.value
@@ -212,14 +272,14 @@ class Roots:
             return set()
         if not self._only_kept(binding, value.id):
             return set()  # it is changed there, and prepared after that
-        traced = self._trace(value, seen) or set()
+        traced = self._trace(value, search) or set()
         if not all(replaceable(self.facts, scope, name) for scope, name in traced):
             return set()  # from a tuple, say: the attribute is the first variable of its own
         if traced:
             self.copies.setdefault(binding.node)
         return traced
 
-    def _moved_parameter(self, binding: Binding, seen: set[ast.AST]) -> set[tuple[Scope, str]]:
+    def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
         """The variables outside whose object a function moves and goes on calling by its parameter's name:
         `model = model.to(device)`."""
         node = binding.value
@@ -230,7 +290,7 @@ class Roots:
         before = [n for n in self.facts.loads(binding.scope, node.id) if n is not node and n.lineno < node.lineno]
         if before or any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
             return set()
-        return self._trace(node, seen) or set()
+        return self._trace(node, search) or set()
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

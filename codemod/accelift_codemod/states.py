@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.conditions import FALSE
-from accelift_codemod.facts.index import MARK
 from accelift_codemod.plan import STATE, Edit
 from accelift_codemod.refusals import refuse
 
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
+
+_NAME = STATE.partition("(")[0]
 
 
 def suffices(draft: Draft, edit: Edit) -> bool:
@@ -56,7 +57,7 @@ def asked(reach: Reach, edit: Edit) -> Edit | None:
     """
     assert edit.node is not None
     other = edit.by_state()
-    if other is None or not _called_here(reach, edit.node) or _has_its_name(reach):
+    if other is None or not _called_here(reach, edit.node) or _NAME in reach.facts.bound:
         return None
     moments = reach.timeline.moments(edit.node, reach.home)
     made = reach.block[reach.place] if reach.place < len(reach.block) else reach.block[-1]
@@ -81,9 +82,3 @@ def _called_here(reach: Reach, node: ast.AST) -> bool:
             return False
         function = reach.index.function(function)
     return bool(seen)
-
-
-def _has_its_name(reach: Reach) -> bool:
-    """Whether the script has something of its own that is called as the state is."""
-    name = STATE.partition("(")[0]
-    return any(bound.rpartition(MARK)[2] == name for s in reach.index.scopes.values() for bound in s.bindings)

@@ -26,10 +26,13 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
     """Variables of the loop body whose value differs from process to process."""
     effects = Effects(draft.facts.resolver, node)
     roles = draft.facts.resolver
+    whole = _evaluations(draft, node)
+    evaluating = {n for inner in whole for n in walk(inner)}
     names = {
         n.id
         for n in walk(node)
         if isinstance(n, ast.Name)
+        and n not in evaluating
         and isinstance(n.ctx, ast.Store)
         and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
     }
@@ -40,10 +43,31 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
         names = set(step.names)
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
-            names |= effects.tainted(statement, names) | _filled(statement, names)
+            names |= _tainted(effects, statement, names, whole) | _filled(statement, names)
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names
+
+
+def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:
+    """The loops inside a training loop that evaluate on all samples: what they leave is the same everywhere."""
+    inside = set(walk(node))
+    found = {loop.node: loop for loop in draft.blueprint.eval_loops if loop.node in inside and loop.node is not node}
+    return {inner for inner, loop in found.items() if loop not in draft.blueprint.local_loops}
+
+
+def _tainted(effects: Effects, statement: ast.stmt, names: set[str], whole: set[ast.AST]) -> set[str]:
+    """The names that a statement binds from any of the given ones, but for what evaluation loops in it do."""
+    if statement in whole:
+        return set()
+    if not isinstance(statement, ast.If) or not any(inner in whole for inner in walk(statement)):
+        return effects.tainted(statement, names)
+    if names & {n.id for n in loads(statement.test)}:
+        return stores(statement)
+    found = set(names)
+    for part in (*statement.body, *statement.orelse):
+        found |= _tainted(effects, part, found, whole)
+    return found - names
 
 
 def sums_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:

@@ -149,6 +149,31 @@ def test_a_loss_that_is_a_mean_is_not_marked(before: str, forward: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("setup", "draw"),
+    [
+        ("batches = iter(loader)", "x, y = next(batches)"),
+        ("batches = iter(loader)", "batch = next(batches)\nx, y = batch"),
+        ("batches = enumerate(loader)", "_, (x, y) = next(batches)"),
+    ],
+)
+def test_batches_drawn_by_hand(setup: str, draw: str) -> None:
+    """What is divided by the number of their samples is no sum over these any more."""
+    slots = {"loop": f"{setup}\nfor i in range(len(loader)):", "move": draw}
+    mean = f'{ZERO}loss = F.cross_entropy(model(x), y, reduction="sum") / x.size(0)'
+    assert "accelerator.backward(loss)" in converted(script(forward=mean, **slots))
+    assert findings(script(forward=mean, **slots)) == []
+    assert 'accelerator.backward(loss, reduction="sum")' in converted(script(forward=SUM, **slots))
+
+
+@pytest.mark.parametrize("draw", ["next(others)", "others.__next__()"])
+def test_batches_of_a_second_loader(draw: str) -> None:
+    slots = {"before": "others = iter(DataLoader(data, batch_size=16))"}
+    drawn = f"{ZERO}u, v = {draw}\n"
+    mean = drawn + 'loss = F.cross_entropy(model(u), v, reduction="sum") / len(u)'
+    assert "reduction" not in converted(script(forward=mean, **slots)).partition("accelerator.backward")[2]
+
+
+@pytest.mark.parametrize(
     ("before", "forward", "code"),
     [
         ("", ZERO + "loss = F.cross_entropy(model(x), y, ignore_index=0)", "LOSS-MASKMEAN"),

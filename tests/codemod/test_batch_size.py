@@ -30,6 +30,17 @@ def test_a_number_of_rows_in_a_function_that_the_loop_calls() -> None:
     assert converted(before) == lifted(**SIZED, definitions=labels.format(SHARE), batch_end="real = labels()")
 
 
+@pytest.mark.parametrize("given", ["", "x", "epoch"])
+def test_a_function_that_the_loop_calls_for_its_own_sake(given: str) -> None:
+    """It has to do with the share only if it is given it."""
+    show = "def show(rows=None):\n    noise = torch.randn({0}, 8)\n    model(noise).view({0}, -1)"
+    share = SHARE if given == "x" else "batch_size"
+    slots = {**SIZED, "batch_end": f"show({given})"}
+    assert converted(script(**slots, definitions=show.format("batch_size"))) == lifted(
+        **slots, definitions=show.format(share)
+    )
+
+
 def test_an_option_that_holds_the_batch_size() -> None:
     slots = {
         "imports": "import argparse",

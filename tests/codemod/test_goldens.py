@@ -30,7 +30,6 @@ UNTOUCHED = {
     "lightning_module": (Outcome.NOTHING, "FRAMEWORK", 1),
     "manual_batches": (Outcome.REFUSED, "DATA-UNSHARDED", 24),
     "python2_prints": (Outcome.REFUSED, "PYTHON2", 33),
-    "trainer_pair": (Outcome.REFUSED, "LOOP-IN-CLASS", 21),
     "uses_accelerate": (Outcome.NOTHING, "ALREADY-ACCELERATE", 2),
     "uses_trainer": (Outcome.NOTHING, "FRAMEWORK", 6),
 }

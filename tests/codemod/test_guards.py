@@ -43,6 +43,23 @@ def test_side_effects(imports: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("imports", "line", "codes"),
+    [
+        (OS, 'os.system("tar -xf data.tar")', ["COMMAND-ALL"]),
+        ("import subprocess", 'subprocess.run(["tar", "-xf", "data.tar"], check=True)', ["COMMAND-ALL"]),
+        ("from subprocess import call", 'call("./get.sh")', ["COMMAND-ALL"]),
+        ("import subprocess", 'commit = subprocess.run(["git", "log"], capture_output=True)', []),  # asked, not told
+        ("import subprocess", 'commit = subprocess.check_output(["git", "log"])', []),
+        ("", "system('x')", []),
+    ],
+)
+def test_commands_are_left_and_reported(imports: str, line: str, codes: list[str]) -> None:
+    slots = {"imports": imports, "before": line, "definitions": "" if imports else "def system(name):\n    pass"}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == codes
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         (

@@ -122,6 +122,11 @@ def test_a_property_is_what_it_returns() -> None:
     )
 
 
+def test_two_objects_of_a_derived_class() -> None:
+    text = code(family("Trainer(device).fit()\nTrainer(device).fit()"))
+    assert text.count("Trainer(accelerator).fit()") == 2
+
+
 # ---- left alone
 
 
@@ -132,7 +137,7 @@ def test_a_property_is_what_it_returns() -> None:
         ("class Special(Trainer):\n    pass", "Special(device).fit()\nTrainer(device).fit()"),
         ("", "Trainer(device).fit()\nBase(device)"),
         ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),
-        ("", "Trainer(device).fit()\nTrainer(device).fit()"),
+        ("", "made = [Trainer(device), Trainer(device)]"),
         ("class Mixin:\n    pass\n\n\nclass Special(Mixin, Trainer):\n    pass", "Special(device).fit()"),
         (
             "class Special(Trainer):\n    def fit(self):\n        run = super().fit\n        run()",

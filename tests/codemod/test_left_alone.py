@@ -17,7 +17,7 @@ class Trainer:
             F.cross_entropy(self.model(x), y).backward()
             self.optimizer.step()
 """
-MADE = "Trainer(model, loader, optimizer).fit()"
+MADE = "Trainer(model, loader, optimizer)"
 CLOSURE = """\
 def closure():
     optimizer.zero_grad()
@@ -61,8 +61,8 @@ NOTHING = [
 ]
 
 REFUSED = [
-    ({"definitions": CLASS, "epochs": f"{MADE}\n{MADE}", **NO_LOOP}, "LOOP-IN-CLASS"),
-    ({"definitions": CLASS, "after": f"{MADE}\n{MADE}"}, "LOOP-IN-CLASS"),
+    ({"definitions": CLASS, "epochs": f"kept = [{MADE}]", **NO_LOOP}, "LOOP-IN-CLASS"),
+    ({"definitions": CLASS, "after": f"kept = [{MADE}]"}, "LOOP-IN-CLASS"),
     ({"loader": "", "loop": "for i in range(4):", "move": "x, y = data[i]"}, "DATA-UNSHARDED"),
     ({"loader": "loader = [(torch.randn(4, 8), torch.randint(0, 3, (4,)))]"}, "DATA-UNSHARDED"),
     ({"loop": "for _ in range(4):", "move": "x, y = torch.randn(4, 8), torch.zeros(4).long()"}, "LOADER-UNKNOWN"),

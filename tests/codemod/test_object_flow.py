@@ -12,6 +12,9 @@ from scripts import converted, creation, lifted, script, unchanged
         ("from functools import partial\nmake = partial(torch.optim.SGD, lr=0.1)", "make(model.parameters())"),
         ("from functools import partial", "partial(torch.optim.SGD, lr=0.1)(model.parameters())"),
         ("", "getattr(torch.optim, 'SGD')(model.parameters(), lr=0.1)"),
+        ("name = 'SGD'", "getattr(torch.optim, name)(model.parameters(), lr=0.1)"),
+        ("name = 'SGD'", "torch.optim.__dict__[name](model.parameters(), lr=0.1)"),
+        ("", "vars(torch.optim)['SGD'](model.parameters(), lr=0.1)"),
         ("kind = torch.optim.SGD", "kind(model.parameters(), lr=0.1)"),
     ],
 )
@@ -24,13 +27,21 @@ def test_an_optimizer_of_a_class_that_is_a_value(setup: str, made: str) -> None:
     ("setup", "made"),
     [
         ("from functools import partial", "partial(torch.optim.SGD, model.parameters())(lr=0.1)"),
-        ("name = 'SGD'", "getattr(torch.optim, name)(model.parameters(), lr=0.1)"),
+        ("name = 'SGD'", "getattr(torch, name)(model.parameters(), lr=0.1)"),
+        ("name = 'SGD'", "getattr(torch.optim, name, torch.optim.SGD)(model.parameters(), lr=0.1)"),
+        ("", "getattr(torch.optim, 'LBFGS')(model.parameters(), lr=0.1)"),
         ("from functools import partial", "partial(torch.optim.LBFGS, lr=0.1)(model.parameters())"),
     ],
 )
 def test_an_optimizer_that_cannot_be_told(setup: str, made: str) -> None:
     finding = unchanged(script(setup=setup, optimizer=f"optimizer = {made}"))
     assert finding.code in ("OPT-UNKNOWN", "BWD-CLOSURE")
+
+
+def test_a_scheduler_of_a_class_that_is_looked_up() -> None:
+    known, looked_up = "torch.optim.lr_scheduler.StepLR", "getattr(torch.optim.lr_scheduler, name)"
+    text = script(setup="name = 'StepLR'", before=f"scheduler = {known}(optimizer, 1)", epoch_end="scheduler.step()")
+    assert converted(text.replace(known, looked_up)) == converted(text).replace(known, looked_up)
 
 
 def test_a_loader_of_a_partial_is_not_prepared_as_if_its_arguments_were_known() -> None:

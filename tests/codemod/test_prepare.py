@@ -173,10 +173,6 @@ def test_batches_that_the_loop_also_needs_on_the_cpu_are_not_placed() -> None:
             "for x, y in loader:",
         ),
         (
-            {"loader": "", "loop": "for x, y in DataLoader(data, batch_size=16):"},
-            "for x, y in DataLoader(data, batch_size=16):",
-        ),
-        (
             {"loader": "loaders = (DataLoader(data), 1)", "loop": "for x, y in loaders[0]:"},
             "loaders = (DataLoader(data), 1)",
         ),

@@ -61,11 +61,31 @@ def test_bars_over_the_loader(imports: str, before: str, after: str) -> None:
             "tqdm.write('a')\ntqdm.write('b')",
             "if accelerator.is_main_process:\n    tqdm.write('a')\n    tqdm.write('b')",
         ),
+        (
+            "epoch",
+            "bar = tqdm(total=3)\nbar.write('a')",
+            f"bar = tqdm(total=3, {OFF})\nif accelerator.is_main_process:\n    bar.write('a')",
+        ),
+        (
+            "epoch",
+            "with tqdm('ab') as bar:\n    for n in bar:\n        bar.write(n)",
+            f"with tqdm('ab', {OFF}) as bar:\n    for n in bar:\n"
+            "        if accelerator.is_main_process:\n            bar.write(n)",
+        ),
+        (
+            "epoch",
+            "bar = sys.stdout if quiet else tqdm('ab')\nbar.write('a')",
+            f"bar = sys.stdout if quiet else tqdm('ab', {OFF})\nbar.write('a')",
+        ),
     ],
 )
 def test_other_bars(slot: str, before: str, after: str) -> None:
-    imports = "from tqdm import tqdm, trange"
-    assert converted(script(from_imports=imports, **{slot: before})) == lifted(from_imports=imports, **{slot: after})
+    imports = {
+        "imports": "import sys",
+        "from_imports": "from tqdm import tqdm, trange",
+        "setup": "quiet = len(sys.argv)",
+    }
+    assert converted(script(**imports, **{slot: before})) == lifted(**imports, **{slot: after})
 
 
 @pytest.mark.parametrize(
@@ -77,6 +97,7 @@ def test_other_bars(slot: str, before: str, after: str) -> None:
         (TQDM, "", "tqdm.monitor_interval = 0"),
         (TQDM, "", "n = tqdm.format_sizeof(3)"),
         (TQDM, "", "tqdm.write(str(model(x)))"),  # all processes run the model together
+        (TQDM, "class Log:\n    def write(self, text):\n        pass", "Log().write('a')"),
     ],
 )
 def test_what_stays(imports: str, definitions: str, line: str) -> None:

@@ -164,6 +164,33 @@ def test_leaving_the_loop_on_local_values(slot: dict[str, str]) -> None:
     assert findings(script(**slot)) == ["COLL-RANKFLOW"]
 
 
+PIECES = """\
+optimizer.zero_grad()
+{header}
+    loss = F.cross_entropy(model(part), target) / 2
+    {backward}"""
+
+
+@pytest.mark.parametrize(
+    ("header", "differs"),
+    [
+        ("for part, target in zip(x.split(4), y.split(4)):", True),
+        ("for at in range(0, len(x), 4):\n    part, target = x[at : at + 4], y[at : at + 4]", True),
+        ("parts = x.chunk(2)\nfor k, part in enumerate(parts):\n    target = y.chunk(2)[k]", True),
+        ("for k in range(2):\n    part, target = x[k::2], y[k::2]", False),
+        ("for k in (0, 1):\n    part, target = x[k::2], y[k::2]", False),
+    ],
+)
+def test_pieces_of_a_batch(header: str, differs: bool) -> None:
+    """A process whose share has fewer pieces makes fewer backward passes than the others wait for."""
+    before, after = (
+        PIECES.format(header=header, backward=b) for b in ("loss.backward()", "accelerator.backward(loss)")
+    )
+    text = script(forward=before, backward="")
+    assert converted(text) == lifted(forward=after, backward="")
+    assert ("COLL-RANKFLOW" in findings(text)) is differs
+
+
 @pytest.mark.parametrize(
     "slot",
     [
@@ -265,3 +292,28 @@ def test_which_loss_is_trained_on_is_decided_together(test: str, expected: list[
 )
 def test_what_the_last_batch_leaves_is_of_one_process(epoch_end: str, expected: list[str]) -> None:
     assert findings(script(epoch_end=epoch_end)) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "codes"),
+    [("epoch > 0", []), ("len(x) > 3", ["COLL-RANKFLOW"]), ("loss.item() < 1", ["COLL-RANKFLOW"])],
+)
+def test_an_evaluation_inside_the_training_loop_is_that_of_all(test: str, codes: list[str]) -> None:
+    """What it adds up has been gathered; but a process of its own mind would evaluate without the others."""
+    evaluation = """\
+if {}:
+    right = 0
+    for a, b in test_loader:
+        right += (model(a).argmax(1) == b).sum().item()
+    accuracy = right / 64"""
+    slots = {
+        "optimizer": PLATEAU,
+        "before": "test_loader = DataLoader(data, batch_size=16)",
+        "batch_end": evaluation.format(test),
+        "epoch_end": "scheduler.step(accuracy)",
+    }
+    text = script(**slots).replace(
+        "a, b in test_loader:", "a, b in test_loader:\n                a, b = a.to(device), b.to(device)"
+    )
+    assert findings(text) == codes
+    assert "accelerator.gather_for_metrics(" in converted(text)

@@ -96,6 +96,19 @@ def test_writers_that_every_process_needs(make: str, use: str, guarded: str) -> 
     assert findings(text) == ["TRACK-ALL", *(["METRIC-TRAIN"] if use else [])]
 
 
+def test_visdom() -> None:
+    slots = {"imports": "import visdom", "before": "viz = visdom.Visdom()", "epoch_end": "viz.text('a')"}
+    made = "viz = visdom.Visdom() if accelerator.is_main_process else None"
+    guarded = "if accelerator.is_main_process:\n    viz.text('a')"
+    assert converted(script(**slots)) == lifted(**{**slots, "before": made, "epoch_end": guarded})
+
+
+def test_visdom_whose_windows_are_kept() -> None:
+    slots = {"imports": "import visdom", "before": "viz = visdom.Visdom()", "epoch_end": "window = viz.text('a')"}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == ["TRACK-ALL"]
+
+
 def test_never_a_guard_around_what_all_processes_compute() -> None:
     slots = {
         "from_imports": TENSORBOARD,

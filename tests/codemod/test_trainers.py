@@ -284,16 +284,85 @@ def test_what_only_looks_like_a_reason_is_none(parts: dict[str, str]) -> None:
     assert "self.accelerator.backward(loss)" in lines(trainer(**parts))
 
 
+# ---- several objects of one class
+
+PREPARED = "self.model, self.optimizer, self.loader = accelerator.prepare(\nself.model, self.optimizer, self.loader\n)"
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        (f"{MADE}\nother = Trainer()\nother.fit()", "trainer = Trainer()\ntrainer.fit()\nother = Trainer()"),
+        ("a, b = Trainer(), Trainer()\na.fit()\nb.fit()", "a, b = Trainer(), Trainer()"),
+        ("for _ in range(3):\n    Trainer().fit()", "for _ in range(3):\nTrainer().fit()"),
+    ],
+)
+def test_each_of_several_objects_prepares_its_own(body: str, after: str) -> None:
+    text = lines(trainer(body))
+    assert PREPARED in text
+    assert f"split_batches=True))\n{after}" in text  # one accelerator, before the first of them
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"def run(t):\n    t.fit()\n    print(t.model.layer)\n\n{MADE}\nrun(trainer)\nrun(t=trainer)",
+        "def run(t):\n    t.fit()\n    print(t.model.layer)\n\nrun(Trainer())",
+        "def run(t, n):\n    t.fit()\n    print(t.model.layer)\n    if n:\n        run(t, n - 1)\n\nrun(Trainer(), 3)",
+    ],
+)
+def test_functions_that_get_an_object_only_to_ask_it(body: str) -> None:
+    text = lines(trainer(body))
+    assert "accelerator.unwrap_model(t.model).layer)" in text
+    assert "accelerator.backward(loss)" in text
+
+
+HANDED_IN = {
+    "signature": "def __init__(self, model, loader, lr=0.1):",
+    "model": "self.model = model.to(self.device)",
+    "loader": "self.loader = loader",
+    "optimizer": "self.optimizer = torch.optim.SGD(self.model.parameters(), lr=lr)",
+}
+LOADER = f"loader = DataLoader({DATA}, batch_size=16)\nnet = Net()\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Trainer(net, loader)\nb = Trainer(Net(), loader)\na.fit()\nb.fit()",
+        "other = Net()\na = Trainer(net, loader)\nb = Trainer(other, loader)\na.fit()\nb.fit()",
+        "for lr in [0.1, 0.2]:\n    other = Net()\n    a = Trainer(other, loader, lr)\n    a.fit()",
+    ],
+)
+def test_a_loader_that_several_objects_share_is_prepared_once_and_models_in_each(body: str) -> None:
+    text = lines(trainer(LOADER + body, **HANDED_IN))
+    assert "self.model, self.optimizer = accelerator.prepare(self.model, self.optimizer)" in text
+    assert "loader = accelerator.prepare(loader)\nnet = Net()" in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Trainer(net, loader)\nb = Trainer(net, loader)\na.fit()\nb.fit()",
+        "for lr in [0.1, 0.2]:\n    a = Trainer(net, loader, lr)\n    a.fit()",
+    ],
+)
+def test_a_model_that_several_objects_share_would_be_prepared_twice(body: str) -> None:
+    assert unchanged(trainer(LOADER + body, **HANDED_IN)).code == "PREP-NO-POINT"
+
+
 # ---- left alone
 
 GET = "from other import get\n\n\nclass Trainer:"
-SECOND = "other = Trainer()\nother.fit()"
 REFUSED = [
-    ({"body": f"{MADE}\n{SECOND}"}, "in several places"),
-    ({"body": "for _ in range(3):\n    Trainer().fit()"}, "several times"),
-    ({"body": "trainers = [Trainer() for _ in range(3)]\ntrainers[0].fit()"}, "several times"),
-    ({"body": "def run():\n    Trainer().fit()\n\nrun()\nrun()"}, "several times"),
-    ({"body": "def run():\n    Trainer().fit()\n\nlist(map(run, []))"}, "several times"),
+    ({"body": "trainers = [Trainer() for _ in range(3)]\ntrainers[0].fit()"}, "not kept in one variable"),
+    ({"body": f"def run(t):\n    t.model = Net()\n\n{MADE}\nrun(trainer)"}, "is set outside the class"),
+    ({"body": f"def run(t):\n    return t\n\n{MADE}\nrun(trainer)"}, "is handed on"),
+    ({"body": f"def run(t):\n    t = None\n\n{MADE}\nrun(trainer)"}, "bound more than once"),
+    ({"body": f"def run(*t):\n    t[0].model = Net()\n\n{MADE}\nrun(trainer)"}, "is handed on"),
+    ({"body": f"def run(**t):\n    t['t'].model = Net()\n\n{MADE}\nrun(t=trainer)"}, "is handed on"),
+    ({"body": f"def run(t):\n    run(t)\n    print(t)\n\n{MADE}\nrun(trainer)"}, "is handed on"),
+    ({"body": f"@print\ndef run(t):\n    t.fit()\n\n{MADE}\nrun(trainer)"}, "is handed on"),
     ({"body": f"{MADE}\ntrainer.model = Net()"}, "is set outside the class"),
     ({"body": f"{MADE}\ndel trainer.model"}, "is set outside the class"),
     ({"body": f"{MADE}\nsetattr(trainer, 'model', Net())"}, "is handed on"),

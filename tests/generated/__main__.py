@@ -6,4 +6,5 @@ import sys
 
 from tests.generated.script import generate
 
-print(generate(int(sys.argv[1])).text, end="")
+for name, text in generate(int(sys.argv[1])).files.items():
+    print(f"# ---- {name}\n{text}", end="")

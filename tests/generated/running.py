@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.generated.files import ENTRY, Files
+
 ROOT = Path(__file__).parents[2]
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?|-?\d+")
 
@@ -35,10 +37,11 @@ class Workshop:
         self._server.stdin.close()
         self._server.wait()
 
-    def runs(self, *texts: str, processes: int = 1) -> list[dict[str, Any]]:
-        """What the runs of scripts left: the first on one process, the others on `processes`."""
+    def runs(self, *scripts: str | Files, processes: int = 1) -> list[dict[str, Any]]:
+        """What the runs of scripts, or of projects, left: the first on one process, the others on `processes`."""
         assert self._server.stdin is not None and self._server.stdout is not None
-        self._server.stdin.write(json.dumps({"texts": texts, "processes": processes}) + "\n")
+        projects = [{ENTRY: script} if isinstance(script, str) else script for script in scripts]
+        self._server.stdin.write(json.dumps({"projects": projects, "processes": processes}) + "\n")
         self._server.stdin.flush()
         place = self._server.stdout.readline().strip()
         left: list[dict[str, Any]] = pickle.loads(Path(place).read_bytes())

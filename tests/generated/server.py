@@ -1,7 +1,7 @@
 """Runs scripts in forks of one process that has imported torch already: milliseconds each.
 
-A line of JSON on stdin asks (`{"texts": [...], "processes": N}`). A line on stdout answers: it names a pickle with what
-the run of each text left, on the main process.
+A line of JSON on stdin asks (`{"projects": [...], "processes": N}`; each has the texts of its files, the script first).
+A line on stdout answers: it names a pickle with what the run of each script left, on the main process.
 """
 
 from __future__ import annotations
@@ -46,15 +46,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for line in sys.stdin:
             asked = json.loads(line)
-            left = [run(text, asked["processes"] if index else 1, folder) for index, text in enumerate(asked["texts"])]
+            several = asked["processes"]
+            left = [run(files, several if index else 1, folder) for index, files in enumerate(asked["projects"])]
             place = Path(folder, "answer")
             place.write_bytes(pickle.dumps(left))
             print(place, file=answers, flush=True)
 
 
-def run(text: str, processes: int, folder: str) -> dict[str, Any]:
+def run(files: dict[str, str], processes: int, folder: str) -> dict[str, Any]:
     """Run a script in a folder of its own, on some processes, and say what it left."""
     work = Path(tempfile.mkdtemp(dir=folder))
+    text, *modules = files.values()
+    for name, module in zip(list(files)[1:], modules, strict=True):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text(module)
     results = [work.with_suffix(f".{rank}") for rank in range(processes)]
     port = _free_port() if processes > 1 else 0
     children = [_fork(text, work, results[rank], rank, processes, port) for rank in range(processes)]
@@ -63,7 +68,8 @@ def run(text: str, processes: int, folder: str) -> dict[str, Any]:
     failed = next((o["failed"] for o in outcomes if o["failed"]), "" if finished else "it waits for ever")
     left = {**outcomes[0], "failed": failed}
     if not failed:
-        left["files"] = {str(p.relative_to(work)): _content(p) for p in sorted(work.rglob("*")) if p.is_file()}
+        written = [path for path in sorted(work.rglob("*")) if path.is_file() and path.suffix != ".py"]
+        left["files"] = {str(path.relative_to(work)): _content(path) for path in written}
         left["apart"] = any(not _same(outcomes[0]["steps"], o["steps"]) for o in outcomes[1:])
     shutil.rmtree(work)
     for result in results:
@@ -72,7 +78,9 @@ def run(text: str, processes: int, folder: str) -> dict[str, Any]:
 
 
 def _same(steps: list[Any], others: list[Any]) -> bool:
-    return len(steps) == len(others) and all(np.allclose(a, b, atol=1e-6) for a, b in zip(steps, others, strict=True))
+    return len(steps) == len(others) and all(
+        np.allclose(a, b, atol=1e-6, equal_nan=True) for a, b in zip(steps, others, strict=True)
+    )
 
 
 def _fork(text: str, work: Path, result: Path, rank: int, processes: int, port: int) -> int:
@@ -81,6 +89,8 @@ def _fork(text: str, work: Path, result: Path, rank: int, processes: int, port: 
         return child
     try:
         os.chdir(work)
+        sys.path.insert(0, str(work))
+        sys.dont_write_bytecode = True
         if processes > 1:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes))
             os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_WORLD_SIZE=str(processes))

@@ -167,7 +167,10 @@ class Arrangement:
         epochs = block(filled("for $epoch in range($args.epochs):", own), block(*lines, depth=1))
         methods.append(self._def("fit", [], block(epochs, self._method(self._parts.final, own, methods, 0.3)), own))
         name = self._chance.of("Trainer", "Solver", "Experiment")
-        self._functions.append(f"class {name}{self._chance.of('', '(object)')}:\n" + "\n\n".join(methods))
+        if self._chance.maybe(0.3):
+            self._inherited(name, methods, given)
+        else:
+            self._functions.append(f"class {name}{self._chance.of('', '(object)')}:\n" + "\n\n".join(methods))
         arguments = ", ".join(self._names[n] for n in given)
         lines = [self._inline(stage, self._names) for stage in setup[:outside]]
         end = self._chance.of(f"trainer = {name}({arguments})\ntrainer.fit()", f"{name}({arguments}).fit()")
@@ -176,6 +179,28 @@ class Arrangement:
             self._functions.append(f"def main():\n{block(body, depth=1)}")
             return "main()"
         return body
+
+    def _inherited(self, name: str, methods: list[str], given: list[str]) -> None:
+        """The methods in a class and its base."""
+        constructor, *others = methods
+        base = [method for method in others if self._chance.maybe()]
+        own = [method for method in others if method not in base]
+        shape = self._chance.named("bases", {"knows-loop": "loop", "knows-all": "all", "calls-super": "super"})
+        if shape == "loop":
+            stubs = [f"{_header(method)}\n        raise NotImplementedError" for method in own if self._chance.maybe()]
+            base, own = [*stubs, *base], [constructor, *own]
+        elif shape == "all":
+            base = [constructor, *base]
+        else:
+            parameters = [self._names[n] for n in given]
+            call = f"super().__init__({', '.join(parameters)})"
+            if self._chance.maybe(0.3):
+                call = f"super({name}, self).__init__({', '.join(parameters)})"
+            made = self._def("__init__", given, block(call, "self.started = True"), self._names)
+            base, own = [constructor, *base], [made, *own]
+        known = self._chance.of("Base", "BaseTrainer", "Loop")
+        for title, body in ((f"{known}{self._chance.of('', '(object)')}", base), (f"{name}({known})", own)):
+            self._functions.append(f"class {title}:\n" + ("\n\n".join(body) or "    pass"))
 
     def _method(self, stage: Stage, own: dict[str, str], methods: list[str], odds: float) -> str:
         """A stage in the place of a method; or its own method, and the call."""
@@ -210,3 +235,8 @@ class Arrangement:
 
     def _fill(self, code: str) -> str:
         return filled(code, self._names)
+
+
+def _header(method: str) -> str:
+    """The first line of a method, which may be decorated."""
+    return next(line for line in method.splitlines() if line.lstrip().startswith("def "))

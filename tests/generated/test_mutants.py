@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import Counter
+from random import Random
 
 import pytest
 from accelift_codemod.api import convert_bytes
@@ -12,7 +14,8 @@ from accelift_codemod.checker import Choice, check_bytes
 
 from fixtures.runs import FIXTURES
 from tests.generated import mutants
-from tests.generated.campaign import convert
+from tests.generated.campaign import convert, convert_project
+from tests.generated.files import ENTRY, PLAIN, Files, joined, split
 from tests.generated.running import Workshop, differences
 from tests.generated.script import generate
 
@@ -95,6 +98,52 @@ def test_wrapped_and_hoisted(workshop: Workshop) -> None:
 @pytest.mark.parametrize("seeds", MORE)
 def test_wrapped_and_hoisted_hundreds(seeds: range, workshop: Workshop) -> None:
     assert sum(check_computing(workshop, text) for text in texts(seeds)) > len(seeds)
+
+
+# ---- scripts in several files
+
+
+def check_split(text: str, seed: int) -> tuple[str, Files, Files] | None:
+    """What became of a script in several files, these, and their conversion; None if it is refused anyway, or one file.
+
+    Joined, files that are "the same" have the statements of the converted script; "others" have not.
+    """
+    after = output(text)
+    files = mutated(text, seed) if after else None
+    if files is None:
+        return None
+    result, converted = convert_project(files)
+    assert not result.error, result.error
+    if result.output is None:
+        assert result.plan is not None and result.plan.reason
+        return result.plan.findings[0].code, files, converted
+    same = joined(converted) == joined({ENTRY: after})
+    return "the same" if same else "others", files, converted
+
+
+def mutated(text: str, seed: int) -> Files | None:
+    """The script in two files or three."""
+    random = Random(seed)
+    return split(text, random, random.choice(PLAIN), random.choice((2, 3)))
+
+
+def test_split_fixtures() -> None:
+    """Most have the very statements of the conversion in one file, and none is refused."""
+    found = {name: check_split(text, seed) for seed, (name, text) in enumerate(LEGACY.items())}
+    kinds = Counter(result[0] for result in found.values() if result is not None)
+    assert kinds.keys() <= {"the same", "others"}, {name: result and result[0] for name, result in found.items()}
+    assert kinds["the same"] > 15 > 3 * kinds["others"], kinds
+
+
+@pytest.mark.slow
+def test_split_fixtures_compute_the_same(workshop: Workshop) -> None:
+    for seed, name in enumerate(("digits_params", "wine_run_epoch", "cancer_main")):
+        result = check_split(LEGACY[name], 20 + seed)
+        assert result is not None and len(result[1]) > 1
+        original, before, new = workshop.runs(LEGACY[name], result[1], result[2])
+        assert not original["failed"] and original["steps"]
+        assert differences(original, before) == {}
+        assert differences(original, new) == {}
 
 
 # ---- scripts that may be nonsense

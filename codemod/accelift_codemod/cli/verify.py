@@ -9,9 +9,9 @@ import click
 
 from accelift_codemod.api import convert_files
 from accelift_codemod.blueprint import Options
+from accelift_codemod.results import FileResult
 from accelift_codemod.source import write_atomically
-from accelift_codemod.verify.gate import changed_members, distributes
-from accelift_codemod.verify.gate import known as known_findings
+from accelift_codemod.verify.gate import changed_members, known
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
 
@@ -42,6 +42,9 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--env-from", type=_SCRIPT, metavar="YAML", help="A launch config for the run on several processes.")
 @click.option("--gpu", is_flag=True, help="Run on the GPUs of this machine, not on its CPU.")
 @click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds that each run may take.")
+@click.option(
+    "--idle", type=float, default=120.0, show_default=True, help="Seconds for which a run's processes may do nothing."
+)
 @click.option("--memory", type=float, metavar="GB", help="Memory that each run may take.")
 @click.option("--format", "format_", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it here.")
@@ -59,6 +62,7 @@ def command(
     env_from: Path | None,
     gpu: bool,
     timeout: float,
+    idle: float,
     memory: float | None,
     format_: str,
     output_file: Path | None,
@@ -73,21 +77,22 @@ def command(
 
     Exit codes: 0 proved; 1 something differs; 2 it could not be run.
     """
-    converted, known, members = _converted(script, against, Options(target, shard_manual=shard_manual))
+    result = _converted(script, against, Options(target, shard_manual=shard_manual))
+    assert result.output is not None
     request = Request(
         script=script,
-        converted=converted,
-        known=known,
-        members=members,
+        converted=result.output,
+        known=known(result),
+        members=changed_members(result),
         arguments=arguments,
         processes=num_processes,
         steps=steps,
         seed=seed,
         cpu=not gpu,
         config=None if env_from is None else env_from.resolve(),
-        limits=Limits(timeout, None if memory is None else int(memory * 1e9)),
+        limits=Limits(timeout, None if memory is None else int(memory * 1e9), idle),
         keep=keep,
-        distributes=script.suffix == ".py" and distributes(script),
+        distributes=result.distributes,
     )
     proof = run(request, quiet)
     _show(proof, format_, output_file)
@@ -106,19 +111,17 @@ def run(request: Request, quiet: bool) -> Proof:
         raise click.ClickException(f"{request.script}: {error}") from None
 
 
-def _converted(
-    script: Path, against: Path | None, options: Options
-) -> tuple[bytes, frozenset[str], tuple[tuple[Path, bytes], ...]]:
-    """The converted script, the codes of what its conversion found, and the other files that it changes."""
-    if against is not None:
-        return against.read_bytes(), frozenset(), ()
+def _converted(script: Path, against: Path | None, options: Options) -> FileResult:
+    """The conversion of a script, or the one it is given in its place."""
     (result,) = convert_files([(script, True)], options)
+    if against is not None:
+        return FileResult(result.path, output=against.read_bytes(), distributes=result.distributes)
     if result.error:
         raise click.ClickException(result.error)
     if result.output is None:
         reason = result.plan.reason if result.plan is not None else "nothing to convert"
         raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
-    return result.output, known_findings(result), changed_members(result)
+    return result
 
 
 def _show(proof: Proof, format_: str, output_file: Path | None) -> None:

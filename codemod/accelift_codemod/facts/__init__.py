@@ -12,7 +12,7 @@ from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.handmade import Handmade
-from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.layout import Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
@@ -40,7 +40,7 @@ class Facts:
         self.source = source
         self.known: Mapping[str, Role] = known or {}
         self.assumed: frozenset[str] = frozenset()  # library functions that are taken to give loaders
-        self.written = Index(source.tree)
+        self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
         self.flat = inheritance.find(direct)
@@ -112,6 +112,11 @@ class Facts:
             if all(b.qualified == module and self.same_file(b.node, node) for b in bindings):
                 return name
         return ""
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """Every name that something in the script is bound to."""
+        return frozenset(name.rpartition(MARK)[2] for s in self.index.scopes.values() for name in s.bindings)
 
     def original(self, node: ast.AST) -> ast.AST:
         """The node of the source's own tree that a node stands for."""
@@ -188,7 +193,7 @@ class Facts:
         found = []
         for name in self.loads(owner, function.name):
             parent = self.index.parents.get(name)
-            if not (isinstance(parent, ast.Call) and parent.func is name):
+            if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
         return found
 
@@ -219,8 +224,17 @@ class Facts:
             loads.sort(key=position)
         return found
 
-    def reads(self) -> Iterator[ast.Name | ast.Attribute]:
-        """Reads of variables, and of attributes and properties of a followed object where it is not called self."""
+    def reads(self) -> Iterator[ast.Name | ast.Attribute | ast.Subscript]:
+        """Reads of variables and of the entries of containers, and of attributes and properties of a followed object
+        where it is not called self."""
+        for variable in self._variables():
+            read: ast.Name | ast.Attribute | ast.Subscript = variable
+            yield read
+            while isinstance(entry := self.index.parents.get(read), ast.Subscript) and entry.value is read:
+                yield entry
+                read = entry
+
+    def _variables(self) -> Iterator[ast.Name | ast.Attribute]:
         for scope in self.index.scopes.values():
             for names in scope.loads.values():
                 yield from names

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from accelift_codemod.facts import Facts, parts
 from accelift_codemod.facts.calls import Calls
+from accelift_codemod.facts.expressions import Expressions
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
@@ -77,12 +78,32 @@ class _Calls(Calls):
         )
 
 
+class _Expressions(Expressions):
+    """What expressions evaluate to, those that are about accelerators included."""
+
+    resolver: AccelerateResolver
+
+    def _parameter(self, node: ast.AST) -> Values:
+        found = super()._parameter(node)
+        if not found and isinstance(node, ast.arg) and node.annotation is not None:
+            name = self.resolver.qualified(node.annotation)  # a module of functions may say what it is to be given
+            if name in _ACCELERATORS:
+                return (Value(Role.OBJECT, node, name),)
+        return found
+
+    def _attribute(self, node: ast.Attribute) -> Iterable[Value]:
+        found = tuple(super()._attribute(node))
+        if node.attr == "module":
+            return tuple(self.resolver.original(v) if v.role is Role.MODEL else v for v in found)
+        return found
+
+
 class AccelerateResolver(Resolver):
     """Follows objects through `prepare` and `unwrap_model`."""
 
     def __init__(self, index: Index) -> None:
         super().__init__(index)
-        self.calls = _Calls(self)
+        self.expressions = _Expressions(self, _Calls(self))
         self.prepared: dict[ast.AST, ast.Call] = {}  # arguments of `prepare`, and the calls
         self._timeline: Timeline | None = None
         self._reached: dict[tuple[ast.Name, Scope], list[Binding]] = {}
@@ -128,20 +149,6 @@ class AccelerateResolver(Resolver):
     def original(self, value: Value) -> Value:
         """What `prepare` was given, of what it returned."""
         return value.inner[0][0] if self.is_prepared(value) and value.inner else value
-
-    def _parameter(self, node: ast.AST) -> Values:
-        found = super()._parameter(node)
-        if not found and isinstance(node, ast.arg) and node.annotation is not None:
-            name = self.qualified(node.annotation)  # a module of functions may say what it is to be given
-            if name in _ACCELERATORS:
-                return (Value(Role.OBJECT, node, name),)
-        return found
-
-    def _attribute(self, node: ast.Attribute) -> Iterable[Value]:
-        found = tuple(super()._attribute(node))
-        if node.attr == "module":
-            return tuple(self.original(v) if v.role is Role.MODEL else v for v in found)
-        return found
 
 
 class AccelerateFacts(Facts):

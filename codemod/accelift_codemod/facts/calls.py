@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.values import Role, Value, Values
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 _MOVES = frozenset({"to", "cuda", "cpu", "pin_memory", "contiguous", "detach", "data", "requires_grad_"})
-_PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
+# What a function may make anew with each call, and what it may hand that back in.
+_MADE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER, Role.OBJECT})
+_CONTAINERS = frozenset({Role.TUPLE, Role.DICT, Role.SEQUENCE})
+_MAX_CALLS = 8  # of a function; the objects of one that is called more often are taken together
+_MAX_SITES = 3
 _PARAMETER_METHODS = frozenset({"parameters", "named_parameters", "get_parameters"})
 
 
@@ -42,24 +45,23 @@ class Calls:
             role = self.resolver.class_role(target) or Role.OBJECT
             return (Value(role, call, target.name, declaration=target),)
         if isinstance(target, FUNCTIONS):
-            handed_back = self._handed_back(target)
+            handed_back = self.resolver.passing.handed_back(target)
             if handed_back is not None:  # what this call gives, not what the others do
                 given = self.resolver.bind(call, target)
                 if given is None:
                     return ()
                 argument = given.get(handed_back.arg, signatures.default(target, handed_back))
                 return self.resolver.values(argument)
-            return self._returned(target)
+            stream = self._stream(call, target)
+            return self._made_by(call, target) if stream is None else (stream,)
         if isinstance(func, ast.Attribute):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
-        if (
-            made
-            and len(made) == len(callees)
-            and {self.resolver.library_role(name) for name in made} == {Role.OPTIMIZER}
-        ):
-            return tuple(Value(Role.OPTIMIZER, call, name) for name in made)
+        if made and len(made) == len(callees):
+            roles = {self.resolver.library_role(name) for name in made}
+            if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}):
+                return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
@@ -67,45 +69,52 @@ class Calls:
             return ()
         return (Value(Role.OBJECT, call),)
 
-    @memoised
-    def _handed_back(self, function: Function) -> ast.arg | None:
-        """The parameter that a function returns, perhaps moved: `return x.to(device)`."""
-        returns = self.resolver.returns(function)
-        names = {self._moved(statement.value) for statement in returns if statement.value is not None}
-        name = names.pop() if len(names) == 1 else None
-        if name is None or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function)):
+    def _stream(self, call: ast.Call, function: Function) -> Value | None:
+        """The batches of loaders, if that is what a generator hands on."""
+        iterable = self.resolver.passing.handed_on(function)
+        if isinstance(iterable, ast.Name):
+            bindings = self.resolver.bindings(iterable)
+            if len(bindings) == 1 and bindings[0].how is How.PARAMETER and isinstance(bindings[0].node, ast.arg):
+                given = self.resolver.bind(call, function)
+                iterable = given.get(iterable.id, signatures.default(function, bindings[0].node)) if given else None
+        values = self.resolver.values(iterable)
+        if not values or any(v.role not in (Role.LOADER, *parts.PASSES) for v in values):
             return None
-        bindings = self.resolver.index.scopes[function].bindings.get(name, [])
-        parameters = [b.node for b in bindings if b.how is How.PARAMETER]
-        others = [b for b in bindings if b.how is not How.PARAMETER]
-        if len(parameters) != 1 or any(
-            b.how is not How.ASSIGN or b.path or self._moved(b.value) != name for b in others
-        ):
-            return None
-        node = parameters[0]
-        arguments = function.args
-        assert isinstance(node, ast.arg)
-        return None if node in (arguments.vararg, arguments.kwarg) else node
+        return Value(Role.ITERATOR, call, function.name, (values,))
 
-    def _moved(self, node: ast.expr | None) -> str | None:
-        """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
-        if isinstance(node, ast.Name):
-            return node.id
-        if isinstance(node, ast.IfExp):
-            name = self._moved(node.body)
-            return name if name == self._moved(node.orelse) else None
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _PLACES:
-                return self._moved(node.func.value)
-            if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
-                return self._moved(node.args[0])
-        return None
+    def _made_by(self, call: ast.Call, function: Function) -> Values:
+        """What a call of a function returns: objects that each call makes anew are told apart."""
+        values = self._returned(function)
+        if not 1 < len(self.resolver.sites(function)) <= _MAX_CALLS:
+            return values
+        return tuple(self._apart(value, call, function) for value in values)
+
+    def _apart(self, value: Value, call: ast.Call, function: Function) -> Value:
+        if value.role in _MADE and len(value.sites) < _MAX_SITES and self._fresh(value, function):
+            return replace(value, sites=(call, *value.sites))
+        if value.role in _CONTAINERS:
+            inner = tuple(tuple(self._apart(v, call, function) for v in part) for part in value.inner)
+            return value if inner == value.inner else replace(value, inner=inner)
+        return value
+
+    def _fresh(self, value: Value, function: Function) -> bool:
+        """Whether an object that a function returns is made while it runs."""
+        node, seen = value.sites[0] if value.sites else value.origin, set[ast.AST]()
+        while (home := self.resolver.index.function(node)) not in seen:
+            if home is None or home is function:
+                return home is function
+            seen.add(home)
+            sites = self.resolver.sites(home)
+            if len(sites) != 1:
+                return False
+            node = sites[0]
+        return False
 
     def _returned(self, function: Function) -> Values:
         found: list[Value] = []
         for statement in self.resolver.returns(function):
             found += self.resolver.values(statement.value)
-        yields = [n for n in own_nodes(function) if isinstance(n, (ast.Yield, ast.YieldFrom)) and n.value]
+        yields = [y for y in self.resolver.yields(function) if y.value]
         if yields:
             inner = parts.unique(
                 v
@@ -171,10 +180,14 @@ class Calls:
             return (Value(Role.ZIP, call, inner=tuple(self.resolver.values(a) for a in call.args)),)
         if name == "next":
             return parts.element(first)
-        if name == "getattr" and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
-            owner, attribute = self.resolver.qualified(call.args[0]), call.args[1].value
-            if owner is not None and isinstance(attribute, str):
-                return (Value(Role.LIBRARY, call, f"{owner}.{attribute}"),)
+        owner = self.resolver.qualified(call.args[0]) if name in ("getattr", "vars") and call.args else None
+        if owner is not None:
+            members = (Value(Role.LIBRARY, call, f"{owner}{parts.MEMBERS}"),)
+            if name == "vars":
+                return members
+            if len(call.args) == 2:
+                key = call.args[1]
+                return parts.item(members, key.value if isinstance(key, ast.Constant) else None)
         if name in library.ITERATES_BUILTIN:
             if any(v.role in (Role.PARAMETERS, Role.TUPLE, Role.SEQUENCE) for v in first):
                 return first
@@ -223,7 +236,7 @@ class Calls:
                     found += inner
             elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("__iter__",):
                 found.append(Value(Role.ITERATOR, call, inner=((value,),)))
-            elif value.role in (Role.LOADER, Role.ITERATOR) and name in ("next", "__next__"):
+            elif value.role in (Role.LOADER, Role.ITERATOR, Role.SEQUENCE) and name in ("next", "__next__"):
                 found += parts.element((value,))
         if found:
             return found

@@ -15,6 +15,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 MARK = "»"  # in a program of several files, between a file's name and that of its global (see project/program.py)
+INDEX = "_accelift_index"  # where it is noted on a tree
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -102,10 +103,19 @@ class Index:
         self.classes: list[ast.ClassDef] = []
         self.attributes: dict[str, list[ast.Attribute]] = {}
         self.attribute_bindings: dict[str, list[Binding]] = {}
+        self.imports: list[ast.Import | ast.ImportFrom] = []
         self.star_imports: list[str] = []
         self.items: list[ast.Assign] = []
         self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
         self._walk()
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> Index:
+        """The index of a tree, made once."""
+        known: Index | None = tree.__dict__.get(INDEX)
+        if known is None:
+            known = tree.__dict__[INDEX] = cls(tree)
+        return known
 
     # ---- the pass
 
@@ -300,12 +310,14 @@ class Index:
             self._target(node.optional_vars, How.WITH, scope, node.context_expr)
 
     def _import(self, node: ast.Import, scope: Scope) -> None:
+        self.imports.append(node)
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             qualified = alias.name if alias.asname else name
             self._bind(name, How.IMPORT, alias, scope, qualified=qualified)
 
     def _import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        self.imports.append(node)
         module = "." * node.level + (node.module or "")
         for alias in node.names:
             if alias.name == "*":

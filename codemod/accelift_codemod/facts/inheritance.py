@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.tree import walk
@@ -33,10 +34,8 @@ def find(index: Index) -> Flat:
     members = [cls for family in families for cls in family.chain]
     if not families or len(members) != len(set(members)):
         return Flat(index.tree)
-    copier = _Copier(families)
-    tree = copier.copy(index.tree)
-    assert isinstance(tree, ast.Module)
-    return Flat(tree, copier.originals)
+    copier = _Copier(index, families)
+    return Flat(copier.copy(index.tree), copier.originals)
 
 
 @dataclass(frozen=True)
@@ -142,47 +141,39 @@ def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassD
     return True
 
 
-class _Copier:
+class _Copier(Copier):
     """Copies a tree, with the families in it folded."""
 
-    def __init__(self, families: list[_Family]) -> None:
+    def __init__(self, index: Index, families: list[_Family]) -> None:
         self.leaves = {family.chain[0]: family for family in families}
         self.bases = {cls for family in families for cls in family.chain[1:]}
         self.supers = {read: found for family in families for read, found in family.supers.items()}
-        self.originals: dict[ast.AST, ast.AST] = {}
+        twice = [n for family in families for base in family.outside for n in walk(base)]
+        changing = around(index, (*self.leaves, *self.bases, *self.supers, *twice))
+        super().__init__({ast.ClassDef: self._class, ast.Attribute: self._attribute}, changing)
 
-    def copy(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.Attribute) and node in self.supers:
-            return self._own(node, *self.supers[node])
-        new = node.__class__()
-        for name, value in ast.iter_fields(node):
-            if isinstance(node, ast.ClassDef) and name in ("body", "bases") and node in self.leaves:
-                continue
-            if isinstance(node, ast.ClassDef) and name == "body" and node in self.bases:
-                value = [self._noted(ast.Pass(), node.body[0])]
-            elif isinstance(value, list):
-                value = [self.copy(v) if isinstance(v, ast.AST) else v for v in value]
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                value = self.copy(value)
-            setattr(new, name, value)
-        if isinstance(new, ast.ClassDef) and node in self.leaves:
-            family = self.leaves[node]
-            new.bases = [self.copy(b) for b in family.outside]  # type: ignore[misc]
-            new.body = [self._member(s, name) for s, name in family.body()]
-        return self._noted(new, node)
+    def _class(self, node: ast.ClassDef) -> ast.ClassDef | None:
+        family = self.leaves.get(node)
+        if family is None and node not in self.bases:
+            return None
+        new = self.plain(node)
+        if family is None:
+            new.body = [self.noted(ast.Pass(), node.body[0])]
+        else:
+            new.bases = [self.copy(base) for base in family.outside]
+            new.body = [self._member(statement, name) for statement, name in family.body()]
+        return new
 
     def _member(self, statement: ast.stmt, name: str) -> ast.stmt:
-        new = self.copy(statement)
-        if isinstance(new, FUNCTIONS):
-            new.name = name
-        return new  # type: ignore[return-value]
-
-    def _own(self, node: ast.Attribute, own: str, name: str) -> ast.AST:
-        """`self.fit@Base` in the place of `super().fit`."""
-        value = self._noted(ast.Name(own, ast.Load()), node.value)
-        return self._noted(ast.Attribute(value, name, ast.Load()), node)  # type: ignore[arg-type]
-
-    def _noted(self, new: ast.AST, node: ast.AST) -> ast.AST:
-        ast.copy_location(new, node)
-        self.originals[new] = node
+        if not isinstance(statement, FUNCTIONS) or statement.name == name:
+            return self.copy(statement)
+        new = self.plain(statement)
+        new.name = name
         return new
+
+    def _attribute(self, node: ast.Attribute) -> ast.Attribute | None:
+        """`self.fit@Base` in the place of `super().fit`."""
+        if node not in self.supers:
+            return None
+        own, name = self.supers[node]
+        return ast.Attribute(self.noted(ast.Name(own, ast.Load()), node.value), name, ast.Load())

@@ -1,10 +1,11 @@
 """Attributes of `self` as variables: the trees that the other facts are drawn from.
 
-A class of which a script makes one object, in one place, and which hands that object to nobody, has as many variables
-as it has attributes: `self.model` is one variable that all its methods see. So these attributes are replaced by names
-(`self.model`, dot included) in a copy of the tree, and everything that is known of names holds for them: what they
-are bound to, who reads them, where an object in them is made and used. The names keep the attributes' places, and
-every node of the copy knows the node of the original that it stands for.
+A class whose objects nobody else sets attributes of has as many variables as it has attributes: `self.model` is one
+variable that all its methods see. So these attributes are replaced by names (`self.model`, dot included) in a copy of
+the tree, and everything that is known of names holds for them: what they are bound to, who reads them, where an object
+in them is made and used. Of several objects of the class, the variable is that of each, as the variables of a function
+are those of each of its calls. The names keep the attributes' places, and every node of the copy knows the node of the
+original that it stands for.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope
+from accelift_codemod.facts.copying import Copier, around
+from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope, parameters
 from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.signatures import bind
 from accelift_codemod.facts.tree import walk
 
 _SPECIAL = frozenset({"__init__", "__repr__", "__str__"})
@@ -43,6 +46,7 @@ class Instances:
     followed: dict[ast.ClassDef, str] = field(default_factory=dict)  # with what their methods call the object
     unknown: dict[str, Unknown] = field(default_factory=dict)  # the other classes that train, by name
     originals: dict[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
+    several: set[ast.AST] = field(default_factory=set)  # followed classes that may have more than one object
 
 
 def find(index: Index) -> Instances:
@@ -50,8 +54,9 @@ def find(index: Index) -> Instances:
     tree = index.tree
     classes = {c for call in index.methods.get("backward", []) if (c := index.enclosing_class(call)) is not None}
     found = Instances(tree)
-    fields: dict[ast.Attribute, ast.ClassDef] = {}
+    fields: set[ast.Attribute] = set()
     names: dict[ast.ClassDef, str] = {}
+    several: set[ast.ClassDef] = set()
     for cls in sorted(classes, key=lambda c: c.lineno):
         candidate = _Candidate(index, cls)
         unknown = candidate.unknown()
@@ -59,33 +64,23 @@ def find(index: Index) -> Instances:
             found.unknown[cls.name] = unknown
             continue
         names[cls] = candidate.self_name
-        fields.update(dict.fromkeys(candidate.reads(), cls))
+        if candidate.several():
+            several.add(cls)
+        fields.update(candidate.reads())
     if not names:
         return found
-    copied: dict[ast.AST, ast.AST] = {}
-    result = _copy(tree, fields, copied)
-    assert isinstance(result, ast.Module)
-    copies = {original: copy for copy, original in copied.items()}
-    followed = {copies[cls]: name for cls, name in names.items()}
-    return Instances(result, followed, found.unknown, copied)  # type: ignore[arg-type]
+    copier = Copier({ast.Attribute: lambda node: _variable(node) if node in fields else None}, around(index, fields))
+    result = copier.copy(tree)
+    copies = {original: copy for copy, original in copier.originals.items()}
+    followed = {copies.get(cls, cls): name for cls, name in names.items()}
+    many: set[ast.AST] = {copies.get(cls, cls) for cls in several}
+    return Instances(result, followed, found.unknown, copier.originals, many)  # type: ignore[arg-type]
 
 
-def _copy(node: ast.AST, fields: dict[ast.Attribute, ast.ClassDef], originals: dict[ast.AST, ast.AST]) -> ast.AST:
-    """A copy of a tree in which the given attributes are names."""
-    if isinstance(node, ast.Attribute) and node in fields:
-        assert isinstance(node.value, ast.Name)
-        copy: ast.AST = ast.Name(f"{node.value.id}.{node.attr}", node.ctx)
-    else:
-        copy = node.__class__()
-        for name, value in ast.iter_fields(node):
-            if isinstance(value, list):
-                value = [_copy(v, fields, originals) if isinstance(v, ast.AST) else v for v in value]
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                value = _copy(value, fields, originals)
-            setattr(copy, name, value)
-    ast.copy_location(copy, node)
-    originals[copy] = node
-    return copy
+def _variable(field: ast.Attribute) -> ast.Name:
+    """An attribute of self as a name."""
+    assert isinstance(field.value, ast.Name)
+    return ast.Name(f"{field.value.id}.{field.attr}", field.ctx)
 
 
 class _Candidate:
@@ -104,7 +99,12 @@ class _Candidate:
 
     def unknown(self) -> Unknown | None:
         """Why the attributes cannot be followed; None if they can."""
-        return self._shape() or self._methods() or self._of_self() or self._made() or self._object()
+        problem = self._shape() or self._methods() or self._of_self() or self._made()
+        return problem or next((p for call in self.calls if (p := self._object(call)) is not None), None)
+
+    def several(self) -> bool:
+        """Whether more than one object may be made."""
+        return len(self.calls) > 1 or any(self._often(call) for call in self.calls)
 
     def _no(self, node: ast.AST, reason: str) -> Unknown:
         return Unknown(node.lineno, reason)  # type: ignore[attr-defined]
@@ -237,24 +237,19 @@ class _Candidate:
     # ---- the object outside
 
     def _made(self) -> Unknown | None:
-        """Whether one object is made, once."""
+        """Whether the class is only there to make objects; which calls make them."""
         name = self.cls.name
         if len(self.index.module.bindings[name]) != 1:
             return self._no(self.cls, f"{name} is bound more than once")
-        calls: list[ast.Call] = []
+        self.calls: list[ast.Call] = []
         for load in _loads(self.index, self.index.module, name):
             parent = self.index.parents[load]
             if isinstance(parent, ast.Call) and parent.func is load:
-                calls.append(parent)
+                self.calls.append(parent)
             elif isinstance(parent, ast.ClassDef):
                 return self._no(parent, f"{parent.name} is derived from {name}, and may set its attributes, too")
             elif not self._harmless(load):
                 return self._no(load, f"the class {name} is handed on as a value")
-        self.call = calls[0] if calls else None
-        if len(calls) > 1:
-            return self._no(calls[1], f"{name} is made in several places, and the objects may differ")
-        if calls and self._often(calls[0]):
-            return self._no(calls[0], f"{name} is made several times, and the objects may differ")
         return None
 
     def _harmless(self, load: ast.Name) -> bool:
@@ -290,43 +285,63 @@ class _Candidate:
         parent = self.index.parents[loads[0]]
         return not (isinstance(parent, ast.Call) and parent.func is loads[0]) or self._often(loads[0], depth + 1)
 
-    def _variables(self) -> list[ast.Name]:
-        call = self.call
-        statement = self.index.parents[call] if call is not None else None
-        if not isinstance(statement, ast.Assign):
-            return []
-        target = statement.targets[0]
-        assert isinstance(target, ast.Name)
-        owner = self.index.scope(target).owner(target.id)
-        return _loads(self.index, owner, target.id) if owner is not None else []
-
-    def _object(self) -> Unknown | None:
-        """Whether the object stays in one variable, and is only asked for its attributes."""
-        call = self.call
-        if call is None:
-            return None
+    def _object(self, call: ast.Call) -> Unknown | None:
+        """Whether an object stays in one variable, and is only asked for attributes, by functions that get it, too."""
         name, parents = self.cls.name, self.index.parents
         holder = parents[call]
         if isinstance(holder, ast.Attribute):
             return self._asked(holder)
         if isinstance(holder, ast.Expr):
             return None
-        target = holder.targets[0] if isinstance(holder, ast.Assign) and len(holder.targets) == 1 else None
+        if isinstance(holder, (ast.Call, ast.keyword)):
+            return self._handed_on(call, f"the {name} made here", set())
+        target = self._target(call, holder)
         if not isinstance(target, ast.Name):
             return self._no(call, f"the {name} made here is not kept in one variable")
-        owner = self.index.scope(target).owner(target.id)
-        if owner is None or len(owner.bindings[target.id]) != 1:
-            return self._no(call, f"`{target.id}` is bound more than once")
-        for load in self._variables():
+        return self._variable(self.index.scope(target).owner(target.id), target.id, call, set())
+
+    def _target(self, call: ast.Call, holder: ast.AST) -> ast.expr | None:
+        """What an object is assigned to: `a = Trainer()`, `a, b = Trainer(), Trainer()`."""
+        statement = self.index.parents[holder] if isinstance(holder, ast.Tuple) else holder
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+        if isinstance(holder, ast.Tuple) and isinstance(target, ast.Tuple) and len(target.elts) == len(holder.elts):
+            starred = any(isinstance(e, ast.Starred) for e in (*target.elts, *holder.elts))
+            return None if starred else target.elts[holder.elts.index(call)]
+        return target
+
+    def _variable(self, owner: Scope | None, name: str, made: ast.AST, seen: set[ast.AST]) -> Unknown | None:
+        """The same of a variable, or of a parameter."""
+        if owner is None or len(owner.bindings[name]) != 1:
+            return self._no(made, f"`{name}` is bound more than once")
+        parents = self.index.parents
+        for load in _loads(self.index, owner, name):
             parent = parents[load]
             if isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load):
-                return self._no(load, f"`{target.id}.{parent.attr}` is set outside the class")
-            if not isinstance(parent, ast.Attribute):
-                return self._no(load, f"`{target.id}` is handed on, and others may set its attributes")
-            problem = self._asked(parent)
+                return self._no(load, f"`{name}.{parent.attr}` is set outside the class")
+            problem = (
+                self._asked(parent) if isinstance(parent, ast.Attribute) else self._handed_on(load, f"`{name}`", seen)
+            )
             if problem is not None:
                 return problem
         return None
+
+    def _handed_on(self, node: ast.expr, name: str, seen: set[ast.AST]) -> Unknown | None:
+        """Whether a function of the script that gets the object does no more with it than ask for attributes."""
+        problem = self._no(node, f"{name} is handed on, and others may set its attributes")
+        call = self.index.parents[node]
+        if isinstance(call, ast.keyword):
+            call = self.index.parents[call]
+        found = self.names.bindings(call.func) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else []
+        function = found[0].node if len(found) == 1 else None
+        given = bind(call, function) if isinstance(call, ast.Call) and isinstance(function, FUNCTIONS) else None
+        taking = [parameter for parameter, argument in (given or {}).items() if argument is node]
+        if not isinstance(function, FUNCTIONS) or function.decorator_list or not taking:
+            return problem
+        scope = self.index.scopes[function]
+        parameter = next((p for p in parameters(function.args) if p.arg == taking[0]), None)
+        if parameter is None or parameter in (function.args.vararg, function.args.kwarg):
+            return problem
+        return None if parameter in seen else self._variable(scope, taking[0], parameter, seen | {parameter})
 
     def _asked(self, node: ast.Attribute) -> Unknown | None:
         if node.attr.startswith("__"):

@@ -60,6 +60,7 @@ _ROLES: dict[str, Role] = {
     "torch.utils.tensorboard.SummaryWriter": Role.WRITER,
     "torch.utils.tensorboard.writer.SummaryWriter": Role.WRITER,
     "tensorboardX.SummaryWriter": Role.WRITER,
+    "visdom.Visdom": Role.WRITER,
     "torch.device": Role.DEVICE,
     "torch.accelerator.current_accelerator": Role.DEVICE,
 }
@@ -244,6 +245,16 @@ HARMLESS_EVERYWHERE = frozenset(
     "sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint matplotlib.pyplot.show matplotlib.pyplot.pause "
     "cv2.imshow".split()
 )
+# Functions that read the file that their first argument names.
+READS = frozenset(
+    """
+    numpy.load numpy.loadtxt pandas.read_csv joblib.load torch.jit.load safetensors.torch.load_file
+    onnx.load onnx.checker.check_model onnxruntime.InferenceSession
+    PIL.Image.open imageio.imread imageio.v2.imread cv2.imread matplotlib.pyplot.imread skimage.io.imread
+    """.split()
+)
+# Functions that run a command of the system.
+COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
 WRITES = frozenset(
     "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave".split()

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.passes import Passes
+from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value, Values
@@ -109,19 +110,22 @@ class Loops:
         """Every loop over batches, in source order."""
         found = []
         for node in self.index.loops:
+            function = self.index.function(node)
+            if function is not None and self.resolver.passing.handed_on(function) is not None:
+                continue  # its batches are used where they are drawn from it
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))
                 if loaders:
                     body = [] if isinstance(node, ast.comprehension) else node.body
                     trains = bool(body) and self.reaches_backward(body)
                     evaluates = trains and self._passes.evaluates(node, body)
-                    found.append(BatchLoop(node, loaders, trains, self.index.function(node), True, evaluates))
+                    found.append(BatchLoop(node, loaders, trains, function, True, evaluates))
                     continue
             if isinstance(node, LOOPS):
                 loaders = self._drawn(node)
                 if loaders:
                     trains = self.reaches_backward(node.body)
-                    found.append(BatchLoop(node, loaders, trains, self.index.function(node), False))
+                    found.append(BatchLoop(node, loaders, trains, function, False))
         return found
 
     def loaders(self, values: Values) -> Values:
@@ -149,7 +153,7 @@ class Loops:
             if isinstance(part, LOOPS):
                 continue
             for call in self.own_calls(part):
-                stream = call.args[0] if self.resolver.builtin(call.func) == "next" and call.args else None
+                stream = drawn_from(call, self.resolver)
                 if isinstance(stream, (ast.Name, ast.Attribute)) and self._innermost(call) is loop:
                     found.append(stream)
         return found

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-Self = TypeVar("Self")
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
-_MISSING: Any = object()
 
-
-def memoised(method: Callable[[Self, Question], Answer]) -> Callable[[Self, Question], Answer]:
+class memoised(Generic[Question, Answer]):
     """A method of one argument that is worked out once for each of its arguments, on each object.
 
-    Callers must not change what they are given.
+    Callers must not change what they are given. It is asked very often: what an object answers with takes the method's
+    place on it, and finds what is known without running any Python.
     """
-    name = f"_answers_of_{method.__name__}"
 
-    @wraps(method)
-    def remembered(self: Self, question: Question) -> Answer:
-        answers = self.__dict__.get(name)
-        if answers is None:
-            answers = self.__dict__[name] = {}
-        answer: Answer = answers.get(question, _MISSING)
-        if answer is _MISSING:
-            answer = answers[question] = method(self, question)
+    def __init__(self, method: Callable[[Any, Question], Answer]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, asked: object, owner: type | None = None) -> Callable[[Question], Answer]:
+        answers: _Answers[Question, Answer] = _Answers(self.method, asked)
+        remembered = asked.__dict__[self.method.__name__] = answers.__getitem__
+        return remembered
+
+
+class _Answers(dict[Question, Answer]):
+    def __init__(self, method: Callable[[Any, Question], Answer], asked: object) -> None:
+        super().__init__()
+        self.method = method
+        self.asked = asked
+
+    def __missing__(self, question: Question) -> Answer:
+        answer = self[question] = self.method(self.asked, question)
         return answer
-
-    return remembered

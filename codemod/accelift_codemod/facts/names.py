@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts import fills
+from accelift_codemod.facts.fills import Fills
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope, position
 from accelift_codemod.facts.memo import memoised
-
-# Methods that change what is in a list or dict.
-_CHANGING = frozenset("append extend insert remove pop popitem clear update setdefault sort reverse".split())
 
 
 class Names:
@@ -43,6 +42,10 @@ class Names:
         """The bindings that a load may see."""
         owner = self.index.scope(name).owner(name.id)
         return self.reaching(name, owner) if owner else []
+
+    def may_be(self, name: ast.Name, definition: ast.AST) -> bool:
+        """Whether a load may see what a `def` or `class` binds."""
+        return any(b.node is definition for b in self.bindings(name))
 
     def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
         """Of the bindings of a variable in `owner`, those that can reach this load."""
@@ -86,22 +89,20 @@ class Names:
                 reached.append(binding)
         return reached
 
+    def fills(self, owner: Scope, name: str) -> Fills:
+        """What is put entry by entry into the container in a variable, where it goes by that name."""
+        return self._fills((owner, name))
+
+    @memoised
+    def _fills(self, variable: tuple[Scope, str]) -> Fills:
+        owner, name = variable
+        scopes = (s for s in self.index.scopes.values() if name in s.loads and s.owner(name) is owner)
+        return fills.find(self.index, (load for scope in scopes for load in scope.loads[name]))
+
     def changed(self, owner: Scope, name: str) -> bool:
         """Whether the entries of a container in a variable are changed one by one, where it goes by that name."""
-        return any(
-            self._changes(load)
-            for scope in self.index.scopes.values()
-            for load in scope.loads.get(name, ())
-            if scope.owner(name) is owner
-        )
-
-    def _changes(self, load: ast.Name) -> bool:
-        parent = self.index.parents.get(load)
-        if isinstance(parent, ast.Subscript):
-            return parent.value is load and not isinstance(parent.ctx, ast.Load)
-        outer = self.index.parents.get(parent) if isinstance(parent, ast.Attribute) else None
-        called = isinstance(outer, ast.Call) and outer.func is parent
-        return called and isinstance(parent, ast.Attribute) and parent.attr in _CHANGING
+        found = self.fills(owner, name)
+        return found.otherwise or bool(found.entries)
 
     def _same_statement(self, binding: Binding, chain: list[ast.stmt]) -> bool:
         """Whether the binding is made by the very (simple) statement that the load is part of."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
@@ -17,12 +17,19 @@ _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules"
 _COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
 _MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
 
-Key = tuple[ast.AST, str]
+Key = tuple[ast.AST, str, tuple[ast.AST, ...]]
 
 
 def key(value: Value) -> Key:
     """The identity of an object: values with one key are the same object."""
-    return value.origin, value.name if value.role is Role.OBJECT else value.role.value
+    return value.origin, value.name if value.role is Role.OBJECT else value.role.value, value.sites
+
+
+def views(value: Value) -> Iterator[Key]:
+    """The identities of an object, as it is called outside the functions that made it, inside, and further inside."""
+    origin, name, sites = key(value)
+    for i in range(len(sites) + 1):
+        yield origin, name, sites[i:]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Objects:
         for optimizer in self.optimizers:
             for model in optimizer.models:
                 self.trained.setdefault(key(model), model)
+        self._partly = {one for model in self.trained.values() for one in views(model)}
         self._loaders: dict[ast.AST, Loader] = {}
 
     # ---- optimizers and models
@@ -197,11 +205,21 @@ class Objects:
 
     def is_model(self, value: Value) -> bool:
         """Whether a value is a network: an nn.Module, or an object whose parameters are trained."""
-        return value.role is Role.MODEL or key(value) in self.trained
+        return value.role is Role.MODEL or self.is_trained(value)
 
     def is_trained(self, value: Value) -> bool:
-        """Whether an optimizer updates the value's parameters."""
-        return key(value) in self.trained
+        """Whether an optimizer updates the value's parameters, or those of one of the objects that it stands for."""
+        return key(value) in self._partly or any(one in self.trained for one in views(value))
+
+    def instances(self, value: Value) -> Values:
+        """The objects that a value stands for in the function that makes it, as its calls return them."""
+        function = self.index.function(value.sites[0] if value.sites else value.origin)
+        found: list[Value] = []
+        for call in self.resolver.sites(function) if function is not None else ():
+            one = replace(value, sites=(call, *value.sites))
+            if _has(self.resolver.values(call), one):
+                found += self.instances(one)
+        return tuple(found) or (value,)
 
     def models(self, node: ast.AST | None) -> Values:
         """The networks an expression may denote."""
@@ -320,3 +338,8 @@ def _is_own_call(node: ast.AST) -> bool:
     while isinstance(func, (ast.Attribute, ast.Subscript)):
         func = func.value
     return isinstance(func, ast.Name) and func.id == "self"
+
+
+def _has(values: Values, one: Value) -> bool:
+    """Whether one of the values is an object, or has it inside."""
+    return any(v == one or any(_has(part, one) for part in v.inner) for v in values)

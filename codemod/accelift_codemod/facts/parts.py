@@ -10,6 +10,8 @@ from accelift_codemod.facts.values import Role, Value, Values
 MAX_VALUES = 24  # an expression that may be more things than this is as good as unknown
 MAX_NESTING = 3
 MAX_SIZE = 300  # of a value; containers of containers without end are what a recursive function makes
+PASSES = frozenset({Role.ITERATOR, Role.ENUMERATE, Role.ZIP})  # over something else
+MEMBERS = ".__dict__"  # of a library's module, by name
 BATCH_LIKE = frozenset({Role.BATCH, Role.DATA})
 
 
@@ -51,6 +53,9 @@ def item(values: Values, key: object) -> Values:
             for k, inner in zip(value.keys, value.inner, strict=False):
                 if k is None or key is None or k == key:
                     found += inner
+        elif value.role is Role.LIBRARY and value.name.endswith(MEMBERS):  # one that is not known is one of them: `.*`
+            name = key if isinstance(key, str) else "*"
+            found.append(Value(Role.LIBRARY, value.origin, f"{value.name.removesuffix(MEMBERS)}.{name}"))
         elif value.role is Role.BATCH:
             found.append(Value(Role.BATCH, value.origin, part(value.name, key), value.inner))
         elif value.role is Role.DATA:
@@ -78,7 +83,9 @@ def bounded(values: Iterable[Value], node: ast.AST) -> Values:
 
 
 def unique(values: Iterable[Value]) -> Values:
-    found = tuple(dict.fromkeys(values))
+    found = tuple(values)
+    if len(found) > 1:
+        found = tuple(dict.fromkeys(found))
     return found if len(found) <= MAX_VALUES else ()
 
 

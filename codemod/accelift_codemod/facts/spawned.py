@@ -11,6 +11,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, How, Index
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import argument
@@ -43,37 +44,28 @@ def find(index: Index) -> Spawned:
     calls = {c for c in index.methods.get("spawn", []) if names.qualified(c.func) == SPAWN and _direct(index, names, c)}
     if not calls:
         return Spawned(index.tree)
-    ranks: set[ast.Call] = set()
-    originals: dict[ast.AST, ast.AST] = {}
+    copier = _Copier(calls, around(index, calls))
+    tree = copier.copy(index.tree)
+    return Spawned(tree, frozenset(copier.ranks), copier.originals)
 
-    def copy(node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.Call) and node in calls:
-            return called(node)
-        new = node.__class__()
-        for name, value in ast.iter_fields(node):
-            if isinstance(value, list):
-                value = [copy(v) if isinstance(v, ast.AST) else v for v in value]
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                value = copy(value)
-            setattr(new, name, value)
-        ast.copy_location(new, node)
-        originals[new] = node
-        return new
 
-    def called(node: ast.Call) -> ast.AST:
-        rank = ast.Call(copy(node.func), [copy(_nprocs(node))], [])  # type: ignore[arg-type, list-item]
-        given = argument(node, 1, "args")
-        elements = [copy(e) for e in given.elts] if isinstance(given, ast.Tuple) else []
-        new = ast.Call(copy(argument(node, 0, "fn")), [rank, *elements], [])  # type: ignore[arg-type, list-item]
-        ast.copy_location(rank, node.func)
-        ast.copy_location(new, node)
-        ranks.add(rank)
-        originals[rank], originals[new] = node.func, node
-        return new
+class _Copier(Copier):
+    """Copies a tree with calls in the place of spawned processes."""
 
-    tree = copy(index.tree)
-    assert isinstance(tree, ast.Module)
-    return Spawned(tree, frozenset(ranks), originals)
+    def __init__(self, spawns: set[ast.Call], changing: set[ast.AST]) -> None:
+        super().__init__({ast.Call: self._called}, changing)
+        self.spawns = spawns
+        self.ranks: set[ast.Call] = set()
+
+    def _called(self, node: ast.Call) -> ast.Call | None:
+        if node not in self.spawns:
+            return None
+        target, processes, given = argument(node, 0, "fn"), _nprocs(node), argument(node, 1, "args")
+        assert target is not None
+        assert processes is not None
+        rank = self.noted(ast.Call(node.func, [processes], []), node.func)
+        self.ranks.add(rank)
+        return ast.Call(target, [rank, *(given.elts if isinstance(given, ast.Tuple) else ())], [])
 
 
 def _nprocs(call: ast.Call) -> ast.expr | None:

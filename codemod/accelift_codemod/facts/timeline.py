@@ -103,7 +103,7 @@ class Timeline:
             return found
         for name in owner.loads.get(function.name, []):
             parent = self.index.parents.get(name)
-            if not (isinstance(parent, ast.Call) and parent.func is name):
+            if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
         return found
 
@@ -118,8 +118,8 @@ class Timeline:
         apart = (first in parent.body) != (second in parent.body)
         return apart and not self.index.enclosing_loops(parent)
 
-    def calls_into(self, statement: ast.stmt) -> set[Function]:
-        """Functions of the script that a statement may run."""
+    def calls_into(self, statement: ast.stmt | ast.expr) -> set[Function]:
+        """Functions of the script that a statement, or an expression, may run."""
         found: set[Function] = set()
         stack: list[ast.AST] = [statement]
         while stack:

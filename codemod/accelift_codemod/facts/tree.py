@@ -6,21 +6,36 @@ import ast
 from collections import deque
 from collections.abc import Iterator
 
-_CACHE = "_accelift_children"
+CHILDREN = "_accelift_children"  # where it is noted
+# What Python's parser makes once and uses everywhere: contexts and operators.
+SHARED = frozenset(
+    kind
+    for family in (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+    for kind in family.__subclasses__()
+)
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """What `ast.iter_child_nodes` yields. The list belongs to the node: do not change it, nor the tree."""
-    known: list[ast.AST] | None = node.__dict__.get(_CACHE)
+    """What `ast.iter_child_nodes` yields, but contexts and operators. The list belongs to the node: do not change it,
+    nor the tree."""
+    parts = node.__dict__
+    known: list[ast.AST] | None = parts.get(CHILDREN)
     if known is None:
-        known = node.__dict__[_CACHE] = list(ast.iter_child_nodes(node))
+        known = []
+        for name in node._fields:
+            value = parts.get(name)
+            if value.__class__ is list:
+                known += [v for v in value if isinstance(v, ast.AST) and v.__class__ not in SHARED]
+            elif isinstance(value, ast.AST) and value.__class__ not in SHARED:
+                known.append(value)
+        parts[CHILDREN] = known
     return known
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """What `ast.walk` yields, in the same order."""
+    """What `ast.walk` yields, but contexts and operators, in the same order."""
     todo = deque([node])
     while todo:
         current = todo.popleft()
-        todo.extend(children(current))
+        todo.extend(current.__dict__.get(CHILDREN) or children(current))
         yield current

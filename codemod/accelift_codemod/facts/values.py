@@ -43,8 +43,10 @@ class Value:
 
     `origin` is the node that created it: two values with one origin are the same object. `name` is a
     qualified library name or an attribute; `inner` holds what it is made of (elements, wrapped iterables,
-    the receiver of a method); `declaration` the class or function of the script it refers to. `size` counts the values
-    that it is made of, those that it has in several places there: comparing two values takes as many steps.
+    the receiver of a method); `declaration` the class or function of the script it refers to. `sites` are the calls of
+    functions that each make such an object and return it, the outermost first: without them, one call would stand for
+    all. `size` counts the values that it is made of, those that it has in several places there: comparing two values
+    takes as many steps.
     """
 
     role: Role
@@ -53,11 +55,18 @@ class Value:
     inner: tuple[tuple[Value, ...], ...] = ()
     keys: tuple[object, ...] = ()
     declaration: ast.AST | None = None
+    sites: tuple[ast.AST, ...] = ()
     size: int = field(init=False, default=1, compare=False, repr=False)
+    _hash: int = field(init=False, default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.inner:
             object.__setattr__(self, "size", 1 + sum(part.size for inner in self.inner for part in inner))
+        hashed = hash((self.role, self.origin, self.name, self.inner, self.keys, self.declaration))
+        object.__setattr__(self, "_hash", hashed)
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 Values = tuple[Value, ...]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.source import Source
 
 _PATH_CALLS = frozenset({"append", "insert", "extend"})
 
@@ -20,11 +22,12 @@ class Finder:
     the folders around it up to the one where the project begins (for packages that are installed in place).
     """
 
-    def __init__(self, script: Path, tree: ast.Module) -> None:
-        folder = Path(os.path.realpath(script)).parent
+    def __init__(self, script: Path, source: Source) -> None:
+        self.script = Path(os.path.realpath(script))
+        folder = self.script.parent
         self.root = project_folder(folder)
         around = [folder, *folder.parents]
-        self.folders = list(dict.fromkeys([folder, *_added(tree, folder), *around[: around.index(self.root) + 1]]))
+        self.folders = list(dict.fromkeys([folder, *_added(source, folder), *around[: around.index(self.root) + 1]]))
 
     def find(self, name: str, level: int, importer: Path) -> Path | None:
         """The file of a module (of a package: its `__init__.py`, or the folder if it has none).
@@ -47,9 +50,28 @@ class Finder:
                 return found
         return None
 
+    def files(self, name: str, level: int, importer: Path) -> Iterator[Path]:
+        """The files that Python reads to import a module: those of the packages that it is in, and its own."""
+        parts = name.split(".")
+        for length in range(1, len(parts) + 1):
+            found = self.find(".".join(parts[:length]), level, importer)
+            if found is not None and found.suffix == ".py":
+                yield found
+
     def below(self, folder: Path, name: str) -> Path | None:
         """The file (or folder) of a module below a folder."""
         return _below(folder, name)
+
+
+def imported(statement: ast.Import | ast.ImportFrom) -> list[tuple[str, int]]:
+    """The modules that an import may bring, with the number of leading dots: a name that it takes may be one, too."""
+    if isinstance(statement, ast.Import):
+        return [(alias.name, 0) for alias in statement.names]
+    module, level = statement.module, statement.level
+    return [
+        (module or "", level),
+        *((f"{module}.{alias.name}" if module else alias.name, level) for alias in statement.names),
+    ]
 
 
 @lru_cache(maxsize=16384)
@@ -67,8 +89,10 @@ def _below(folder: Path, name: str) -> Path | None:
 def forget() -> None:
     """Forget which modules there are: files may have come and gone."""
     _below.cache_clear()
+    project_folder.cache_clear()
 
 
+@lru_cache(maxsize=1024)
 def project_folder(folder: Path) -> Path:
     """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
     around = (folder, *folder.parents)
@@ -79,10 +103,10 @@ def project_folder(folder: Path) -> Path:
     return folder
 
 
-def _added(tree: ast.Module, folder: Path) -> list[Path]:
+def _added(source: Source, folder: Path) -> list[Path]:
     """The folders that a script puts on `sys.path`, where they are spelled out."""
     found = []
-    for node in walk(tree):
+    for node in walk(source.tree) if b"sys.path" in source.data else ():
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

@@ -6,10 +6,11 @@ import ast
 import os
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
-from accelift_codemod.project.finder import Finder
+from accelift_codemod.project.finder import Finder, imported
 from accelift_codemod.project.naming import CannotLink, Copy
 from accelift_codemod.project.program import LEVEL, Module, Program, Target, Unit, Variable, is_main, stem_of
 from accelift_codemod.project.surface import may_train
@@ -42,8 +43,8 @@ class Linker:
 
     def __init__(self, entry: Source, path: Path, known: Collection[str]) -> None:
         self.known = {tuple(name.split(".")[-2:]) for name in known}
-        self.entry = Unit(Path(path).resolve(), entry, "", Index(entry.tree))
-        self.finder = Finder(path, entry.tree)
+        self.entry = Unit(Path(path).resolve(), entry, "", Index.of(entry.tree))
+        self.finder = Finder(path, entry)
         self.loaded: dict[Path, Unit | None] = {self.entry.path: self.entry}
         self.keys: set[str] = set()
         self._exported: dict[tuple[Unit, str], Target | None] = {}
@@ -100,15 +101,10 @@ class Linker:
         return [*sorted(rest, key=lambda u: u.key), *found]
 
     def _imports(self, unit: Unit) -> list[Unit]:
+        """The files that a file imports; what its functions import comes last."""
         found: list[Unit] = []
-        for node in ast.walk(unit.source.tree):
-            names: list[tuple[str, int]] = []
-            if isinstance(node, ast.Import):
-                names = [(a.name, 0) for a in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [(node.module or "", node.level)]
-                names += [(f"{node.module}.{a.name}" if node.module else a.name, node.level) for a in node.names]
-            for name, level in names:
+        for node in sorted(unit.index.imports, key=lambda n: unit.index.function(n) is not None):
+            for name, level in imported(node):
                 module = self.module(name, level, unit)
                 if module is not None and module.unit is not None:
                     found.append(module.unit)
@@ -135,9 +131,7 @@ class Linker:
     def _load(self, path: Path) -> Unit | None:
         shown = _beside(path, self.entry)
         try:
-            data = read_bytes(path)
-            source = Source.decode(data, shown) if data.strip() else Source(shown, b"", "", "utf-8")
-            index = Index(source.tree)
+            source = _understood(shown, read_bytes(path))
         except (BadSource, RecursionError):
             return None
         self.size += len(source.data)
@@ -148,7 +142,7 @@ class Linker:
             if key not in self.keys:
                 break
         self.keys.add(key)
-        return Unit(path, source, key, index)
+        return Unit(path, source, key, Index.of(source.tree))
 
     # ---- names
 
@@ -214,6 +208,18 @@ class Linker:
         if any(_within_function(unit.index, b.node) for b in bindings):
             return None  # bound again by a function: what was imported is the object of before
         return Variable(unit, name)
+
+
+@lru_cache(maxsize=64)  # what the scripts of a folder share is looked at once
+def _understood(shown: str, data: bytes) -> Source:
+    """A file that parses, with its tree and index.
+
+    Raises:
+        BadSource: it does not.
+    """
+    source = Source.decode(data, shown) if data.strip() else Source(shown, b"", "", "utf-8")
+    Index.of(source.tree)
+    return source
 
 
 def _acts(statement: ast.stmt) -> bool:

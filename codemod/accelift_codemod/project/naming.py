@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from accelift_codemod.facts.index import FUNCTIONS, How, Scope
+from accelift_codemod.facts.copying import Copier
+from accelift_codemod.facts.index import How, Scope
 from accelift_codemod.project.program import Module, Target, Unit, Variable, is_main
 
 if TYPE_CHECKING:
     from accelift_codemod.project.linking import Linker
 
 
+Definition = TypeVar("Definition", ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+Bound = TypeVar("Bound", ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
+
+
 class CannotLink(Exception):
     """The files are too many, or one changes the globals of another."""
 
 
-class Copy:
+class Copy(Copier):
     """A copy of a file's tree, in which globals carry the names of their files."""
 
     def __init__(self, linker: Linker, unit: Unit) -> None:
@@ -25,14 +30,27 @@ class Copy:
         self.index = unit.index
         self.used: list[Unit] = []
         self.spellings: dict[str, str] = {}
-        self.originals: dict[ast.AST, ast.AST] = {}
         self.aliases: dict[tuple[Scope, str], list[ast.alias]] = {}
         self.reads: list[tuple[ast.Name, Scope, str]] = []  # those of imported globals, and what imports them
         self._targets: dict[tuple[Scope | None, str], Target | None] = {}
+        super().__init__(
+            {
+                ast.Name: self._name,
+                ast.Attribute: self._imported,
+                ast.Import: self._import,
+                ast.ImportFrom: self._import,
+                ast.If: self._if,
+                ast.FunctionDef: self._definition,
+                ast.AsyncFunctionDef: self._definition,
+                ast.ClassDef: self._definition,
+                ast.Global: self._global,
+                ast.ExceptHandler: self._bound,
+                ast.MatchAs: self._bound,
+                ast.MatchStar: self._bound,
+            }
+        )
         self._spell()
-        tree = self._of(unit.source.tree)
-        assert isinstance(tree, ast.Module)
-        self.tree = tree
+        self.tree = self.copy(unit.source.tree)
 
     def _spell(self) -> None:
         """How the file's module-level imports spell the globals of other files."""
@@ -48,54 +66,42 @@ class Copy:
 
     # ---- copying
 
-    def _of(self, node: ast.AST) -> ast.AST:
-        copy = self._renamed(node)
-        if copy is None:
-            copy = node.__class__()
-            for name, value in ast.iter_fields(node):
-                if isinstance(value, list):
-                    value = [self._of(v) if isinstance(v, ast.AST) else v for v in value]
-                elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                    value = self._of(value)
-                setattr(copy, name, value)
-            self._name(node, copy)
-        ast.copy_location(copy, node)
-        self.originals[copy] = node
-        return copy
+    def _name(self, node: ast.Name) -> ast.Name:
+        scope = self.index.scope(node)
+        return self._imported(node) or ast.Name(self._variable(scope, node.id), node.ctx)
 
-    def _renamed(self, node: ast.AST) -> ast.AST | None:
-        """What stands in the place of a node; None if it is copied part by part."""
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            target = self._reached(node)
-            if isinstance(target, Variable):
-                if not isinstance(node.ctx, ast.Load):
-                    raise CannotLink(f"{self.unit.source.path}:{node.lineno} sets a global of {target.unit.path.name}")
-                self.used.append(target.unit)
-                copy = ast.Name(target.marked, node.ctx)
-                root = _root(node)
-                owner = self.index.scope(root).owner(root.id)
-                if owner is not None:
-                    self.reads.append((copy, owner, root.id))
-                return copy
-            if isinstance(node, ast.Name):
-                return ast.Name(self._variable(self.index.scope(node), node.id), node.ctx)
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            return self._import(node)
-        if isinstance(node, ast.If) and self.unit.key and is_main(node.test):
-            return ast.Pass()
-        return None
+    def _imported(self, node: ast.Name | ast.Attribute) -> ast.Name | None:
+        """The global of another file; None if it is none."""
+        target = self._reached(node)
+        if not isinstance(target, Variable):
+            return None
+        if not isinstance(node.ctx, ast.Load):
+            raise CannotLink(f"{self.unit.source.path}:{node.lineno} sets a global of {target.unit.path.name}")
+        self.used.append(target.unit)
+        new = ast.Name(target.marked, node.ctx)
+        root = _root(node)
+        owner = self.index.scope(root).owner(root.id)
+        if owner is not None:
+            self.reads.append((new, owner, root.id))
+        return new
 
-    def _name(self, node: ast.AST, copy: ast.AST) -> None:
-        """Rename what binds a name by a string."""
-        if isinstance(copy, (*FUNCTIONS, ast.ClassDef)):
-            scope = self.index.scope(node)
-            if scope.is_module:
-                copy.name = self.unit.marked(copy.name)
-        elif isinstance(copy, ast.Global):
-            copy.names = [self.unit.marked(n) for n in copy.names]
-        elif isinstance(copy, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-            if copy.name and self.index.scope(node).owner(copy.name) is self.index.module:
-                copy.name = self.unit.marked(copy.name)
+    def _if(self, node: ast.If) -> ast.Pass | None:
+        return ast.Pass() if self.unit.key and is_main(node.test) else None
+
+    def _definition(self, node: Definition) -> Definition:
+        new = self.plain(node)
+        if self.index.scope(node).is_module:
+            new.name = self.unit.marked(node.name)
+        return new
+
+    def _global(self, node: ast.Global) -> ast.Global:
+        return ast.Global([self.unit.marked(name) for name in node.names])
+
+    def _bound(self, node: Bound) -> Bound:
+        new = self.plain(node)
+        if node.name and self.index.scope(node).owner(node.name) is self.index.module:
+            new.name = self.unit.marked(node.name)
+        return new
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> ast.AST:
         kept = []
@@ -109,10 +115,8 @@ class Copy:
             if self.unit.key and scope.is_module and alias.name != "*":
                 whole = alias.name if alias.asname or isinstance(node, ast.ImportFrom) else bound
                 copy = ast.alias(whole, self.unit.marked(bound))
-            ast.copy_location(copy, alias)
-            self.originals[copy] = alias
             self.aliases.setdefault((scope, bound), []).append(copy)
-            kept.append(copy)
+            kept.append(self.noted(copy, alias))
         if not kept:
             return ast.Pass()
         if isinstance(node, ast.Import):

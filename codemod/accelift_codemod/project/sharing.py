@@ -85,9 +85,8 @@ def _others(
     root: Path, path: Path, names: set[str], members: set[Path], seen: frozenset[Path] = frozenset()
 ) -> Iterator[tuple[Path, str]]:
     """The project's files, other than the members of a program, that use one of a file's globals, with its name."""
-    stem = stem_of(path)
-    for other in _files(root):
-        if other == path or other in seen or stem not in surface(other).words():
+    for other in _naming(root).get(stem_of(path), ()):
+        if other == path or other in seen:
             continue
         use = _Use(other, path, names)
         if use.read and other not in members:
@@ -103,10 +102,13 @@ class _Use:
         self.read: set[str] = set()
         self.bound: set[str] = set()
         try:
-            tree = Source.read(path).tree
+            source = Source.read(path)
+            finder = Finder(path, source)
+            if all(finder.find(name, level, path) != other for name, level in surface(path).imports):
+                return
+            tree = source.tree
         except BadSource:
             return
-        finder = Finder(path, tree)
         loads = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
         attributes = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
         for node in walk(tree):
@@ -126,15 +128,20 @@ class _Use:
 
 def forget() -> None:
     """Forget which files a project has, and what they import."""
-    _files.cache_clear()
+    _naming.cache_clear()
     surface.cache_clear()
 
 
 @lru_cache(maxsize=64)
-def _files(root: Path) -> tuple[Path, ...]:
+def _naming(root: Path) -> dict[str, list[Path]]:
+    """The files of a project by the words that they name modules with."""
     files = Files()
     try:
         files.add(root)
     except Nowhere:
-        return ()
-    return tuple(p.resolve() for p in files.named if p.suffix == ".py")[:_MOST_FILES]
+        return {}
+    found: dict[str, list[Path]] = {}
+    for path in [p.resolve() for p in files.named if p.suffix == ".py"][:_MOST_FILES]:
+        for word in surface(path).words:
+            found.setdefault(word, []).append(path)
+    return found

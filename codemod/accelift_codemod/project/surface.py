@@ -1,21 +1,25 @@
-"""A quick look at a file, before it is parsed: what it imports, and whether it has a backward pass."""
+"""A quick look at files, before they are parsed: what they import, whether they train or distribute themselves."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from accelift_codemod.project.finder import Finder
-from accelift_codemod.source import BadSource, read_bytes
+from accelift_codemod.facts.index import Index
+from accelift_codemod.project.finder import Finder, imported
+from accelift_codemod.source import BadSource, Source, read_bytes
 
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n#;]*)"
-    rb"|import[ \t]+(?P<modules>[^\n#;]+))",
+    rb"(?:^|[;:])[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b[ \t]*"
+    rb"(?P<names>\([^)]*\)|(?:\\\r?\n|[^\n#;])*)|import[ \t]+(?P<modules>(?:\\\r?\n|[^\n#;])+))",
     re.MULTILINE,
 )
 _BACKWARD = re.compile(rb"\.\s*backward\s*\(")
+_DISTRIBUTES = b"torch.distributed"
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,10 @@ class Surface:
     """What a file's text shows: it may show more than there is (in strings and comments)."""
 
     trains: bool
+    distributes: bool
     imports: tuple[tuple[str, int], ...]  # modules with the number of leading dots; names may be modules, too
 
+    @cached_property
     def words(self) -> frozenset[str]:
         """The parts of all names that are imported or imported from."""
         return frozenset(word for name, _ in self.imports for word in name.split("."))
@@ -36,7 +42,7 @@ def surface(path: Path) -> Surface:
     try:
         data = read_bytes(path)
     except BadSource:
-        return Surface(False, ())
+        return Surface(False, False, ())
     found: dict[tuple[str, int], None] = {}
     for match in _IMPORT.finditer(data):
         if match["modules"] is not None:
@@ -50,21 +56,33 @@ def surface(path: Path) -> Surface:
         for part in re.findall(rb"\w+", match["names"]):
             name = part.decode(errors="replace")
             found[f"{module}.{name}" if module else name, level] = None
-    return Surface(_BACKWARD.search(data) is not None, tuple(found))
+    return Surface(_BACKWARD.search(data) is not None, _DISTRIBUTES in data, tuple(found))
 
 
 def may_train(script: Path, finder: Finder) -> bool:
     """Whether a script, or a project file that it leads to, has a backward pass."""
+    return surface(script).trains or any(surface(path).trains for path in _led_to(script, finder))
+
+
+def distributing(source: Source) -> tuple[ast.stmt, Path] | None:
+    """The first import of a script that leads to a project file which uses torch.distributed, and that file."""
+    finder = Finder(Path(source.path), source)
+    for statement in Index.of(source.tree).imports:
+        for path in _led_to(finder.script, finder, imported(statement)):
+            if surface(path).distributes:
+                return statement, path
+    return None
+
+
+def _led_to(script: Path, finder: Finder, imports: Iterable[tuple[str, int]] | None = None) -> Iterator[Path]:
+    """The project files that imports of a script (all, if none are given) lead to, directly or through each other."""
     seen = {script}
-    queue = [script]
+    queue = [(script, surface(script).imports if imports is None else imports)]
     while queue:
-        path = queue.pop()
-        shown = surface(path)
-        if shown.trains:
-            return True
-        for name, level in shown.imports:
-            place = finder.find(name, level, path)
-            if place is not None and place.suffix == ".py" and place not in seen:
-                seen.add(place)
-                queue.append(place)
-    return False
+        importer, names = queue.pop()
+        for name, level in names:
+            for path in finder.files(name, level, importer):
+                if path not in seen:
+                    seen.add(path)
+                    queue.append((path, surface(path).imports))
+                    yield path

@@ -141,7 +141,13 @@ class BatchSize(Rule):
     def _rows(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
         """Expressions in the code of a training loop that say how many rows something has."""
         evaluations = {other.node for other in draft.blueprint.eval_loops}
-        functions = {f for s in loop.body for f in draft.blueprint.timeline.calls_into(s)}
+        functions = {
+            function
+            for statement in loop.body
+            for call in walk(statement)
+            if isinstance(call, ast.Call) and not self._apart(draft, draft.facts.index.statement(call), loop)
+            for function in draft.blueprint.timeline.calls_into(call)
+        }
         evaluating = {other.function for other in draft.blueprint.eval_loops}
         for root in (*loop.body, *(f for f in functions if f not in evaluating)):
             stack: list[ast.AST] = [root]
@@ -157,6 +163,32 @@ class BatchSize(Rule):
                     made = [size for size, drawn in self._made_before(draft, node) if not drawn]
                     if made and self._meets(draft, node, loop):
                         yield from made
+
+    def _apart(self, draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
+        """Whether a statement calls functions that neither train nor use what the loop computes: `sample(epoch)`."""
+        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+            return False
+        if draft.facts.loops.reaches_backward([statement]):
+            return False
+        calls_into, scope = draft.blueprint.timeline.calls_into, draft.facts.index.scope
+        functions = calls_into(statement)
+        if not functions:
+            return True
+        made = {n.id for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        kept = {
+            n.attr
+            for root in (*loop.body, *(f for s in loop.body for f in calls_into(s)))
+            for n in walk(root)
+            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        }
+        for node in (n for root in (statement, *functions) for n in walk(root)):
+            if isinstance(node, ast.Name):
+                owner = scope(node).owner(node.id)
+                if node.id in made and (owner is None or owner.node not in functions):
+                    return False
+            elif isinstance(node, ast.Attribute) and node.attr in kept:
+                return False
+        return True
 
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
         """Random numbers for a whole batch that are drawn before the loop and meet a share of it.

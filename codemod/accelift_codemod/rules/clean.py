@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from accelift_codemod.draft import Draft, mentions
+from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts import How, Scope
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.tree import walk
@@ -126,10 +126,10 @@ if use_cuda:
 
     def _lost(self, draft: Draft) -> Iterator[tuple[Scope, str]]:
         """Variables that were read before the conversion and are not any more."""
-        written: dict[object, str] = {}
+        written: dict[object, set[str]] = {}
         for edit in draft.edits:
             unit = draft.facts.source.unit(edit.span.line)
-            written[unit] = f"{written.get(unit, '')}\n{_PREFIX.sub('', edit.code)}"
+            written.setdefault(unit, set()).update(mentioned(_PREFIX.sub("", edit.code)))
         for scope in draft.facts.index.scopes.values():
             if scope.is_class:
                 continue
@@ -137,7 +137,7 @@ if use_cuda:
                 loads = draft.facts.loads(scope, name)
                 if loads and all(draft.gone(load) for load in loads):
                     here = draft.facts.source.unit(bindings[0].node.lineno)  # type: ignore[attr-defined]
-                    if not mentions(written.get(here, ""), name.rpartition(MARK)[2]):
+                    if name.rpartition(MARK)[2] not in written.get(here, ()):
                         yield scope, name
 
     # ---- imports

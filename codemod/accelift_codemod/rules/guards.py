@@ -44,6 +44,13 @@ if accelerator.is_main_process:
             "damaged.",
         ),
         Explained(
+            "COMMAND-ALL",
+            Severity.WARNING,
+            "every process runs the same command",
+            "Every process runs a command of the system, and what it does cannot be told. One that writes, fetches or "
+            "unpacks something should run once; one that the others depend on, before they go on.",
+        ),
+        Explained(
             "COLL-MAIN",
             Severity.ERROR,
             "writes and communicates in one statement",
@@ -63,9 +70,11 @@ if accelerator.is_main_process:
                 if edit is not None:
                     yield edit
                 continue
-            if not self._has_side_effect(draft, call):
-                continue
             if not isinstance(statement, ast.Expr) or statement.value is not call:
+                continue
+            if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
+                yield self._command(draft, call)
+            if not self._has_side_effect(draft, call):
                 continue
             together = draft.collective(statement)
             if together is not None and not self._only_unwrappable(draft, statement):
@@ -115,6 +124,16 @@ if accelerator.is_main_process:
             values = draft.facts.resolver.values(call.func.value)
             return bool(values) and all(v.name.startswith("pathlib.") for v in values)
         return call.func.attr in library.WRITES
+
+    def _command(self, draft: Draft, call: ast.Call) -> Finding:
+        return draft.finding(
+            "COMMAND-ALL",
+            Severity.WARNING,
+            call,
+            f"`{draft.facts.segment(call.func)}` runs its command on every process, and what that does cannot be told",
+            "put it under `if accelerator.is_main_process:` if once is enough, and `accelerator.wait_for_everyone()` "
+            "after it if the others depend on it",
+        )
 
     def _race(self, draft: Draft, call: ast.Call) -> Finding | None:
         qualified = draft.facts.resolver.qualified(call.func) or ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library, torch_ops
+from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
@@ -20,6 +21,7 @@ _TRANSPARENT = frozenset(
 _COPIES = frozenset(
     {"copy.deepcopy", "copy.copy", "torch.jit.script", "torch.jit.trace", "torch.onnx.export", "wandb.watch"}
 )
+_KEEPING = frozenset({"torch.save", "torch.serialization.save", "pickle.dump", "copy.deepcopy", "copy.copy"})
 _WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
 # Built-in functions that ask their first argument for what a wrapper does not have.
 _ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars".split())
@@ -56,6 +58,13 @@ with torch.no_grad():
             "gradients would not be averaged and the processes would drift apart; Accelerate has no way to send it "
             "through the wrapper.",
         ),
+        Explained(
+            "CKPT-WRAPPED",
+            Severity.ERROR,
+            "a list or dict of models is saved whole",
+            "A list or dict that holds prepared models is saved or copied as it is. On several processes these models "
+            "are inside wrappers, which would be saved, too. Keep the state_dict of each model instead.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
@@ -64,13 +73,15 @@ with torch.no_grad():
             if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):
                 continue
             models = draft.blueprint.prepared_models(name)
+            if not models:
+                yield from self._container(draft, name, parents.get(name))
             if not models or not all(v in models or _loaded(v) for v in draft.facts.resolver.values(name)):
                 continue
             if any(draft.blueprint.may_follow_prepare(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
 
     def _use(
-        self, draft: Draft, name: ast.Name | ast.Attribute, parent: ast.AST | None, models: tuple[Value, ...]
+        self, draft: Draft, name: ast.expr, parent: ast.AST | None, models: tuple[Value, ...]
     ) -> Iterator[Edit | Finding]:
         if isinstance(parent, ast.Attribute) and parent.value is name:
             if parent.attr in _TRANSPARENT:
@@ -119,8 +130,30 @@ with torch.no_grad():
                 yield self._unwrap(draft, name, "this needs the model itself")
             elif qualified in ("torch.save", "torch.serialization.save"):
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
-        elif isinstance(parent, ast.Dict) and self._is_saved(draft, parent):
+        elif (isinstance(parent, ast.Dict) and self._is_saved(draft, parent)) or (
+            isinstance(parent, ast.Assign) and parent.value is name and self._fills_saved(draft, parent)
+        ):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
+
+    def _container(self, draft: Draft, name: ast.expr, parent: ast.AST | None) -> Iterator[Finding]:
+        """Tell of a list or dict of prepared models that is saved or copied as it is."""
+        called = draft.facts.resolver.qualified(parent.func) if isinstance(parent, ast.Call) else ""
+        if not (called in _KEEPING or (isinstance(parent, ast.Dict) and self._is_saved(draft, parent))):
+            return
+        for container in draft.facts.resolver.values(name):
+            held = [v for v in inside((container,)) if v.role is Role.MODEL and draft.blueprint.is_prepared(v)]
+            if not any(draft.blueprint.may_follow_prepare(name, v) for v in held):
+                continue
+            if all(draft.blueprint.may_follow_prepare(container.origin, v) for v in held):
+                continue  # it is made of them after that, and they are unwrapped there
+            yield draft.finding(
+                "CKPT-WRAPPED",
+                Severity.ERROR,
+                name,
+                f"`{draft.facts.segment(name)}` holds prepared models, which are wrapped on several processes, and is "
+                "kept whole",
+                "keep the state_dict of each model instead, asked of accelerator.unwrap_model(model)",
+            )
 
     def _unwrap(self, draft: Draft, name: ast.expr, reason: str) -> Edit:
         return draft.edit(
@@ -133,7 +166,13 @@ with torch.no_grad():
             subject=name,
         )
 
-    def _is_saved(self, draft: Draft, node: ast.Dict) -> bool:
+    def _fills_saved(self, draft: Draft, statement: ast.Assign) -> bool:
+        """Whether an assignment puts something into a dictionary that is saved."""
+        containers = (t.value for t in statement.targets if isinstance(t, ast.Subscript))
+        values = [v for c in containers for v in draft.facts.resolver.values(c)]
+        return bool(values) and all(self._is_saved(draft, v.origin) for v in values)
+
+    def _is_saved(self, draft: Draft, node: ast.AST) -> bool:
         """Whether a dictionary is what a checkpoint is made of, perhaps through a variable."""
         return any(
             v.origin is node

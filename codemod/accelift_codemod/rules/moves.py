@@ -9,7 +9,6 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.moves import Move
-from accelift_codemod.facts.objects import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -93,7 +92,7 @@ for x, y in loader:
             return False
         for value in values:
             for loader in (v for inner in value.inner for v in inner):
-                if not draft.blueprint.is_prepared(loader) or not draft.blueprint.placed.get(key(loader), False):
+                if not draft.blueprint.places(loader):
                     return False
                 if not draft.blueprint.after_prepare(call, loader):
                     return False
@@ -129,8 +128,8 @@ for x, y in loader:
 
     def _moved_by_prepare(self, draft: Draft, move: Move, value: Value) -> bool:
         """Whether nothing that depends on the device happens to a model between its move and prepare."""
-        group = draft.blueprint.group_of[key(value)]
-        item = next(i for i in group.items if key(i.value) == key(value))
+        group, item = draft.blueprint.group(value), draft.blueprint.item(value)
+        assert group is not None and item is not None  # of those that are prepared
         end = group.anchor.end_lineno or 0
         if draft.blueprint.after_prepare(move.call, value):
             return False  # moved away and back again, perhaps
@@ -140,7 +139,7 @@ for x, y in loader:
             places = draft.blueprint.timeline.places(load, home)  # the load itself, or the calls that lead to it
             if not any(move.call.lineno <= getattr(p, "lineno", 0) <= end for p in places):
                 continue
-            if not any(key(v) == key(value) for v in draft.facts.resolver.values(load)):
+            if not any(draft.blueprint.item(v) is item for v in draft.facts.resolver.values(load)):
                 continue
             parent = parents.get(load)
             if isinstance(parent, ast.Attribute):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -71,6 +72,9 @@ for x, y in loader:
             yield from self._accelerate_limits(draft)
 
     def _group(self, draft: Draft, group: Group) -> Iterator[Edit]:
+        if isinstance(group.anchor, ast.Call):
+            yield self._on_the_spot(draft, group.anchor, group.items[0])
+            return
         together: list[Item] = []
         apart: list[Item] = []
         for item in group.items:
@@ -94,20 +98,28 @@ for x, y in loader:
             assumes=replace(_LOADER, text=gives_loader(assumed)) if assumed else None,
         )
 
+    def _on_the_spot(self, draft: Draft, call: ast.Call, item: Item) -> Edit:
+        placed = draft.blueprint.placed.get(key(item.value), True)
+        code = (
+            "{accelerator}.prepare({})" if placed else "{accelerator}.prepare_data_loader({}, device_placement=False)"
+        )
+        reason = "it is in no variable: the loop must get the prepared one"
+        return draft.edit(_RULE, call, Operation.SURROUND, reason, code, need=Need.STRONG)
+
     def _accelerate_limits(self, draft: Draft) -> Iterator[Finding]:
         for item in draft.blueprint.items.values():
             if item.kind is not Role.LOADER:
                 continue
             loader = draft.facts.objects.loader(item.value)
             line = getattr(item.value.origin, "lineno", 0)
-            trains = any(key(v) == key(item.value) for loop in draft.blueprint.train_loops for v in loop.loaders)
+            trains = any(draft.blueprint.item(v) is item for loop in draft.blueprint.train_loops for v in loop.loaders)
             drops = loader.arguments.get("drop_last")
             if trains and drops is None and "batch_sampler" not in loader.arguments:
                 yield draft.finding(
                     "DATA-TAIL",
                     Severity.WARNING,
                     line,
-                    f"`{item.name}` may end with a smaller batch, which Accelerate fills up with repeated samples",
+                    f"{_called(item)} may end with a smaller batch, which Accelerate fills up with repeated samples",
                     "add drop_last=True, or convert with --target runtime",
                 )
             if "batch_sampler" in loader.arguments:
@@ -115,6 +127,10 @@ for x, y in loader:
                     "DATA-BUCKET",
                     Severity.WARNING,
                     line,
-                    f"`{item.name}` has a batch sampler of its own, whose batches Accelerate may cut wrongly",
+                    f"{_called(item)} has a batch sampler of its own, whose batches Accelerate may cut wrongly",
                     "check that every sample is dealt, or convert with --target runtime",
                 )
+
+
+def _called(item: Item) -> str:
+    return f"`{item.name}`" if item.name else "the loader made here"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import library
+from accelift_codemod.facts import Role, library
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -16,7 +16,8 @@ _RULE = "TQDM"
 class Progress(Rule):
     """Gives tqdm bars `disable=not accelerator.is_local_main_process`: one bar per machine.
 
-    A bar with a `disable` of its own keeps it as a further reason. `tqdm.write` is put under a main-process guard.
+    A bar with a `disable` of its own keeps it as a further reason. `tqdm.write`, which prints beside a disabled bar,
+    too, is put under a main-process guard.
     """
 
     code = _RULE
@@ -29,7 +30,7 @@ class Progress(Rule):
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified in library.TQDM:
                 yield from self._bar(draft, call)
-            elif qualified.rpartition(".")[0] in library.TQDM and qualified.endswith(".write"):
+            elif self._writes(draft, call, qualified):
                 statement = draft.facts.index.statement(call)
                 if isinstance(statement, ast.Expr) and draft.collective(statement) is None:
                     yield draft.edit(
@@ -40,6 +41,14 @@ class Progress(Rule):
                         "if {accelerator}.is_main_process:",
                         need=Need.WEAK,
                     )
+
+    def _writes(self, draft: Draft, call: ast.Call, qualified: str) -> bool:
+        """Whether a call is `tqdm.write(...)` or `bar.write(...)`."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "write":
+            return False
+        values = draft.facts.resolver.values(call.func.value)
+        bars = bool(values) and all(v.role is Role.ITERATOR and v.name in library.TQDM for v in values)
+        return bars or qualified.rpartition(".")[0] in library.TQDM
 
     def _bar(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
         reason = "one bar per machine, not per process"

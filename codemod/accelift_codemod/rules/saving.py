@@ -17,8 +17,7 @@ class Saving(Rule):
     """Writes `accelerator.save(...)` for `torch.save(...)`: the main process writes, and never half a file.
 
     A checkpoint that the script loads again after training has begun is read by every process, so each one first waits
-    until it has been written; so is any other file that the main process alone writes. What is saved before training
-    begins, such as prepared data, is left alone and reported.
+    until it has been written. What is saved before training begins, such as prepared data, is left alone and reported.
     """
 
     code = _RULE
@@ -31,7 +30,6 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
 """
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        yield from self._files(draft)
         saves = False
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
@@ -63,7 +61,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             for call in draft.calls:
                 if draft.facts.resolver.qualified(call.func) == "torch.load" and self._after_training(draft, call):
                     statement = draft.facts.index.statement(call)
-                    if statement not in waited and not self._on_one_process(draft, statement):
+                    if statement not in waited and not draft.guarded(call):
                         waited.add(statement)
                         yield draft.edit(
                             _RULE,
@@ -73,41 +71,6 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                             "{accelerator}.wait_for_everyone()",
                             need=Need.STRONG,
                         )
-
-    def _files(self, draft: Draft) -> Iterator[Edit]:
-        """Wait before a file is read that the main process alone has just written."""
-        written: list[tuple[ast.Call, str]] = []
-        guarded = {e.node for e in draft.edits if e.rule == "GUARD" and e.operation is Operation.ENCLOSE}
-        waited: set[ast.stmt] = set()
-        for call in draft.calls:
-            statement = draft.facts.index.statement(call)
-            given = [*call.args, *(k.value for k in call.keywords)]
-            if guarded & {statement, *draft.facts.index.ancestors(statement)}:
-                written += ((call, ast.dump(a)) for a in given if _names_a_file(a))
-                continue
-            paths = {ast.dump(a) for a in given if _names_a_file(a)}
-            if draft.facts.resolver.builtin(call.func) == "print" or statement in waited:
-                continue
-            before = [w for w, path in written if path in paths and self._follows(draft, w, call)]
-            if before:
-                waited.add(statement)
-                here = draft.function(call)  # the wait is for all that has been written by now
-                written = [(w, path) for w, path in written if draft.function(w) is not here]
-                yield draft.edit(
-                    _RULE,
-                    statement,
-                    Operation.BEFORE,
-                    "the main process may still be writing the file",
-                    "{accelerator}.wait_for_everyone()",
-                    need=Need.WEAK,
-                )
-
-    def _follows(self, draft: Draft, write: ast.Call, read: ast.Call) -> bool:
-        """Whether a call comes after a write in the same function, as often."""
-        index = draft.facts.index
-        return index.function(write) is index.function(read) and index.enclosing_loops(write) == index.enclosing_loops(
-            read
-        )
 
     def _in_memory(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a buffer in memory is saved into, which every process has for itself."""
@@ -153,15 +116,3 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 return False
             sites = draft.facts.resolver.sites(function)
             function = draft.function(sites[0]) if sites else None
-
-    def _on_one_process(self, draft: Draft, statement: ast.stmt) -> bool:
-        """Whether a statement is put under a main-process guard."""
-        for node in (statement, *draft.facts.index.ancestors(statement)):
-            if any(e.operation is Operation.ENCLOSE and "is_main_process" in e.code for e in draft.edits_at(node)):
-                return True
-        return False
-
-
-def _names_a_file(node: ast.expr) -> bool:
-    """Whether an expression is the name of a file, written out."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value.strip(".")

@@ -15,8 +15,8 @@ _RULE = "TRACKER"
 
 
 class Trackers(Rule):
-    """Makes a `SummaryWriter` on the main process only and guards what it logs; gives `wandb.init` `mode="disabled"` on
-    the other processes, which turns every later call of wandb there into nothing.
+    """Makes a `SummaryWriter` or a `Visdom` on the main process only and guards what it logs; gives `wandb.init`
+    `mode="disabled"` on the other processes, which turns every later call of wandb there into nothing.
 
     A writer is None on the other processes. That is done only if every use of it can be guarded, or is under the
     script's own `if writer:`; otherwise each process keeps its writer, and only the logging is guarded.
@@ -38,7 +38,7 @@ if accelerator.is_main_process:
             "TRACK-ALL",
             Severity.WARNING,
             "a tracker runs on every process",
-            "A tracker runs on every process: several event files, or several runs, of one training.",
+            "A tracker runs on every process: several event files, windows or runs of one training.",
         ),
     )
 
@@ -81,7 +81,7 @@ if accelerator.is_main_process:
                 _RULE,
                 call,
                 Operation.SURROUND,
-                "one process writes the event file",
+                "one process writes the log",
                 "{} if {accelerator}.is_main_process else None",
                 need=Need.STRONG,
             )
@@ -90,7 +90,8 @@ if accelerator.is_main_process:
                 "TRACK-ALL",
                 Severity.WARNING,
                 call,
-                "the SummaryWriter is used in a way that needs it on every process: each one writes an event file",
+                f"what {value.name.rpartition('.')[2]} makes is used in a way that needs it on every process: each one "
+                "writes a log of its own",
                 "make it on the main process only",
             )
         for use in dict.fromkeys(guards):

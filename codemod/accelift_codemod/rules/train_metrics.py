@@ -285,8 +285,10 @@ scheduler.step(running / len(loader))
         return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
 
     def _inside(self, draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> Iterator[Finding]:
-        """Tests inside the loop on local values that leave it or skip a step."""
+        """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
         for statement in (s for outer in node.body for s in walk(outer)):
+            if isinstance(statement, (ast.For, ast.AsyncFor)):
+                yield from self._pieces(draft, statement, local)
             if not isinstance(statement, (ast.If, ast.While)):
                 continue
             if not local & {n.id for n in loads(statement.test)}:
@@ -314,9 +316,23 @@ scheduler.step(running / len(loader))
                     "decide on a value that is the same everywhere, averaged by accelerator.reduce",
                 )
 
+    def _pieces(self, draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Iterator[Finding]:
+        """A loop that runs backward as often as there are pieces of what the process has."""
+        if local & {n.id for n in loads(inner.iter)} and draft.facts.loops.reaches_backward(inner.body):
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.ERROR,
+                inner,
+                f"`{draft.facts.segment(inner.iter)}` may have more pieces on one process than on another, which then "
+                "runs fewer backward passes, and some wait",
+                "let every process take as many pieces: of batches that are shared out evenly (drop_last=True), or a "
+                "fixed number",
+            )
+
     def _weighs_up(self, test: ast.expr) -> bool:
         """Whether a test compares numbers; not whether something is there, or of what kind it is."""
-        return any(isinstance(n, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for n in walk(test))
+        sizes = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+        return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))
 
     def _losses(self, draft: Draft, node: Loop) -> set[str]:
         """Variables that backward passes in a loop start from."""

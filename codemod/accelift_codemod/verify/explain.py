@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from accelift_codemod.verify.answers import Suspicion
 from accelift_codemod.verify.recording import Recording, Step, Values
-from accelift_codemod.verify.tolerance import Tolerance, distances, gradient_distance, losses_of, relative_difference
+from accelift_codemod.verify.tolerance import (
+    Tolerance,
+    distances,
+    gradient_distance,
+    loss_difference,
+    losses_of,
+    relative_difference,
+)
 
 _ROUNDING = 1e-5
 _PARALLEL = 0.9999  # cosine
@@ -32,7 +39,8 @@ class _Difference:
         if apart := disagreement(self._converted, self._number):
             yield self._because("GRAD-SYNC", 3, apart)
             return
-        same_loss = relative_difference(*self._losses) <= self._allowed("losses")
+        gap = loss_difference(self._original, self._converted, self._number)
+        same_loss = gap <= self._allowed("losses")
         same_gradients = gradient_distance(self._left, self._right) <= self._allowed("gradients")
         if same_loss and same_gradients:
             yield from self._update()

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from accelift_codemod.facts import Facts
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
-from accelift_codemod.project.linking import link
-from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import Source
 from accelift_codemod.verify.answers import Verdict
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, Say, prove
 
@@ -32,7 +28,7 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
     script = Path(result.path)
     request = replace(
         Request(script, result.output, known(result), changed_members(result), tuple(arguments), processes, _STEPS),
-        distributes=distributes(script),
+        distributes=result.distributes,
     )
     try:
         proof = prove(request, say)
@@ -50,15 +46,6 @@ def known(result: FileResult) -> frozenset[str]:
 def changed_members(result: FileResult) -> tuple[tuple[Path, bytes], ...]:
     """The files that change along with a script, and what they become."""
     return tuple((Path(m.path), m.output) for m in result.members if m.output is not None)
-
-
-def distributes(script: Path) -> bool:
-    """Whether a script distributes itself, in a way that is converted."""
-    source = Source.read(script)
-    try:
-        return Facts(link(source, script) or source).processes.managed
-    except CannotLink:
-        return Facts(source).processes.managed
 
 
 def _refused(result: FileResult, proof: Proof) -> FileResult:

@@ -19,7 +19,7 @@ from accelift_codemod.verify.outputs import compare_saves, compare_writers, vola
 from accelift_codemod.verify.processes import compare_processes
 from accelift_codemod.verify.recording import Recording
 from accelift_codemod.verify.runs import Limits, Order, Run, execute
-from accelift_codemod.verify.scratch import copy_project
+from accelift_codemod.verify.scratch import PREFIX, copy_project
 from accelift_codemod.verify.tolerance import Tolerance, losses_of, units_of_rounding
 from accelift_codemod.verify.training import Trained, compare_training
 
@@ -136,7 +136,7 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
     """
     if request.script.suffix == ".ipynb":
         raise CannotRun("is a notebook, which is not run; save it as a script first (jupyter nbconvert --to script)")
-    scratch = Path(tempfile.mkdtemp(prefix="accelift-verify-"))
+    scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         return _Prover(request, scratch, say, execute).prove()
     finally:

@@ -17,6 +17,8 @@ from accelift_codemod.verify.recording import Recording, read
 _POLL = 0.1  # seconds
 _DUMP = 2.0  # seconds for processes that hang to say where they are
 _TAIL = 12  # lines
+_BUSY = 0.05  # of a processor: launchers and watchdogs that only look take less
+_BYTES = 1e7  # read or written, as good as a second of a processor
 
 Family = dict[int, str]
 """The processes of a run, with the times at which they began."""
@@ -24,10 +26,33 @@ Family = dict[int, str]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use: seconds, and bytes of memory of all its processes together."""
+    """What a run may use: seconds, and bytes of memory of all its processes together.
+
+    A run whose processes do nothing for `idle` seconds is ended, too: they wait for each other, or for nothing.
+    """
 
     seconds: float = 600.0
     memory: int | None = None
+    idle: float = 120.0
+
+
+class Idle:
+    """Notices that processes do next to nothing.
+
+    Args:
+        seconds: for how long they may.
+        now: the time.
+    """
+
+    def __init__(self, seconds: float, now: float) -> None:
+        self._seconds = seconds
+        self._since, self._done = now, 0.0
+
+    def over(self, done: float, now: float) -> bool:
+        """Whether it is too long that they did something, who have done so much until now (see `done_by`)."""
+        if abs(done - self._done) > _BUSY * self._seconds:  # less than before: one has ended
+            self._since, self._done = now, done
+        return now - self._since > self._seconds
 
 
 @dataclass(frozen=True)
@@ -133,11 +158,14 @@ def execute(order: Order, limits: Limits) -> Run:
         )
         stopped = ""
         family: Family = {}
+        idle = Idle(limits.idle, start)
         try:
             while process.poll() is None and not stopped:
                 time.sleep(_POLL)
                 family.update(_descendants(process.pid))
                 stopped = _too_much(start, limits, family)
+                if not stopped and idle.over(sum(map(done_by, family)), time.monotonic()):
+                    stopped = f"its processes did nothing for {limits.idle:g} seconds (--idle)"
             if stopped:
                 _ask_where(family)
         finally:
@@ -177,6 +205,19 @@ def _memory(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
         return 0
+
+
+def done_by(pid: int) -> float:
+    """What a process has done, in seconds of a processor; where that cannot be told, the time: as if it were busy."""
+    if not Path("/proc/self/stat").exists():
+        return time.monotonic()
+    done = 0.0
+    with suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        done += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        counts = Path(f"/proc/{pid}/io").read_text().splitlines()
+        done += sum(int(count.split()[1]) for count in counts[:2]) / _BYTES
+    return done
 
 
 def _ask_where(family: Family) -> None:

@@ -9,35 +9,50 @@ from pathlib import Path
 _COPIED = 1 << 20  # bytes; larger files are linked, and copied by the recorder if the script writes to them
 _CODE = (".py", ".pyi", ".ipynb", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt", ".csv", ".sh", ".md")
 _LEFT_OUT = {".git", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
-_MANY = 2000  # files in one folder, which is linked as a whole if there is no code in it
+_MANY = 2000  # files below a folder, which is linked as a whole if there is no code among them
+_TOO_MANY = 20_000  # files to copy
+PREFIX = "accelift-verify-"  # of scratch folders, which no copy holds
 
 
 def copy_project(project: Path, to: Path) -> None:
     """Copy code and small files, link the rest.
 
     Raises:
-        OSError: something cannot be read, or the disk is full.
+        OSError: something cannot be read, the disk is full, or this is no project: there are too many files.
     """
     to.mkdir(parents=True)
+    copied = 0
     for folder, folders, files in os.walk(project, followlinks=False):
         here = Path(folder)
         place = to / here.relative_to(project)
         place.mkdir(exist_ok=True)
         for name in list(folders):
             path = here / name
-            if name in _LEFT_OUT or path.resolve() == to.resolve() or (path / "pyvenv.cfg").exists():
+            if name in _LEFT_OUT or name.startswith(PREFIX) or (path / "pyvenv.cfg").exists():
                 folders.remove(name)
             elif path.is_symlink() or _is_data(path):
                 folders.remove(name)
                 (place / name).symlink_to(path.resolve(), target_is_directory=True)
+        copied += len(files)
+        if copied > _TOO_MANY:
+            why = (
+                f"{project} has more than {_TOO_MANY:,} files to copy; put the script into a folder of its own project"
+            )
+            raise OSError(why)
         for name in files:
             _copy(here / name, place / name)
 
 
 def _is_data(folder: Path) -> bool:
-    with os.scandir(folder) as entries:
-        names = [entry.name for _, entry in zip(range(_MANY + 1), entries, strict=False)]
-    return len(names) > _MANY and not any(name.endswith(".py") for name in names)
+    """Whether there are many files below a folder, and no code among the first of them."""
+    count = 0
+    for _, _, files in os.walk(folder):
+        if any(name.endswith(".py") for name in files):
+            return False
+        count += len(files)
+        if count > _MANY:
+            return True
+    return False
 
 
 def _copy(file: Path, to: Path) -> None:

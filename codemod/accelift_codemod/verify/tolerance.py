@@ -106,3 +106,24 @@ def losses_of(recording: Recording, step: int) -> list[float]:
         for values in zip(*found, strict=False)
         if any(value is not None for value in values)
     ]
+
+
+def loss_difference(ours: Recording, theirs: Recording, step: int) -> float:
+    """The relative difference of the losses before a step, one by one or, if that is less, of their sum.
+
+    A batch that is taken in pieces is in other pieces where it is shared out: there only the sum is the same.
+    """
+    losses = losses_of(ours, step), losses_of(theirs, step)
+    found = relative_difference(*losses)
+    if found and ours.world != theirs.world:
+        found = min(found, relative_difference([_sum_of(ours, step)], [_sum_of(theirs, step)]))
+    return found
+
+
+def _sum_of(recording: Recording, step: int) -> float | None:
+    """The sum of the losses before a step, averaged over the processes; None if one of them is no number."""
+    known = [rank.steps[step].losses for rank in recording.ranks if step < len(rank.steps)]
+    values = [value for losses in known for value in losses]
+    if not values or None in values:
+        return None
+    return math.fsum(value for value in values if value is not None) / len(known)

@@ -12,6 +12,7 @@ from accelift_codemod.verify.tolerance import (
     Tolerance,
     distances,
     gradient_distance,
+    loss_difference,
     losses_of,
     relative_difference,
 )
@@ -203,7 +204,8 @@ class _Steps:
     def _loss_gap(self, step: int) -> _Gap:
         ours, theirs = losses_of(self._original, step), losses_of(self._converted, step)
         allowed = 0.0 if self._tolerance is None else self._tolerance.of_losses(step)
-        return _Gap(relative_difference(ours, theirs), allowed, f"{few_numbers(theirs)} instead of {few_numbers(ours)}")
+        gap = loss_difference(self._original, self._converted, step)
+        return _Gap(gap, allowed, f"{few_numbers(theirs)} instead of {few_numbers(ours)}")
 
     def _gradient_gap(self, step: int) -> _Gap:
         size = gradient_distance(*self._pairs[step])

@@ -102,9 +102,9 @@ _ORDERS = {
 }
 
 
-def data(chance: Chance, labels: str, size: str) -> Data:
-    """Data of some kind, in batches of `size`."""
-    if labels == "classes" and chance.maybe(0.04):
+def data(chance: Chance, labels: str, size: str, streams: bool = False) -> Data:
+    """Data of some kind, in batches of `size`; streams only if the script gets along with them."""
+    if streams and labels == "classes" and chance.maybe(0.04):
         return _stream(chance, size)
     definitions, made, batch = chance.named("data", _SETS, {"tensors": 3})
     split = chance.named("split", _SPLITS, {"two": 4, "generator": 2})

@@ -201,6 +201,42 @@ _SCHEDULES = {
         f"$scheduler = {_LR}.CosineAnnealingWarmRestarts($optimizer, 2)",
         batch="$scheduler.step($epoch + i / len($train_loader))",
     ),
+    "warm": Schedule(
+        f"$scheduler = {_LR}.SequentialLR(\n"
+        f"    $optimizer,\n    [{_LR}.LinearLR($optimizer, 0.5, total_iters=1), "
+        f"{_LR}.ExponentialLR($optimizer, 0.9)],\n    milestones=[1],\n)",
+        epoch="$scheduler.step()",
+    ),
+    "chained": Schedule(
+        f"$scheduler = {_LR}.ChainedScheduler([{_LR}.ConstantLR($optimizer, 0.5, 1), {_LR}.StepLR($optimizer, 1)])",
+        epoch="$scheduler.step()",
+    ),
+    "polynomial": Schedule(
+        f"$scheduler = {_LR}.PolynomialLR($optimizer, total_iters=$args.epochs * len($train_loader), power=0.9)",
+        batch="$scheduler.step()",
+    ),
+    "multiplied": Schedule(
+        f"$scheduler = {_LR}.MultiplicativeLR($optimizer, lr_lambda=lambda epoch: 0.9)", epoch="$scheduler.step()"
+    ),
+    "lambda-epoch": Schedule(
+        f"$scheduler = {_LR}.LambdaLR($optimizer, lr_lambda=lambda epoch: 0.8 ** epoch)", epoch="$scheduler.step()"
+    ),
+    "cyclic": Schedule(
+        f"$scheduler = {_LR}.CyclicLR($optimizer, base_lr=0.01, max_lr=0.1, step_size_up=3, cycle_momentum=False)",
+        batch="$scheduler.step()",
+    ),
+    "cosine-batch": Schedule(
+        f"$scheduler = {_LR}.CosineAnnealingLR($optimizer, len($train_loader) * $args.epochs, eta_min=1e-4)",
+        batch="$scheduler.step()",
+    ),
+    "plateau-keyword": Schedule(
+        f"$scheduler = {_LR}.ReduceLROnPlateau($optimizer, 'min', factor=0.3, patience=0, threshold=0.1)",
+        epoch="$scheduler.step(metrics=$metric)",
+    ),
+    "warm-by-hand": Schedule(
+        batch="rate = 0.1 * min(1.0, (i + 1 + $epoch * len($train_loader)) / 9)\n"
+        'for group in $optimizer.param_groups:\n    group["lr"] = rate',
+    ),
     "by-hand": Schedule(
         epoch='for group in $optimizer.param_groups:\n    group["lr"] *= 0.8',
     ),
@@ -214,9 +250,10 @@ _SCHEDULES = {
 }
 
 
-def schedule(chance: Chance, sized: bool) -> tuple[Stage, Schedule]:
-    """A schedule, or none."""
+def schedule(chance: Chance, sized: bool, every: str = "", metric: bool = True) -> tuple[Stage, Schedule]:
+    """A schedule, or none: with every epoch only, without the metric, if that is asked for."""
     choices = {k: v for k, v in _SCHEDULES.items() if sized or "len(" not in v.made + v.batch}
+    choices = {k: v for k, v in choices.items() if not (every and v.batch) and (metric or "$metric" not in v.epoch)}
     chosen = chance.named("schedule", choices, {"none": 8})
     binds = ("scheduler",) if chosen.made else ()
     return Stage("make_scheduler", chosen.made, binds), chosen

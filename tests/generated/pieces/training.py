@@ -112,6 +112,20 @@ _STEPS = {
     "skip": ("{zero}", "if not torch.isfinite($loss):\n    continue\n$loss.backward()", "$optimizer.step()"),
     "twice": ("{zero}", "$loss.backward(retain_graph=True)", "$optimizer.step()"),
 }
+# The batch in pieces: the header of the loop over them, what they are called, and what the loss of one is scaled by.
+_PIECES = {
+    "chunks": ("for part, target in zip($x.chunk(2), $y.chunk(2)):", "/ 2"),
+    "split": ("for part, target in zip(torch.split($x, 2), torch.split($y, 2)):", "* (part.size(0) / $x.size(0))"),
+    "slices": (
+        "for begin in range(0, len($x), 3):\n    part, target = $x[begin : begin + 3], $y[begin : begin + 3]",
+        "* len(part) / len($x)",
+    ),
+    "numbered": (
+        "for k in range(2):\n    part, target = $x[k::2].contiguous(), $y[k::2].contiguous()\n"
+        "    if len(part) == 0:\n        continue",
+        "/ 2",
+    ),
+}
 _NORM = "torch.nn.utils.clip_grad_norm_($model.parameters(), 1.0)"
 _CLIPS = ("", "", "", _NORM, "nn.utils.clip_grad_value_($model.parameters(), 0.5)", f"norm = {_NORM}")
 
@@ -132,6 +146,21 @@ _MEASURES = {
         "running, seen = 0.0, 0",
         "running += $loss.item() * len($y)\nseen += len($y)",
         'print(f"train {running / seen:.6f}")',
+    ),
+    "weighted": (
+        "running, seen = 0.0, 0",
+        "n = $x.shape[0]\nrunning, seen = running + $loss.item() * n, seen + n",
+        'print("train {:.5f} of {}".format(running / seen, seen))',
+    ),
+    "average": (
+        "smooth = 0.0",
+        "smooth = 0.9 * smooth + 0.1 * $loss.item()",
+        'print("smooth", smooth)',
+    ),
+    "dict": (
+        "sums = defaultdict(float)",
+        "sums['loss'] += float($loss.detach())\nsums['batches'] += 1",
+        'print("train", sums["loss"] / sums["batches"])',
     ),
     "list": (
         "losses = []",
@@ -208,13 +237,16 @@ def training(
         opened, move = block(_whole(chance, data.batch).format(device.place), opened), ""
     forward, made = _forward(chance, loss, [model.penalty, extra.loss], device, "$scaler" in backward, model.forward)
     step = [part.format(zero=zero, clip=clip, norm=_NORM) for part in (before, backward, after)]
-    parts = (move, extra.batch, step[0], forward, step[1], _tidy(step[2]), extra.stepped, schedule.batch, measure[1])
+    core = [forward, step[1]]
+    if _divisible(step[1], forward, model, extra) and "$out" not in "".join(measure) and chance.maybe(0.2):
+        core = [_in_pieces(chance, loss, model)]
+    parts = (move, extra.batch, step[0], *core, _tidy(step[2]), extra.stepped, schedule.batch, measure[1])
     body = block(opened, *parts, depth=1)
     loop = block("$model.train()" if chance.maybe(0.7) else "", measure[0], header, body, measure[2])
     if "$count" in loop:
         made = block(made, "$count = [0]")
     binds = tuple(name for name in ("criterion", "scaler", "count") if f"${name} = " in block(loss.made, made))
-    criterion = _on_device(chance, device, loss.made)
+    criterion = on_device(chance, device, loss.made)
     definitions = METER if "AverageMeter" in loop else ""
     return Training(definitions, Stage("make_loss", block(criterion, made), binds), Stage("train", loop), loss.value)
 
@@ -259,6 +291,14 @@ def _forward(
     """The forward pass and the loss, and what has to be made for them."""
     value = " + ".join([loss.value, *filter(None, terms)])
     code = f"$out = {output}\n$loss = {value}"
+    if not scaled and chance.maybe(0.04):
+        chance.traits.append("precision=bfloat16")
+        cast = chance.of(
+            'torch.autocast("cpu", dtype=torch.bfloat16)',
+            'torch.autocast(device_type="cpu", dtype=torch.bfloat16, enabled=True)',
+            "torch.amp.autocast('cpu', dtype=torch.bfloat16)",
+        )
+        return f"with {cast}:\n" + block(code, depth=1), ""
     if not scaled:
         return code, ""
     enabled = device.flag or FOUND
@@ -270,7 +310,22 @@ def _forward(
     return f"with {cast}:\n" + block(code, depth=1), made
 
 
-def _on_device(chance: Chance, device: Device, made: str) -> str:
+def _divisible(backward: str, forward: str, model: Model, extra: Extra) -> bool:
+    """Whether the batch may be trained on in pieces: a plain step, of a loss for which nothing else is needed."""
+    plain = backward == "$loss.backward()" and model.forward == "$model($x)" and "with" not in forward
+    return plain and not (model.penalty or extra.loss or extra.stepped or "BatchNorm" in model.definitions)
+
+
+def _in_pieces(chance: Chance, loss: Loss, model: Model) -> str:
+    """Forward and backward passes of the pieces of a batch."""
+    header, scale = chance.named("pieces", _PIECES)
+    value = loss.value.replace("$y", "target").replace("$x", "part")
+    code = f"$out = {model.forward.replace('$x', 'part')}\n$loss = ({value}) {scale}\n$loss.backward()"
+    return block(header, block(code, depth=1))
+
+
+def on_device(chance: Chance, device: Device, made: str) -> str:
+    """The statement that makes a loss, where its tensors are to be on the device."""
     if not made or not (device.place or device.flag):
         return made
     if "weight" in made and device.place:

@@ -25,7 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
 )
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
-from accelift_codemod.facts.values import Role
+from accelift_codemod.facts.values import Role, Values
 
 
 @dataclass
@@ -276,6 +276,10 @@ class Layouts:
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
                 return operations.operation(name, call, arguments, keywords, 1)
         builtin = self.resolver.builtin(func)
+        if builtin == "next" or (isinstance(func, ast.Attribute) and func.attr in ("next", "__next__")):
+            drawn = self._next_of(self.resolver.values(call))
+            if drawn is not Layout.CONST:
+                return drawn
         if builtin is not None:
             return operations.builtin(builtin, arguments)
         if isinstance(func, ast.Attribute):
@@ -291,6 +295,19 @@ class Layouts:
             if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _next_of(self, values: Values) -> Shape:
+        """What is drawn from an iterator: a batch, if it is one over loaders."""
+        for value in values:
+            if value.role is Role.TUPLE:
+                return tuple(self._next_of(part) for part in value.inner)
+            if value.role is Role.BATCH and not value.name:
+                loaders = [v for part in value.inner for v in part if v.role is Role.LOADER]
+                stock = loaders and all(self.objects.loader(loader).stock_batches for loader in loaders)
+                return Layout.BATCH if stock else Layout.UNKNOWN
+            if value.role in (Role.BATCH, Role.DATA):
+                return Layout.UNKNOWN
+        return Layout.CONST
 
     def _stepped(self, closure: ast.expr | None, env: Environment) -> Shape:
         """What `optimizer.step(closure)` returns: what the closure does, for the whole batch on every process."""

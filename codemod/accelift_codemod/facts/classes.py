@@ -1,0 +1,102 @@
+"""Classes of the script: their methods and bases, what their instances are, and whose attributes are followed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from accelift_codemod.facts import library
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
+from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.values import Role
+
+_CLASS_ROLES = {
+    "torch.nn.Module": Role.MODEL,
+    "torch.nn.modules.module.Module": Role.MODEL,
+    "torch.nn.Sequential": Role.MODEL,
+    "torch.utils.data.Dataset": Role.DATASET,
+    "torch.utils.data.IterableDataset": Role.DATASET,
+    "torch.utils.data.DataLoader": Role.LOADER,
+    "torch.optim.Optimizer": Role.OPTIMIZER,
+    "torch.optim.optimizer.Optimizer": Role.OPTIMIZER,
+    "torch.optim.lr_scheduler._LRScheduler": Role.SCHEDULER,
+    "torch.optim.lr_scheduler.LRScheduler": Role.SCHEDULER,
+}
+
+
+class Classes(Names):
+    """Answers what the classes of one module are.
+
+    `followed` are those whose attributes of self are variables, with what their methods call the object; `known` is
+    what the project says that calls give.
+    """
+
+    def __init__(self, index: Index, followed: Mapping[ast.ClassDef, str], known: Mapping[str, Role]) -> None:
+        super().__init__(index)
+        self.followed = followed
+        self.known = known
+
+    @memoised
+    def instance(self, node: ast.AST) -> ast.ClassDef | None:
+        """The followed class in one of whose methods (or a function nested in one) a node stands, or which it is."""
+        function = node if isinstance(node, FUNCTIONS) else self.index.function(node)
+        while function is not None:
+            owner = self.index.parents.get(function)
+            if isinstance(owner, ast.ClassDef):
+                return owner if owner in self.followed and not is_static(function) else None
+            function = self.index.function(function)
+        return None
+
+    def constructor(self, cls: ast.ClassDef) -> Function | None:
+        """The `__init__` of a class."""
+        return next((s for s in cls.body if isinstance(s, FUNCTIONS) and s.name == "__init__"), None)
+
+    def is_method(self, function: ast.AST) -> bool:
+        """Whether a function is itself a method of a followed class."""
+        return (
+            isinstance(function, FUNCTIONS) and self.instance(function) is self.index.parents.get(function) is not None
+        )
+
+    def method(self, declaration: ast.AST | None, name: str) -> Function | None:
+        """The method of a class of the script, through its bases."""
+        for cls in self.ancestry(declaration):
+            for statement in cls.body:
+                if isinstance(statement, FUNCTIONS) and statement.name == name:
+                    return statement
+        return None
+
+    def ancestry(self, declaration: ast.AST | None) -> list[ast.ClassDef]:
+        """A class of the script and those of its bases that the script defines, nearest first."""
+        found: list[ast.ClassDef] = []
+        queue = [declaration]
+        while queue:
+            cls = queue.pop(0)
+            if not isinstance(cls, ast.ClassDef) or cls in found:
+                continue
+            found.append(cls)
+            for base in cls.bases:
+                if isinstance(base, ast.Name):
+                    queue += [b.node for b in self.bindings(base) if b.how is How.CLASS]
+        return found
+
+    def class_role(self, declaration: ast.AST | None) -> Role | None:
+        """What instances of a class of the script are, by its bases."""
+        for cls in self.ancestry(declaration):
+            for base in cls.bases:
+                qualified = self.qualified(base)
+                if qualified is None:
+                    continue
+                found = _CLASS_ROLES.get(qualified) or self.library_role(qualified)
+                if found is not None:
+                    return found
+        return None
+
+    def library_role(self, qualified: str) -> Role | None:
+        """What calling a library name gives, by what is known of libraries or said by the project."""
+        return self.known.get(qualified) or library.role(qualified)
+
+
+def is_static(function: Function) -> bool:
+    """Whether a method is given no object."""
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)

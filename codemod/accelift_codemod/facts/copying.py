@@ -1,0 +1,75 @@
+"""Copies of syntax trees in which something else stands in the place of some nodes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from accelift_codemod.facts.index import INDEX, Index
+from accelift_codemod.facts.tree import CHILDREN, SHARED
+
+Node = TypeVar("Node", bound=ast.AST)
+Hook = Callable[[Any], "ast.AST | None"]
+
+
+class Copier:
+    """Copies a tree. Every node of the copy has the place of its original and is noted in `originals`.
+
+    A copier differs from a plain one by what its hooks put in the place of nodes of a class (None: a plain copy). Of a
+    tree in which few nodes change only those and the nodes around them are copied: the rest belongs to both trees.
+    """
+
+    def __init__(self, hooks: Mapping[type[ast.AST], Hook], changing: Iterable[ast.AST] | None = None) -> None:
+        self.originals: dict[ast.AST, ast.AST] = {}
+        self._hooks = hooks
+        self._changing = frozenset(changing) if changing is not None else None
+
+    def copy(self, node: Node) -> Node:
+        """The copy of a node, with all that is in it."""
+        if self._changing is not None and node not in self._changing:
+            return node
+        hook = self._hooks.get(node.__class__)
+        new = hook(node) if hook is not None else None
+        return self.plain(node) if new is None else self.noted(new, node)  # type: ignore[return-value]
+
+    def plain(self, node: Node) -> Node:
+        """A node of the same kind with copies of the parts of a node."""
+        new = node.__class__.__new__(node.__class__)
+        parts = new.__dict__
+        for name, value in node.__dict__.items():
+            if value.__class__ is list and name != CHILDREN:
+                parts[name] = [self.copy(v) if _is_own(v) else v for v in value]
+            elif name not in _KEPT:
+                parts[name] = self.copy(value) if _is_own(value) else value
+        self.originals[new] = node
+        return new
+
+    def noted(self, new: Node, node: ast.AST) -> Node:
+        """A new node, for one of the tree: at its place."""
+        self.originals[new] = node
+        place = node.__dict__
+        if "lineno" in place:
+            new.__dict__.update((name, place[name]) for name in _PLACE)
+        return new
+
+
+def _is_own(value: object) -> bool:
+    """Whether a field's value is a node of this tree alone."""
+    return isinstance(value, ast.AST) and value.__class__ not in SHARED
+
+
+def around(index: Index, nodes: Iterable[ast.AST]) -> set[ast.AST]:
+    """Nodes, and those that they are in."""
+    found: set[ast.AST] = set()
+    for node in nodes:
+        found.add(node)
+        for parent in index.ancestors(node):
+            if parent in found:
+                break
+            found.add(parent)
+    return found
+
+
+_KEPT = frozenset({CHILDREN, INDEX})  # what is noted on the nodes of one tree
+_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")

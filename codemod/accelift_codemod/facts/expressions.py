@@ -1,0 +1,261 @@
+"""What expressions of each kind evaluate to; those of calls are in calls.py."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from accelift_codemod.facts import parts
+from accelift_codemod.facts.calls import Calls
+from accelift_codemod.facts.classes import is_static
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, parameters
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.values import Role, Value, Values
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.resolve import Resolver
+
+
+class Expressions:
+    """Answers what the expressions of one module evaluate to, from what their parts do."""
+
+    def __init__(self, resolver: Resolver, calls: Calls) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+        self._kinds: dict[type[ast.AST], Callable[[Any], Iterable[Value]]] = {
+            ast.Name: self._name,
+            ast.Call: calls.of,
+            ast.Attribute: self._attribute,
+            ast.Constant: self._constant,
+            ast.Tuple: self._tuple,
+            ast.List: self._list,
+            ast.Set: self._set,
+            ast.Dict: self._dict,
+            ast.ListComp: self._comprehension,
+            ast.GeneratorExp: self._comprehension,
+            ast.SetComp: self._comprehension,
+            ast.DictComp: self._dict_comprehension,
+            ast.Subscript: self._subscript,
+            ast.IfExp: self._either,
+            ast.BoolOp: self._any,
+            ast.NamedExpr: self._same,
+            ast.Starred: self._same,
+            ast.Await: self._same,
+            ast.BinOp: self._binary,
+            ast.UnaryOp: self._unary,
+            ast.Compare: self._compared,
+        }
+
+    def of(self, node: ast.AST) -> Iterable[Value]:
+        """The values of an expression."""
+        kind = self._kinds.get(node.__class__)
+        return kind(node) if kind is not None else ()
+
+    # ---- constants and containers
+
+    def _constant(self, node: ast.Constant) -> Values:
+        return (Value(Role.CONSTANT, node, name=repr(node.value), keys=(node.value,)),)
+
+    def _tuple(self, node: ast.Tuple) -> Values:
+        if any(isinstance(e, ast.Starred) for e in node.elts):
+            return ()
+        return (Value(Role.TUPLE, node, inner=tuple(map(self.resolver.values, node.elts))),)
+
+    def _list(self, node: ast.List) -> Values:
+        if any(isinstance(e, ast.Starred) for e in node.elts):
+            return self._set(node)
+        return (Value(Role.TUPLE, node, inner=tuple(map(self.resolver.values, node.elts))),)
+
+    def _set(self, node: ast.Set | ast.List) -> Values:
+        inner = parts.unique(v for e in node.elts for v in self.resolver.values(e))
+        return (Value(Role.SEQUENCE, node, inner=(inner,)),)
+
+    def _dict(self, node: ast.Dict) -> Values:
+        keys = tuple[object, ...](k.value if isinstance(k, ast.Constant) else None for k in node.keys)
+        return (Value(Role.DICT, node, inner=tuple(map(self.resolver.values, node.values)), keys=keys),)
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Values:
+        return (Value(Role.SEQUENCE, node, inner=(self.resolver.values(node.elt),)),)
+
+    def _dict_comprehension(self, node: ast.DictComp) -> Values:
+        keys = self._keys(node)
+        return (Value(Role.DICT, node, inner=(self.resolver.values(node.value),) * len(keys), keys=keys),)
+
+    def _subscript(self, node: ast.Subscript) -> Values:
+        return parts.item(self.resolver.values(node.value), _key(node.slice))
+
+    def _keys(self, node: ast.DictComp) -> tuple[object, ...]:
+        """The keys of `{k: ... for k in ["train", "val"]}` or `for k, v in sets.items()`; None: those not known."""
+        first, *more = node.generators
+        target = first.target.elts[0] if isinstance(first.target, ast.Tuple) else first.target
+        if first.ifs or more or not (isinstance(target, ast.Name) and isinstance(node.key, ast.Name)):
+            return (None,)
+        over = first.iter
+        method = over.func if isinstance(over, ast.Call) and not over.args else None
+        if isinstance(method, ast.Attribute) and method.attr == ("items" if target is not first.target else "keys"):
+            over = method.value
+        elif target is not first.target:
+            return (None,)
+        owner = self.index.scope(over).owner(over.id) if isinstance(over, ast.Name) else None
+        if owner is not None and isinstance(over, ast.Name) and self.resolver.changed(owner, over.id):
+            return (None,)
+        values = self.resolver.values(over) if target.id == node.key.id else ()
+        if len(values) != 1 or values[0].role not in (Role.DICT, Role.TUPLE):
+            return (None,)
+        keys = values[0].keys if values[0].role is Role.DICT else self._constants(values[0])
+        known = keys and None not in keys and len(set(keys)) == len(keys) and not (method and over is first.iter)
+        return keys if known else (None,)
+
+    def _constants(self, value: Value) -> tuple[object, ...]:
+        """The elements of a tuple or list that are constants; None for others."""
+        return tuple(
+            inner[0].keys[0] if len(inner) == 1 and inner[0].role is Role.CONSTANT else None for inner in value.inner
+        )
+
+    # ---- operations
+
+    def _either(self, node: ast.IfExp) -> Values:
+        return (*self.resolver.values(node.body), *self.resolver.values(node.orelse))
+
+    def _any(self, node: ast.BoolOp) -> Values:
+        return tuple(v for e in node.values for v in self.resolver.values(e))
+
+    def _same(self, node: ast.NamedExpr | ast.Starred | ast.Await) -> Values:
+        return self.resolver.values(node.value)
+
+    def _binary(self, node: ast.BinOp) -> Values:
+        sides = (*self.resolver.values(node.left), *self.resolver.values(node.right))
+        if isinstance(node.op, ast.Add) and any(v.role in (Role.SEQUENCE, Role.PARAMETERS) for v in sides):
+            return (Value(Role.SEQUENCE, node, inner=(tuple(sides),)),)
+        return parts.data(node, sides)
+
+    def _unary(self, node: ast.UnaryOp) -> Values:
+        return parts.data(node, self.resolver.values(node.operand))
+
+    def _compared(self, node: ast.Compare) -> Values:
+        return parts.data(node, (v for e in (node.left, *node.comparators) for v in self.resolver.values(e)))
+
+    # ---- names
+
+    def _name(self, node: ast.Name) -> Iterable[Value]:
+        scope = self.index.scope(node)
+        owner = scope.owner(node.id)
+        if owner is None:
+            return ()
+        found: list[Value] = []
+        for binding in self.resolver.reaching(node, owner):
+            found += self.bound(binding)
+        return found
+
+    def bound(self, binding: Binding) -> Values:
+        """What a binding gives its name."""
+        how, node = binding.how, binding.node
+        if how is How.IMPORT:
+            return (Value(Role.LIBRARY, node, name=binding.qualified),)
+        if how is How.FUNCTION:
+            return (Value(Role.FUNCTION, node, name=binding.name, declaration=node),)
+        if how is How.CLASS:
+            return (Value(Role.CLASS, node, name=binding.name, declaration=node),)
+        if how is How.PARAMETER:
+            return self._parameter(node)
+        if binding.value is None:
+            return ()
+        values = self.resolver.values(binding.value)
+        if how is How.LOOP:
+            values = parts.element(values)
+        for step in binding.path:
+            values = parts.item(values, step)
+        return self.resolver.contents.of(binding, values)
+
+    def _parameter(self, node: ast.AST) -> Values:
+        arguments = self.index.parents[node]
+        function = self.index.parents[arguments]
+        if not isinstance(function, FUNCTIONS) or not isinstance(node, ast.arg):
+            return ()
+        if node is function.args.vararg:
+            return ()
+        owner = self.index.parents.get(function)
+        method = isinstance(owner, ast.ClassDef) and not is_static(function)
+        names = [p.arg for p in parameters(function.args)]
+        if node is function.args.kwarg:
+            return self._keywords(function, names, method)
+        if method and names and node.arg == names[0]:
+            return (Value(Role.OBJECT, owner, name=owner.name, declaration=owner),)  # type: ignore[union-attr,arg-type]
+        found: list[Value] = []
+        sites = list(self.resolver.sites(function))
+        for call in sites:
+            given = self.resolver.bind(call, function, bound=method)
+            if given is None:
+                continue
+            argument = given.get(node.arg, default(function, node))
+            found += self.resolver.values(argument)
+        return parts.unique(found)
+
+    def _keywords(self, function: Function, names: list[str], method: bool) -> Values:
+        """What `**kwargs` holds: in each call, the arguments that no other parameter takes."""
+        found: list[Value] = []
+        for call in list(self.resolver.sites(function)):
+            given = self.resolver.bind(call, function, bound=method)
+            if given is None:
+                return ()
+            rest = {name: value for name, value in given.items() if name not in names}
+            inner = tuple(map(self.resolver.values, rest.values()))
+            found.append(Value(Role.DICT, call, inner=inner, keys=tuple(rest)))
+        return parts.unique(found)
+
+    # ---- attributes
+
+    def _attribute(self, node: ast.Attribute) -> Iterable[Value]:
+        qualified = self.resolver.qualified(node)
+        if qualified is not None:
+            return (Value(Role.LIBRARY, node, name=qualified),)
+        receivers = self.resolver.values(node.value)
+        found: list[Value] = []
+        for value in receivers:
+            if value.role in parts.BATCH_LIKE:
+                found.append(value if node.attr == "data" else parts.as_data(node, value))
+            elif value.role is Role.CLASS or value.declaration is not None:
+                method = self.resolver.method(value.declaration, node.attr)
+                if method is not None and method in self.resolver.properties:
+                    found += (v for s in self.resolver.returns(method) for v in self.resolver.values(s.value))
+                elif method is not None:
+                    found.append(Value(Role.METHOD, method, node.attr, ((value,),), declaration=method))
+                elif value.role is Role.MODEL and node.attr == "module":
+                    found.append(value)
+                else:
+                    found += self._variable(value.declaration, node.attr)
+        if found:
+            return found
+        for binding in self.index.attribute_bindings.get(node.attr, []):
+            target = binding.node
+            if isinstance(target, ast.Attribute) and self._same_object(target.value, node.value):
+                found += self.bound(binding)
+        if not found and any(v.role is Role.MODEL for v in receivers) and node.attr == "module":
+            return tuple(v for v in receivers if v.role is Role.MODEL)
+        return found
+
+    def _variable(self, cls: ast.AST | None, attribute: str) -> list[Value]:
+        """What an attribute of an object that is followed may be, read where it is not called self."""
+        if not isinstance(cls, ast.ClassDef) or cls not in self.resolver.followed:
+            return []
+        bindings = self.index.scopes[cls].bindings.get(f"{self.resolver.followed[cls]}.{attribute}", [])
+        return [v for b in bindings if b.how is not How.AUGMENT for v in self.bound(b)]
+
+    def _same_object(self, left: ast.AST, right: ast.AST) -> bool:
+        """Whether two expressions may denote one object: one variable, or one shared origin."""
+        if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
+            a, b = (self.index.scope(n).owner(n.id) for n in (left, right))
+            if a is b:
+                return True
+        origins = {v.origin for v in self.resolver.values(left)}
+        return any(v.origin in origins for v in self.resolver.values(right))
+
+
+def _key(node: ast.expr) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = node.operand.value
+        return -value if isinstance(value, int) else None
+    return None

@@ -1,0 +1,137 @@
+"""Functions that hand on what they are given: `return x.to(device)`, `while True: yield from loader`."""
+
+from __future__ import annotations
+
+import ast
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.index import Function, How
+from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.signatures import own_nodes
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.resolve import Resolver
+
+_PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
+
+
+class Passing:
+    """Answers what the functions of one module hand on."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+
+    @memoised
+    def handed_back(self, function: Function) -> ast.arg | None:
+        """The parameter that a function returns, perhaps moved."""
+        returns = self.resolver.returns(function)
+        names = {self._moved(statement.value) for statement in returns if statement.value is not None}
+        name = names.pop() if len(names) == 1 else None
+        if name is None or self.resolver.yields(function):
+            return None
+        bindings = self.index.scopes[function].bindings.get(name, [])
+        parameters = [b.node for b in bindings if b.how is How.PARAMETER]
+        others = [b for b in bindings if b.how is not How.PARAMETER]
+        if len(parameters) != 1 or any(
+            b.how is not How.ASSIGN or b.path or self._moved(b.value) != name for b in others
+        ):
+            return None
+        node = parameters[0]
+        arguments = function.args
+        assert isinstance(node, ast.arg)
+        return None if node in (arguments.vararg, arguments.kwarg) else node
+
+    @memoised
+    def handed_on(self, function: Function) -> ast.expr | None:
+        """What a generator iterates over, if it yields each element of that once, perhaps moved.
+
+        It may begin again when there are no more. One that leaves elements out, or takes them apart, hands nothing on:
+        how many there are would depend on what is in them.
+        """
+        yields = self.resolver.yields(function)
+        if len(yields) != 1 or any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in own_nodes(function)):
+            return None
+        statement = self.index.statement(yields[0])
+        if not isinstance(statement, ast.Expr) or statement.value is not yields[0]:
+            return None
+        around = list(takewhile(lambda n: n is not function, self.index.ancestors(statement)))
+        given = yields[0].value
+        if isinstance(yields[0], ast.YieldFrom):
+            return given if all(map(self._goes_on, around)) else None
+        if around and isinstance(loop := around[0], ast.For) and given is not None:
+            alone = loop.body == [statement] and not loop.orelse and all(map(self._goes_on, around[1:]))
+            return loop.iter if alone and self._same(given, loop.target) else None
+        if all(isinstance(n, ast.Try) or self._goes_on(n) for n in around):
+            return self._source(given)
+        return None
+
+    def _same(self, given: ast.expr, target: ast.expr) -> bool:
+        """Whether what is yielded is what the loop is at: `batch`, `x, y`."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            pairs = zip(given.elts, target.elts, strict=False) if isinstance(given, (ast.Tuple, ast.List)) else ()
+            found = [self._same(left, right) for left, right in pairs]
+            return len(found) == len(target.elts) == len(getattr(given, "elts", ())) and all(found)
+        return isinstance(target, ast.Name) and self._moved(given) == target.id
+
+    def _goes_on(self, node: ast.AST) -> bool:
+        """`while True:`, `for epoch in range(n):`: how often does not depend on what is yielded."""
+        if isinstance(node, ast.While):
+            return isinstance(node.test, ast.Constant) and bool(node.test.value)
+        called = node.iter.func if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) else None
+        return called is not None and self.resolver.builtin(called) == "range"
+
+    def _source(self, node: ast.expr | None) -> ast.expr | None:
+        """What `next(iterator)` draws from, `iterator` being `iter(loader)` wherever it is bound."""
+        if isinstance(node, ast.Name):  # batch = next(iterator); yield batch
+            bound = self.resolver.bindings(node)
+            return _agreed([self._source(b.value) if b.how is How.ASSIGN else None for b in bound])
+        iterator = drawn_from(node, self.resolver)
+        if not isinstance(iterator, ast.Name):
+            return None
+        owner = self.index.scope(iterator).owner(iterator.id)
+        bound = owner.bindings.get(iterator.id, []) if owner is not None else []
+        made = [_receiver(b.value, "iter", ("__iter__",), self.resolver) for b in bound if b.how is How.ASSIGN]
+        return _agreed(made) if len(made) == len(bound) else None
+
+    def _moved(self, node: ast.expr | None) -> str | None:
+        """The variable that an expression is, but for where it lies: `x`, `x.cuda()`, `x.to(d) if g else x`."""
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.IfExp):
+            name = self._moved(node.body)
+            return name if name == self._moved(node.orelse) else None
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _PLACES:
+                return self._moved(node.func.value)
+            if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
+                return self._moved(node.args[0])
+        return None
+
+
+def drawn_from(node: ast.expr | None, names: Names) -> ast.expr | None:
+    """The iterator of `next(iterator)`, `iterator.__next__()` and, of old, `iterator.next()`."""
+    if isinstance(node, ast.Call) and names.builtin(node.func) == "next" and node.args:
+        return node.args[0]
+    return _receiver(node, "", ("__next__", "next"), names)
+
+
+def _receiver(node: ast.expr | None, builtin: str, methods: tuple[str, ...], names: Names) -> ast.expr | None:
+    """`x` of `iter(x)` or `x.__iter__()`."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    if names.builtin(node.func) == builtin and len(node.args) == 1:
+        return node.args[0]
+    if isinstance(node.func, ast.Attribute) and node.func.attr in methods and not node.args:
+        return node.func.value
+    return None
+
+
+def _agreed(found: list[ast.expr | None]) -> ast.expr | None:
+    """The one expression that all are."""
+    first = found[0] if found else None
+    if first is None or any(other is None or ast.dump(other) != ast.dump(first) for other in found):
+        return None
+    return first

@@ -1,0 +1,73 @@
+"""Waits for files before reading them back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import library, position
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit, Finding, Need, Operation
+from accelift_codemod.rules import Rule
+
+_RULE = "READBACK"
+
+
+class ReadBack(Rule):
+    """Waits for the main process where every process reads a file that a guarded statement has written before.
+
+    Only if both name the file in the same words, in one function, and the file is read wherever it is written: a
+    process that waits where others do not would wait for ever. For checkpoints, see SAVE.
+    """
+
+    code = _RULE
+    name = "files that are read back"
+    before = """\
+torch.onnx.export(model, example, "model.onnx")
+exported = onnx.load("model.onnx")
+"""
+    after = """\
+if accelerator.is_main_process:
+    torch.onnx.export(accelerator.unwrap_model(model), example, "model.onnx")
+accelerator.wait_for_everyone()
+exported = onnx.load("model.onnx")
+"""
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        reads = [c for c in draft.calls if c.args and draft.facts.resolver.qualified(c.func) in library.READS]
+        written = [c for c in draft.calls if draft.guarded(c)] if reads else []
+        waited: set[ast.stmt] = set()
+        for read in reads:
+            statement = draft.facts.index.statement(read)
+            if statement in waited or draft.guarded(read):
+                continue
+            if any(self._reads_back(draft, read, write) for write in written):
+                waited.add(statement)
+                yield draft.edit(
+                    _RULE,
+                    statement,
+                    Operation.BEFORE,
+                    "the main process may still be writing the file",
+                    "{accelerator}.wait_for_everyone()",
+                    need=Need.STRONG,
+                )
+
+    def _reads_back(self, draft: Draft, read: ast.Call, write: ast.Call) -> bool:
+        """Whether a call reads what another one, before it in the same function, has written."""
+        index = draft.facts.index
+        if index.function(read) is not index.function(write) or position(read) < position(write):
+            return False
+        if draft.blueprint.timeline.exclusive(write, read) or not self._always(draft, read, write):
+            return False
+        return any(
+            ast.dump(read.args[0]) == ast.dump(part)
+            for argument in (*write.args, *(k.value for k in write.keywords))
+            for part in walk(argument)
+        )
+
+    def _always(self, draft: Draft, read: ast.Call, write: ast.Call) -> bool:
+        """Whether every loop and condition that a file is read under is one that it is written under."""
+        around = set(draft.facts.index.ancestors(write))
+        blocks = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try)
+        return all(a in around for a in draft.facts.index.ancestors(read) if isinstance(a, blocks))

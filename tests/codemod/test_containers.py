@@ -1,0 +1,273 @@
+"""Models, optimizers and loaders in dicts and lists that are filled entry by entry, and those that functions make."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, converted, findings, lifted, removed, script, unchanged
+
+TRAINED = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+TWO_NETS = {
+    "model": "encoder = nn.Linear(8, 8).to(device)\nhead = Net().to(device)",
+    "optimizer": (
+        "first = torch.optim.SGD(encoder.parameters(), lr=0.1)\nsecond = torch.optim.SGD(head.parameters(), lr=0.1)"
+    ),
+    "forward": "loss = F.cross_entropy(head(encoder(x)), y)",
+    "step": "first.step()\nsecond.step()\nfirst.zero_grad()\nsecond.zero_grad()",
+}
+NETS = "nets = {'e': nn.Linear(8, 8).to(device), 'h': Net().to(device)}"
+
+
+def prepared(text: str) -> list[str]:
+    """The calls of prepare in the converted script, on one line each."""
+    joined = " ".join(converted(text).split())
+    return [part.partition(")")[0].strip() for part in joined.split("accelerator.prepare(")[1:]]
+
+
+# ---- filled entry by entry
+
+
+@pytest.mark.parametrize(
+    ("loader", "iterable", "entry"),
+    [
+        ("loaders = {}\nloaders['a'] = DataLoader(data, batch_size=16)", "loaders['a']", "loaders['a']"),
+        ("loaders = dict()\nloaders['a'] = DataLoader(data, batch_size=16)", "loaders['a']", "loaders['a']"),
+        ("loaders = {}\nfor k in ['a', 'b']:\n    loaders[k] = DataLoader(data)", "loaders['a']", "loaders['a']"),
+        ("loaders = []\nloaders.append(DataLoader(data, batch_size=16))", "loaders[0]", "loaders[0]"),
+    ],
+)
+def test_loaders_put_into_a_container(loader: str, iterable: str, entry: str) -> None:
+    text = script(loader=loader, loop=f"for x, y in {iterable}:")
+    (call,) = prepared(text)
+    assert call.replace('"', "'").startswith(f"model, optimizer, {entry}")
+    assert "x, y = x.to(device), y.to(device)" in removed(text)
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "loaders = {}\nif len(data) > 9:\n    loaders['a'] = DataLoader(data)",  # perhaps it is not there
+        "loaders = {}\nfor k in ['a', 'b']:\n    if k == 'b':\n        break\n    loaders[k] = DataLoader(data)",
+        "loaders = {}\nloaders['a'] = DataLoader(data)\nloaders['a'] = data",  # or something else
+        "loaders = {}\nloaders['a'] = DataLoader(data)\nloaders['b'] = data",
+        "loaders = {}\nloaders['a'] = DataLoader(data)\nloaders.update(b=data)",
+        "loaders = {}\nloaders['a'] = DataLoader(data)\ndel loaders['a']",
+        "loaders = {}\ndef fill():\n    loaders['a'] = DataLoader(data)\nfill()",  # who knows when
+        "loaders = {}\nloaders[str(len(data))] = DataLoader(data)",
+    ],
+)
+def test_loaders_that_may_not_be_there(loader: str) -> None:
+    assert unchanged(script(loader=loader, loop="for x, y in loaders['a']:")).code == "PREP-NO-POINT"
+
+
+def test_an_entry_made_later_is_not_prepared_before() -> None:
+    loader = "loaders = {}\nloaders['a'] = DataLoader(data)"
+    after = "loaders['b'] = DataLoader(data)\nfor x, y in loaders['b']:\n    print(model(x.to(device)).sum())"
+    text = script(loader=loader, loop="for x, y in loaders['a']:", after=after)
+    assert unchanged(text).code == "PREP-NO-POINT"
+
+
+# ---- optimizers and models
+
+
+@pytest.mark.parametrize(
+    "optimizers",
+    ["optimizers = [first, second]", "optimizers = []\noptimizers.append(first)\noptimizers.append(second)"],
+)
+def test_optimizers_in_a_list(optimizers: str) -> None:
+    step = "for one in optimizers:\n    one.step()\n    one.zero_grad()"
+    text = script(**{**TWO_NETS, "before": optimizers, "step": step})
+    assert prepared(text) == ["encoder, head, optimizers[0], optimizers[1], loader"]
+    assert "accelerator.backward(loss)" in added(text)
+
+
+def test_optimizers_used_by_name_and_from_the_list_are_prepared_before_they_enter_it() -> None:
+    step = "first.zero_grad()\nsecond.zero_grad()\nfor one in optimizers:\n    one.step()"
+    output = converted(script(**{**TWO_NETS, "before": "optimizers = [first, second]", "step": step}))
+    place = "loader = accelerator.prepare(\n    encoder, head, first, second, loader\n)\noptimizers = [first, second]"
+    assert place in output
+
+
+def test_models_in_a_dict() -> None:
+    slots = {
+        "model": NETS,
+        "optimizer": "optimizer = torch.optim.SGD([*nets['e'].parameters(), *nets['h'].parameters()], lr=0.1)",
+        "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(nets['h'](nets['e'](x)), y)",
+        "epoch": "for net in nets.values():\n    net.train()",
+        "after": "torch.save(nets['e'].state_dict(), 'e.pt')\nfor k, net in nets.items():\n"
+        "    torch.save(net.state_dict(), k)",
+    }
+    after = {
+        **slots,
+        "model": "nets = {'e': nn.Linear(8, 8), 'h': Net()}",
+        "prepare": 'nets["e"], nets["h"], optimizer, loader = accelerator.prepare(\n'
+        '    nets["e"], nets["h"], optimizer, loader\n)',
+        "after": "accelerator.save(accelerator.unwrap_model(nets['e']).state_dict(), 'e.pt')\n"
+        "for k, net in nets.items():\n    accelerator.save(accelerator.unwrap_model(net).state_dict(), k)",
+    }
+    assert converted(script(**slots)) == lifted(**after)
+    assert findings(script(**slots)) == []
+
+
+def test_a_model_taken_out_of_a_dict_is_prepared_under_its_new_name() -> None:
+    slots = {"model": f"{NETS}\nmodel = nets['h']"}
+    text = converted(script(**slots))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in text
+
+
+@pytest.mark.parametrize(
+    ("models", "used"),
+    [
+        ("nets = (nn.Linear(8, 8).to(device), Net().to(device))", "nets[1](nets[0](x))"),  # a tuple stays as it is
+        ("nets = [nn.Linear(8, 8) for _ in range(2)]", "nets[1](nets[0](x))"),  # one expression, two objects
+        ("nets = [nn.Linear(8, 8), Net()]\nnets.reverse()", "nets[0](nets[1](x))"),
+    ],
+)
+def test_models_that_cannot_be_told_apart(models: str, used: str) -> None:
+    optimizer = "optimizer = torch.optim.SGD([*nets[0].parameters(), *nets[1].parameters()], lr=0.1)"
+    text = script(model=models, optimizer=optimizer, forward=f"loss = F.cross_entropy({used}, y)")
+    assert unchanged(text).code == "PREP-NO-POINT"
+
+
+@pytest.mark.parametrize("kept", ["torch.save(nets, 'n.pt')", "torch.save({'nets': nets}, 'n.pt')"])
+def test_a_dict_of_models_that_is_saved_whole_is_reported(kept: str) -> None:
+    optimizer = "optimizer = torch.optim.SGD([*nets['e'].parameters(), *nets['h'].parameters()], lr=0.1)"
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(nets['h'](nets['e'](x)), y)"
+    text = script(model=NETS, optimizer=optimizer, forward=forward, after=kept)
+    assert findings(text) == ["CKPT-WRAPPED"]
+    assert findings(text.replace(kept, "torch.save({k: v.state_dict() for k, v in nets.items()}, 'n.pt')")) == []
+
+
+# ---- objects that a function makes with each of its calls
+
+
+def test_loaders_of_one_function() -> None:
+    definitions = "def load(rows, shuffle):\n    return DataLoader(rows, batch_size=16, shuffle=shuffle)"
+    loader = "loader = load(data, True)\ntest_loader = load(data, False)"
+    after = "right = 0\nfor x, y in test_loader:\n    {}right += (model(x).argmax(1) == y).sum().item()\nprint(right)"
+    slots = {"definitions": definitions, "loader": loader}
+    gathered = (
+        "right = 0\nfor x, y in test_loader:\n    y = accelerator.gather_for_metrics(y)\n"
+        "    right += (accelerator.gather_for_metrics(model(x)).argmax(1) == y).sum().item()\naccelerator.print(right)"
+    )
+    prepare = (
+        "model, optimizer, loader, test_loader = accelerator.prepare(\n    model, optimizer, loader, test_loader\n)"
+    )
+    text = script(**slots, after=after.format("x, y = x.to(device), y.to(device)\n    "))
+    assert converted(text) == lifted(**slots, prepare=prepare, after=gathered)
+
+
+def test_a_student_and_a_frozen_teacher_of_one_function() -> None:
+    definitions = "def build():\n    return nn.Sequential(nn.Linear(8, 8), Net())"
+    model = "teacher = build().to(device)\nmodel = build()"
+    slots = {"definitions": definitions, "forward": "loss = F.mse_loss(model(x), teacher(x).detach())"}
+    after = lifted(**slots, model=model).replace(
+        "split_batches=True))", "split_batches=True))\ndevice = accelerator.device"
+    )
+    assert converted(script(**slots, model=f"{model}.to(device)")) == after
+
+
+def test_models_and_optimizers_of_one_function() -> None:
+    made = "    net = nn.Linear(8, size).to(device)\n    return net, torch.optim.SGD(net.parameters(), lr=0.1)"
+    slots = {**TWO_NETS, "definitions": f"def build(size):\n{made}", "model": "encoder, first = build(8)"}
+    text = script(**{**slots, "optimizer": "head, second = build(3)"})
+    assert prepared(text) == ["encoder, head, first, second, loader"]
+
+
+def test_a_function_that_trains_what_it_makes_prepares_it_itself() -> None:
+    fit = """\
+def fit(lr):
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+    return model
+"""
+    empty = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
+    text = script(definitions=fit, after="a, b = fit(0.1), fit(0.2)\ntorch.save(b.state_dict(), 'b.pt')", **empty)
+    calls = prepared(text)
+    assert calls == ["model, optimizer", "loader"]
+    assert "accelerator.save(accelerator.unwrap_model(b).state_dict(), 'b.pt')" in converted(text)
+
+
+def test_a_function_that_hands_out_one_object_makes_none() -> None:
+    definitions = "def load():\n    return loader"
+    slots = {"definitions": definitions, "before": "first = load()\nsecond = load()", "loop": "for x, y in second:"}
+    assert prepared(script(**slots)) == ["model, optimizer, second"]
+
+
+# ---- loaders in no variable, and generators that pass batches on
+
+MADE = "DataLoader(data, batch_size=16, shuffle=True)"
+TRAIN = """\
+def train(loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()"""
+CYCLE = "def cycle(loader):\n    while True:\n        for batch in loader:\n            yield batch"
+ALONE = {"loader": "", "prepare": "model, optimizer = accelerator.prepare(model, optimizer)"}
+
+
+def test_a_loader_in_no_variable_is_prepared_where_it_is_made() -> None:
+    after = lifted(**ALONE, loop=f"for x, y in accelerator.prepare({MADE}):")
+    assert converted(script(loader="", loop=f"for x, y in {MADE}:")) == after
+
+
+def test_a_loader_that_is_handed_on_at_once() -> None:
+    empty = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+    text = script(definitions=TRAIN, loader="", epoch=f"train({MADE})", **empty)
+    assert f"train(accelerator.prepare({MADE}))" in added(text)
+
+
+@pytest.mark.parametrize("target", ["accelerate", "runtime"])
+def test_a_loader_in_no_variable_whose_batches_are_used_on_the_cpu(target: str) -> None:
+    text = script(loader="", loop=f"for x, y in {MADE}:", step="optimizer.step()\nprint(x.numpy())", move="pass")
+    text = text.replace("model(x), y)", "model(x.to(device)), y.to(device))")
+    call = f"for x, y in accelerator.prepare_data_loader({MADE}, device_placement=False):"
+    assert call in " ".join(converted(text, target=target).split()).replace("( D", "(D").replace(" )", ")")
+
+
+@pytest.mark.parametrize(
+    ("generator", "passed"),
+    [
+        (CYCLE, True),
+        (CYCLE.replace("batch in", "x, y in").replace("yield batch", "yield x, y"), True),
+        (CYCLE.replace("yield batch", "if len(batch) > 1:\n                yield batch"), False),  # not each
+        (CYCLE.replace("yield batch", "yield batch\n            yield batch"), False),
+        (CYCLE.replace("yield batch", "yield batch[0], batch[1] * 2"), False),
+        (CYCLE.replace("batch in", "x, y in").replace("yield batch", "yield y, x"), False),
+        (CYCLE.replace("yield batch", "batch = [*batch]\n            yield batch"), False),
+        (CYCLE.replace("yield batch", "yield batch\n            break"), False),
+    ],
+)
+def test_generators_that_pass_each_batch_on(generator: str, passed: bool) -> None:
+    slots = {"definitions": generator, "loop": "for step in range(4):"}
+    move = "x, y = next(batches)"
+    text = script(**slots, loader=f"batches = cycle({MADE})", move=f"{move}\nx, y = x.to(device), y.to(device)")
+    if passed:
+        after = f"batches = cycle(accelerator.prepare({MADE}))"
+        assert converted(text) == lifted(**{**ALONE, **slots, "loader": after}, move=move)
+    else:
+        assert unchanged(text).code == "LOADER-UNKNOWN"
+
+
+def test_a_loader_is_prepared_before_an_iterator_is_made_of_it() -> None:
+    slots = {"definitions": CYCLE, "loop": "for step in range(4):", "move": "x, y = next(batches)"}
+    text = script(**slots, loader=f"loader = {MADE}\nbatches = cycle(loader)")
+    after = f"loader = {MADE}\nloader = accelerator.prepare(loader)\nbatches = cycle(loader)\nmodel = "
+    assert after in converted(text)
+    text = script(
+        **slots, before="batches = cycle(loader)", optimizer="optimizer = torch.optim.SGD(model.parameters())"
+    )
+    assert prepared(text) == ["model, optimizer, loader"]
+
+
+def test_two_cycles_are_two_loaders() -> None:
+    loader = f"batches = cycle({MADE})\nothers = cycle({MADE})"
+    after = "with torch.no_grad():\n    x, y = next(others)\n    print(model(x).sum())"
+    text = script(
+        definitions=CYCLE, loader=loader, loop="for step in range(4):", move="x, y = next(batches)", after=after
+    )
+    assert sum("accelerator.prepare(DataLoader" in line.replace("    ", "") for line in added(text)) == 1

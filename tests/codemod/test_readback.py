@@ -1,0 +1,53 @@
+"""READBACK: every process waits for a file that the main process has written before it reads it."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+GUARD = "if accelerator.is_main_process:"
+WAIT = "accelerator.wait_for_everyone()"
+NUMPY = "import numpy as np"
+SAVE = 'np.save("a.npy", np.zeros(3))'
+LOAD = 'a = np.load("a.npy")'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{SAVE}\n{LOAD}", f"{GUARD}\n    {SAVE}\n{WAIT}\n{LOAD}"),
+        (
+            'path = "a.csv"\nnp.savetxt(path, np.zeros(3))\nn = 1\na = np.loadtxt(path) + np.loadtxt(path)',
+            f'path = "a.csv"\n{GUARD}\n    np.savetxt(path, np.zeros(3))\nn = 1\n{WAIT}\n'
+            "a = np.loadtxt(path) + np.loadtxt(path)",
+        ),
+        (
+            f"for n in range(2):\n    {SAVE}\n    {LOAD}",
+            f"for n in range(2):\n    {GUARD}\n        {SAVE}\n    {WAIT}\n    {LOAD}",
+        ),
+        (
+            f'with open("a.npy", "wb") as file:\n    np.save(file, np.zeros(3))\n{LOAD}',
+            f'{GUARD}\n    with open("a.npy", "wb") as file:\n        np.save(file, np.zeros(3))\n{WAIT}\n{LOAD}',
+        ),
+    ],
+)
+def test_what_is_written_before_it_is_read(before: str, after: str) -> None:
+    assert converted(script(imports=NUMPY, after=before)) == lifted(imports=NUMPY, after=after)
+    assert findings(script(imports=NUMPY, after=before)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{LOAD}\n{SAVE}", f"{LOAD}\n{GUARD}\n    {SAVE}"),
+        (f'{SAVE}\na = np.load("b.npy")', f'{GUARD}\n    {SAVE}\na = np.load("b.npy")'),
+        (f"if n:\n    {SAVE}\nelse:\n    {LOAD}", f"if n:\n    {GUARD}\n        {SAVE}\nelse:\n    {LOAD}"),
+        # not every process need come here
+        (f"{SAVE}\nif n:\n    {LOAD}", f"{GUARD}\n    {SAVE}\nif n:\n    {LOAD}"),
+        (LOAD, LOAD),
+        (f'{SAVE}\nnp.save("b.npy", np.load("a.npy"))', f'{GUARD}\n    {SAVE}\n    np.save("b.npy", np.load("a.npy"))'),
+    ],
+)
+def test_what_need_not_wait(before: str, after: str) -> None:
+    slots = {"imports": NUMPY, "setup": "n = 0"}
+    assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
