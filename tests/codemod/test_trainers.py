@@ -70,6 +70,28 @@ def test_everything_is_made_in_the_constructor() -> None:
     )
 
 
+def test_the_methods_leave_the_training_to_functions() -> None:
+    body = """\
+def step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+def epoch(model, loader, optimizer, device):
+    for x, y in loader:
+        step(model, optimizer, x.to(device), y.to(device))
+"""
+    parts = {"loop": "for n in range(2):", "move": "", "forward": "", "backward": "", "step": ""}
+    call = "    epoch(self.model, self.loader, self.optimizer, self.device)"
+    text = f"import torch.nn.functional as F\n\n\n{body}"
+    found = lines(trainer(**parts, end=call).replace("import torch.nn.functional as F\n", text, 1))
+    assert "self.accelerator.prepare(\nself.model, self.optimizer, self.loader\n)" in found
+    assert "def epoch(model, loader, optimizer, accelerator):" in found
+    assert "step(model, optimizer, x, y, accelerator)" in found
+    assert "epoch(self.model, self.loader, self.optimizer, self.accelerator)" in found
+
+
 def test_objects_are_handed_in() -> None:
     text = trainer(
         f"device = {DEVICE}\nmodel = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"

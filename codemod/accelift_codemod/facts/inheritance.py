@@ -27,7 +27,7 @@ class Flat:
 
 def find(index: Index) -> Flat:
     """The tree of a script with the bases of classes that train folded into them, where they can be."""
-    trains = {c for call in index.methods.get("backward", []) if (c := index.enclosing_class(call)) is not None}
+    trains = trainers(index)
     derived = [cls for cls in index.classes if cls.bases] if trains else []
     names = Names(index)
     families = [f for cls in derived if (f := _Family.of(index, names, cls)) is not None and trains & {*f.chain}]
@@ -36,6 +36,27 @@ def find(index: Index) -> Flat:
         return Flat(index.tree)
     copier = _Copier(index, families)
     return Flat(copier.copy(index.tree), copier.originals)
+
+
+def trainers(index: Index) -> set[ast.ClassDef]:
+    """The classes whose methods run a backward pass, themselves or by functions of the program."""
+    names = Names(index)
+    called: dict[str, list[ast.Call]] = {}
+    for call in index.calls:
+        if isinstance(call.func, ast.Name):
+            called.setdefault(call.func.id, []).append(call)
+    found, seen = set[ast.ClassDef](), set[Function]()
+    queue = list(index.methods.get("backward", []))
+    while queue:
+        call = queue.pop()
+        cls, function = index.enclosing_class(call), index.function(call)
+        if cls is not None:
+            found.add(cls)
+        elif function is not None and function not in seen:
+            seen.add(function)
+            sites = (c for c in called.get(function.name, ()) if isinstance(c.func, ast.Name))
+            queue += [c for c in sites if any(b.node is function for b in names.bindings(c.func))]  # type: ignore[arg-type]
+    return found
 
 
 @dataclass(frozen=True)

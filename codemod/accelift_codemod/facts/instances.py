@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope, parameters
+from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import bind
 from accelift_codemod.facts.tree import walk
@@ -52,7 +53,7 @@ class Instances:
 def find(index: Index) -> Instances:
     """The tree of a script with the attributes of the classes that train as variables, where they can be."""
     tree = index.tree
-    classes = {c for call in index.methods.get("backward", []) if (c := index.enclosing_class(call)) is not None}
+    classes = trainers(index)
     found = Instances(tree)
     fields: set[ast.Attribute] = set()
     names: dict[ast.ClassDef, str] = {}
