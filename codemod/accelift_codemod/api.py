@@ -250,6 +250,7 @@ def _convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
         plan=replace(plan, digest=book.digest, edits=edits, findings=findings),
         diff=diff.unified(path, book.lines, changes),
         output=output,
+        config=book.config(result.config),
     )
 
 

@@ -26,6 +26,7 @@ class Options:
     ignore: tuple[str, ...] = ()
     time_limit: float = timelimit.DEFAULT  # for one file, in seconds
     shard_manual: bool = False  # share out batches that the script makes without a loader
+    unsafe: bool = False  # make the edits, too, that need somebody's word
 
     def chooses(self, rule: str) -> bool:
         """Whether a rule that is not part of every conversion takes part."""

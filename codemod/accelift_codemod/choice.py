@@ -8,7 +8,9 @@ from functools import cached_property
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Role, Value
+from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.objects import Key, Optimizer, key, views
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.refusals import refuse
 
 
@@ -126,7 +128,27 @@ class _Choice:
                     found.setdefault(key(model), model)
         if self.facts.processes.managed:
             self._all_wrapped(found)
+        for loop in self.blueprint.train_loops:
+            self._has_an_optimizer(loop, found)
         return list(found.values())
+
+    def _has_an_optimizer(self, loop: BatchLoop, models: dict[Key, Value]) -> None:
+        """Refuse a script with a loop that trains other networks than those which optimizers update."""
+        functions = {f for s in loop.body for f in self.blueprint.timeline.calls_into(s)}
+        parts = (*loop.body, *functions)
+        trained = {model.origin for model in models.values()}
+        read = (n for part in parts for n in walk(part) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript)))
+        if any(v.origin in trained for node in read for v in inside(self.resolver.values(node))):
+            return
+        calls = (c for part in parts for c in self.facts.loops.own_calls(part))
+        run = [model for call in calls for model in self.facts.objects.models(call.func)]
+        if run:
+            raise refuse(
+                "OPT-UNKNOWN",
+                loop.node.lineno,  # type: ignore[union-attr]
+                f"no torch.optim optimizer updates what this loop trains, a {run[0].name}",
+                "use an optimizer, or convert it by hand (updates outside an optimizer are not averaged)",
+            )
 
     def _all_wrapped(self, models: dict[Key, Value]) -> None:
         """Refuse a script that distributes itself and trains a model whose gradients it does not average."""

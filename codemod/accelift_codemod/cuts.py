@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import BatchLoop, Facts
 from accelift_codemod.facts.effects import Effects, assignments, flatten, loads, stores
@@ -22,7 +22,8 @@ class Cut:
 
     `wrapped` are expressions to gather in place (a model called inside the statement that collects its result).
     `recounts` are expressions such as `x.size(0)` after the cut whose tensor need not be gathered for its length
-    alone; they are to be asked of `counter`.
+    alone; they are to be asked of `counter`. `trusts` says that a model's output is taken to have one row for each
+    sample because the loop compares it with a part of the batch, which is no proof.
     """
 
     anchor: ast.stmt
@@ -31,6 +32,7 @@ class Cut:
     recounts: tuple[ast.Name, ...] = ()
     counter: str = ""
     wrapped: tuple[ast.expr, ...] = ()
+    trusts: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class _Cutter:
         self.facts = facts
         self.loop = loop
         self.layouts = facts.layouts
+        self.trusts = False
 
     def find(self) -> Cut | NoCut:
         node = self.loop.node
@@ -77,17 +80,18 @@ class _Cutter:
         reason = "what its results are computed from cannot be proved to be one row per sample"
         inline = self._inline(body, first, tainted[first], environments[first])
         if inline is not None:
-            return inline
+            return replace(inline, trusts=self.trusts)
         best: Cut | None = None
         for k in range(first, -1, -1):
             if any(self._runs_model(s) for s in body[k:]):
-                reason = "it keeps a result before the model has run for the last time"
+                if k == first:
+                    reason = "it keeps a result before the model has run for the last time"
                 break
             live = self._live(body[k:], tainted[k])
             found = self._try(body, k, live, environments[k], batch)
             if found is not None and (best is None or len(found.names) < len(best.names)):
                 best = found
-        return best or NoCut(reason)
+        return replace(best, trusts=self.trusts) if best else NoCut(reason)
 
     def _element(self, values: Values) -> Shape:
         shapes: list[Shape] = []
@@ -130,17 +134,14 @@ class _Cutter:
         """Take a model's output for sample-first if the loop itself compares it with a part of the batch."""
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return
-        target = statement.targets[0]
-        if not isinstance(target, ast.Name) or env.get(target.id) is not Layout.UNKNOWN:
-            return
         if not self._is_forward(statement.value):
             return
-        trial = dict(env)
-        trial[target.id] = Layout.ROWS
-        for witness in self._witnesses(target.id, statement, trial):
-            if witness:
-                env[target.id] = Layout.ROWS
-                return
+        target = statement.targets[0]
+        for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(part, ast.Name) and env.get(part.id) is Layout.UNKNOWN:
+                if any(self._witnesses(part.id, statement, {**env, part.id: Layout.ROWS})):
+                    env[part.id] = Layout.ROWS
+                    self.trusts = True
 
     def _is_forward(self, node: ast.expr) -> bool:
         """Whether an expression is the output of a model, perhaps squeezed or reshaped row by row."""
@@ -204,13 +205,36 @@ class _Cutter:
         """Of the names, those that the rest of the body reads before it binds them again, in order."""
         found: dict[str, None] = {}
         killed: set[str] = set()
+        idle = self._idle(rest)
         for statement in rest:
-            for load in loads(statement):
+            for load in loads(statement) if statement not in idle else ():
                 if load.id in names and load.id not in killed:
                     found.setdefault(load.id)
             if isinstance(statement, ast.Assign):
                 killed |= stores(statement)
         return list(found)
+
+    def _idle(self, rest: Sequence[ast.stmt]) -> set[ast.stmt]:
+        """Statements that only move a variable to the device which nothing reads afterwards."""
+        found: set[ast.stmt] = set()
+        read: set[str] = set()
+        for statement in reversed(rest):
+            pairs = assignments(statement)
+            moved = [
+                isinstance(target, ast.Name) and self._is_moved(value, target.id) and not self._is_kept(target)
+                for target, value in pairs
+            ]
+            if pairs and all(moved) and not stores(statement) & read:
+                found.add(statement)
+            else:
+                read |= {load.id for load in loads(statement)}
+        return found
+
+    def _is_kept(self, name: ast.Name) -> bool:
+        """Whether a variable of the loop is read outside it."""
+        owner = self.facts.index.scope(name).owner(name.id)
+        inside = set(walk(self.loop.node))
+        return owner is None or any(load not in inside for load in self.facts.loads(owner, name.id))
 
     def _try(self, body: Sequence[ast.stmt], k: int, live: list[str], env: Environment, batch: set[str]) -> Cut | None:
         rest = body[k:]
@@ -276,6 +300,7 @@ class _Cutter:
                 and self.layouts.read(other[0], env) is Layout.ROWS
                 and self._row_wise(mine[0], call, env)
             ):
+                self.trusts = True
                 return True
         return False
 
@@ -343,7 +368,8 @@ class _Cutter:
                 return True
             if isinstance(call.func, ast.Attribute) and self.facts.objects.trained_models(call.func.value):
                 if call.func.attr not in ("train", "eval", "parameters", "state_dict", "zero_grad"):
-                    return True
+                    if not self.facts.objects.only_computes(call.func):
+                        return True
             target = self.facts.resolver.callee(call)
             if isinstance(target, FUNCTIONS) and target not in seen:
                 if any(self._runs_model(s, seen | {target}) for s in target.body):

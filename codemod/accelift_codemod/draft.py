@@ -14,7 +14,7 @@ from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity, Span
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity, Span
 
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
@@ -52,7 +52,7 @@ class Draft:
         last: ast.AST | None = None,
         place: int | None = None,
         need: Need = Need.NONE,
-        safety: Safety = Safety.SAFE,
+        assumes: Assumption | None = None,
         subject: ast.AST | None = None,
         otherwise: Finding | None = None,
     ) -> Edit:
@@ -62,7 +62,7 @@ class Draft:
             end = Span.of(last)
             span = Span(span.line, span.column, end.end_line, end.end_column)
         evidence: tuple[Evidence, ...] = self.facts.evidence(subject) if subject is not None else ()
-        return Edit(rule, span, operation, reason, code, place, safety, need, evidence, otherwise, node)
+        return Edit(rule, span, operation, reason, code, place, assumes, need, evidence, otherwise, node)
 
     def finding(self, code: str, severity: Severity, node: ast.AST | int, message: str, remedy: str) -> Finding:
         """A finding at a node or line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ class Entry:
     kind: str
     title: str
     body: str
-    safety: str = ""
+    safety: list[str] = field(default_factory=list)  # the levels of a rule's edits
+    assumptions: list[str] = field(default_factory=list)  # what those that are not safe take for granted
     severity: str = ""
     required: bool = False
     rule: str = ""  # the rule that reports a finding
@@ -37,7 +38,8 @@ class Entry:
         lines = [f"{self.code}: {self.title}", "", *textwrap.wrap(self.body, 88), ""]
         if self.kind == "rule":
             ignorable = "part of every conversion" if self.required else f"--ignore {self.code} leaves it out"
-            lines.append(f"Edits are {self.safety}; {ignorable}.")
+            lines.append(f"Edits are safe; {ignorable}.")
+            lines += (f"Some are {text}." for text in self.assumptions)
         if self.kind == "finding":
             lines.append(f"Severity: {self.severity}. Reported by {self.rule}.")
         if self.before:
@@ -49,7 +51,10 @@ class Entry:
         """The entry as a documentation page."""
         lines = [f"# {self.code}: {self.title}", "", textwrap.fill(self.body, 120), ""]
         ignorable = "It is a part of every conversion." if self.required else f"`--ignore {self.code}` leaves it out."
-        lines += [f"Its edits are **{self.safety}**. {ignorable}", ""]
+        lines += [f"Its edits are **safe**. {ignorable}", ""]
+        if self.assumptions:
+            lines[-2] = f"Its edits are **safe**, but for those that take something for granted. {ignorable}"
+            lines += [*(f"* {text}" for text in self.assumptions), ""]
         if self.before:
             lines += ["Before:", "", "```python", self.before.rstrip(), "```", ""]
             lines += ["After:", "", "```python", self.after.rstrip() or "# (removed)", "```", ""]
@@ -87,7 +92,8 @@ def _rule(rule: Rule) -> Entry:
         "rule",
         rule.name,
         body,
-        safety=rule.safety.value,
+        safety=list(dict.fromkeys(("safe", *(a.safety.value for a in rule.assumptions)))),
+        assumptions=[f"{a.safety.value}: right if {a.text}" for a in rule.assumptions],
         required=rule.required,
         before=rule.before,
         after=rule.after,
@@ -115,7 +121,7 @@ def _index(everything: dict[str, Entry]) -> str:
     lines += ["| rule | what it does | edits |", "|---|---|---|"]
     for entry in everything.values():
         if entry.kind == "rule":
-            lines.append(f"| [{entry.code}]({entry.code.lower()}.md) | {entry.title} | {entry.safety} |")
+            lines.append(f"| [{entry.code}]({entry.code.lower()}.md) | {entry.title} | {', '.join(entry.safety)} |")
     lines += ["", "## Findings", "", "| code | severity | what it says |", "|---|---|---|"]
     for entry in everything.values():
         if entry.kind == "finding":

@@ -17,6 +17,7 @@ from accelift_codemod.facts import Facts, Role, library
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.rules.cuda_settings import visible_devices
+from accelift_codemod.source import Source
 
 _NUMBER = re.compile(r"-?\d+")
 _AUTOCAST = ("torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast", "torch.cpu.amp.autocast")
@@ -73,7 +74,11 @@ class _Config:
         return config.to_yaml(self.origins, self.notes)
 
     def _at(self, node: ast.AST, what: str) -> str:
-        return f"{self.name}:{node.lineno} {what}"  # type: ignore[attr-defined]
+        line = node.lineno  # type: ignore[attr-defined]
+        if isinstance(self.facts.source, Source):
+            return f"{self.name}:{line} {what}"
+        unit = self.facts.source.unit(line)
+        return f"{unit.path.name}:{line - unit.base} {what}"
 
     # ---- values
 

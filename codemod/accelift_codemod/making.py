@@ -9,7 +9,7 @@ from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit
+from accelift_codemod.plan import Edit, Severity
 from accelift_codemod.refusals import refuse
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Making:
         if self.reach.gate is not None and not self._settled(self.reach.gate.steps, block[min(limit, len(block) - 1)]):
             self.reach.keep_accumulation()
         floor = self._floor(block, limit)
+        if any(i < floor for i in (self._in_block(block, n) for n in self._urgent()) if i is not None):
+            floor = self._floor(block, limit, parsed=False)
         if floor > at and self.reach.gate is not None and not self._may_wait(block, at, floor):
             self.reach.keep_accumulation()  # its number of steps is not known yet where the device is chosen
             floor = self._floor(block, limit)
@@ -111,8 +113,14 @@ class Making:
 
     # ---- what has to come before
 
-    def _floor(self, block: list[ast.stmt], before: int) -> int:
-        """The first place after everything that the accelerator's own arguments are made of."""
+    def _urgent(self) -> list[ast.AST]:
+        """Where something goes wrong on several processes unless the accelerator is there."""
+        edits = (e for e in self.reach.weak if e.otherwise is not None and e.otherwise.severity is not Severity.NOTE)
+        return self.reach.at_home(e.node for e in edits if self._may_use(e))  # type: ignore[misc]
+
+    def _floor(self, block: list[ast.stmt], before: int, parsed: bool = True) -> int:
+        """The first place after everything that the accelerator's own arguments are made of, and, unless it has to be
+        earlier, after the command line has been read."""
         parts = [n for a in self._atoms() for n in walk(a)]
         roots = {n.id for n in parts if isinstance(n, ast.Name)}
         attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)}
@@ -121,7 +129,7 @@ class Making:
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
-            if self._ties_devices(statement) or self._parses(statement):
+            if self._ties_devices(statement) or (parsed and self._parses(statement)):
                 floor = i + 1
             elif self.reach.variable is not None and statement in self.reach.variable.statements:
                 continue

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from accelift_codemod.facts.values import Evidence
@@ -226,6 +227,11 @@ class Notebook:
         """An edit of the script with its lines in the notebook."""
         span = edit.span._replace(line=self.line_of(edit.span.line), end_line=self.line_of(edit.span.end_line))
         return replace(edit, span=span, evidence=tuple(map(self._evidence, edit.evidence)))
+
+    def config(self, text: str) -> str:
+        """A launch config of the script with its lines in the notebook."""
+        name = re.escape(PurePath(self.path).name)
+        return re.sub(rf"({name}):(\d+)", lambda m: f"{m[1]}:{self.line_of(int(m[2]))}", text)
 
     def _evidence(self, step: Evidence) -> Evidence:
         return replace(step, line=self.line_of(step.line))

@@ -10,7 +10,7 @@ from accelift_codemod import containers
 from accelift_codemod.blueprint import Blueprint, Group, Item, Options
 from accelift_codemod.choice import choose
 from accelift_codemod.containers import holds, keeps
-from accelift_codemod.facts import BatchLoop, Facts, Function, Role, Scope, Value, position
+from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, MARK
 from accelift_codemod.facts.memo import memoised
@@ -80,6 +80,13 @@ class Placement:
         scope, name = next(iter(roots))
         self._require_own(value, scope, name)
         bindings = [b for b in scope.bindings[name] if keeps(self.resolver.bound(b), key(value))]
+        if any(b.how is How.PARAMETER for b in bindings):
+            raise refuse(
+                "PREP-NO-POINT",
+                next(b.node for b in bindings if b.how is not How.PARAMETER).lineno,  # type: ignore[attr-defined]
+                f"the {kind.value} that is handed in as `{name}` is bound again here",
+                "prepare it where it is made, or give it a name of its own here",
+            )
         made = (self.index.statement(b.node) for b in bindings)
         put = containers.filling(self.facts, scope, name, key(value))
         statements = tuple(dict.fromkeys((*made, *put)))

@@ -13,11 +13,23 @@ from accelift_codemod.facts.values import Evidence
 
 
 class Safety(str, Enum):
-    """How sure an edit is to keep what the script computes."""
+    """How sure an edit is to be right.
+
+    SAFE: it is proved. REVIEW: it is right if an assumption holds, which nearly always does and which a look at the
+    line tells. UNSAFE: it needs somebody's word, so it is only made with `--unsafe`.
+    """
 
     SAFE = "safe"
     REVIEW = "review"
     UNSAFE = "unsafe"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What an edit takes for granted and the tool cannot prove: words that follow "if"."""
+
+    text: str
+    safety: Safety = Safety.REVIEW
 
 
 class Severity(str, Enum):
@@ -155,11 +167,26 @@ class Edit:
     reason: str
     code: str = ""
     place: int | None = None
-    safety: Safety = Safety.SAFE
+    assumes: Assumption | None = None
     need: Need = Need.NONE
     evidence: tuple[Evidence, ...] = ()
     otherwise: Finding | None = None
     node: ast.AST | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def safety(self) -> Safety:
+        """How sure it is to be right."""
+        return self.assumes.safety if self.assumes is not None else Safety.SAFE
+
+    @property
+    def why(self) -> str:
+        """The reason, with what it takes for granted."""
+        return f"{self.reason}, if {self.assumes.text}" if self.assumes is not None else self.reason
+
+    def offered(self) -> Finding:
+        """The finding in the place of an unsafe edit that nobody has asked for."""
+        assert self.otherwise is not None and self.assumes is not None
+        return replace(self.otherwise, remedy=f"{self.otherwise.remedy}, or use --unsafe if {self.assumes.text}")
 
     def to_json(self) -> dict[str, Any]:
         """The edit as plain data."""
@@ -171,6 +198,7 @@ class Edit:
             "place": self.place,
             "safety": self.safety.value,
             "reason": self.reason,
+            "assumes": self.assumes.text if self.assumes is not None else "",
             "evidence": [asdict(e) for e in self.evidence],
         }
 

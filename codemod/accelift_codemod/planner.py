@@ -12,6 +12,7 @@ from accelift_codemod.placement import draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
 from accelift_codemod.refusals import Refused
 from accelift_codemod.rules import Rule, all_rules
+from accelift_codemod.rules.prepare import gives_loader
 
 _NOTHING = frozenset({"ALREADY-ACCELERATE", "ALREADY-DISTRIBUTED", "NO-TRAINING", "NO-ENTRY", "FRAMEWORK"})
 
@@ -23,7 +24,11 @@ def make_plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         work = Draft(facts, draft(facts, options))
         _run(work, options)
     except Refused as refused:
+        if refused.loader and options.unsafe and refused.loader not in facts.assumed:
+            return make_plan(facts.assuming(refused.loader), options)
         finding = refused.finding
+        if refused.loader and not options.unsafe:
+            finding = replace(finding, remedy=f"{finding.remedy}, or use --unsafe if {gives_loader(refused.loader)}")
         outcome = Outcome.NOTHING if finding.code in _NOTHING else Outcome.REFUSED
         if outcome is Outcome.NOTHING:
             finding = replace(finding, severity=Severity.NOTE)
@@ -54,13 +59,15 @@ def _run(work: Draft, options: Options) -> None:
             continue
         left: list[Edit] = []
         for item in rule.plan(work):
+            if isinstance(item, Edit) and item.safety is Safety.UNSAFE and not options.unsafe:
+                item = item.offered()
             if isinstance(item, Finding):
                 if chosen or rule.before:  # of a rule that only reports, nothing is left
                     work.findings.append(item)
-            elif not chosen:
-                left.append(item)
-            elif item.safety is not Safety.UNSAFE:
+            elif chosen:
                 work.add(item)
+            else:
+                left.append(item)
         if left:
             work.findings.append(_left_out(rule, left))
 

@@ -20,9 +20,10 @@ from accelift_codemod.source import Source
 class Refused(Exception):
     """The script is left alone: the finding says why."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, loader: str = "") -> None:
         super().__init__(str(finding))
         self.finding = finding
+        self.loader = loader  # the library function that would have to give a DataLoader
 
 
 @dataclass(frozen=True)
@@ -330,6 +331,8 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
         own = library.matches(value.name, frozenset(library.OWN_LOADERS))
         message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"
         remedy = library.OWN_LOADERS[own] if own else remedy
+        if not own and value.declaration is None and "." in value.name and "[" not in value.name:
+            return Refused(refuse("LOADER-UNKNOWN", loop.lineno, message, remedy).finding, value.name)
     return refuse("LOADER-UNKNOWN", loop.lineno, message, remedy)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from accelift_codemod.plan import Outcome, Severity
+from accelift_codemod.plan import Outcome, Safety, Severity
 from accelift_codemod.results import FileResult
 
 _ORDER = (Outcome.CONVERTED, Outcome.CONVERTED_WITH_FINDINGS, Outcome.REFUSED, Outcome.NOTHING)
@@ -21,6 +21,7 @@ class Report:
     errors: int = 0
     reasons: Counter[str] = field(default_factory=Counter)  # of the scripts that are refused, by code
     findings: int = 0  # those of converted scripts that ask for attention
+    edits: Counter[Safety] = field(default_factory=Counter)  # those of converted scripts
 
     def add(self, result: FileResult) -> None:
         """Count one file."""
@@ -34,6 +35,7 @@ class Report:
                 self.reasons[result.plan.findings[0].code] += 1
             else:
                 self.findings += len(result.plan.pending)
+                self.edits.update(e.safety for e in result.plan.edits)
 
     @property
     def pending(self) -> int:
@@ -71,20 +73,25 @@ class Report:
         """One line: what is left to do by hand; empty if nothing is."""
         parts = []
         if self.reasons:
-            scripts = _count(self.reasons.total(), "script")
+            scripts = count(self.reasons.total(), "script")
             parts.append(f"{scripts} ({', '.join(f'{code} {n}' for code, n in self.reasons.most_common())})")
         if self.findings:
-            parts.append(f"{_count(self.findings, 'finding')} in converted files")
+            parts.append(f"{count(self.findings, 'finding')} in converted files")
+        for safety in (Safety.REVIEW, Safety.UNSAFE):
+            if self.edits[safety]:
+                parts.append(f"{count(self.edits[safety], f'{safety.value} edit')} to look at")
         return f"left to do by hand: {', '.join(parts)}" if parts else ""
 
     def to_json(self) -> dict[str, Any]:
         """The tallies as plain data."""
         counts: dict[str, Any] = {o.value: self.outcomes[o] for o in _ORDER}
-        left = {"reasons": dict(self.reasons), "findings": self.findings}
+        look = {s.value: self.edits[s] for s in (Safety.REVIEW, Safety.UNSAFE)}
+        left = {"reasons": dict(self.reasons), "findings": self.findings, "edits": look}
         return {**counts, "without torch": self.skipped, "not processed": self.errors, "left to do by hand": left}
 
 
-def _count(number: int, thing: str) -> str:
+def count(number: int, thing: str) -> str:
+    """A number of things, in words."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 

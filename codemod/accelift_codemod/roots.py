@@ -17,6 +17,7 @@ from accelift_codemod.refusals import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 _TAKES = (ast.Subscript, ast.IfExp)
 _DISPLAYS = (ast.Dict, ast.Tuple, ast.List)
 _CHOICES = (*_TAKES, *_DISPLAYS)
@@ -189,7 +190,7 @@ class Roots:
                 found |= chosen or {(owner, node.id)}  # of no variable: it is the first
             elif binding.how in (How.ASSIGN, How.AUGMENT):
                 before = self._handed_to(binding, search) or self._put_in(binding, search)
-                found |= before or {(owner, node.id)}
+                found |= before or self._moved_parameter(binding, search) or {(owner, node.id)}
             else:
                 return None
         return found
@@ -277,6 +278,19 @@ class Roots:
         if traced:
             self.copies.setdefault(binding.node)
         return traced
+
+    def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
+        """The variables outside whose object a function moves and goes on calling by its parameter's name:
+        `model = model.to(device)`."""
+        node = binding.value
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RETURNS_SELF:
+            node = node.func.value
+        if node is binding.value or binding.path or not isinstance(node, ast.Name) or node.id != binding.name:
+            return set()
+        before = [n for n in self.facts.loads(binding.scope, node.id) if n is not node and n.lineno < node.lineno]
+        if before or any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
+            return set()
+        return self._trace(node, search) or set()
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

@@ -11,12 +11,14 @@ from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Need, Operation
+from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
 Loop = ast.For | ast.AsyncFor | ast.While
 _WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
+EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
+GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
 _REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
 
 
@@ -139,15 +141,15 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
     env = draft.environment(loop, statement)
     if env is None:
         return
-    weighed = _weighed(draft, statement, env)
-    if weighed is not None:
+    found = _weighed(draft, loop, statement, env)
+    if found is not None:
+        weighed, assumes = found
         # In float64, as Python's own product was; on the CPU, as not every device has that.
         assert isinstance(weighed.func, ast.Attribute)
         yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
         yield draft.edit(RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
-        yield draft.edit(
-            RULE, statement.value, Operation.SURROUND, _WHY, _total(draft, "{}") + ".item()", need=Need.STRONG
-        )
+        total = _total(draft, "{}") + ".item()"
+        yield draft.edit(RULE, statement.value, Operation.SURROUND, _WHY, total, need=Need.STRONG, assumes=assumes)
         return
     for call in walk(statement.value):
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
@@ -163,6 +165,7 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
             _WHY,
             _total(draft, "{}.detach()") if reduction == "sum" else AVERAGED,
             need=Need.STRONG,
+            assumes=None if reduction == "sum" else EVEN,
         )
         return
     layout = draft.facts.layouts.read(statement.value, env)
@@ -190,8 +193,19 @@ def _counted(node: ast.expr) -> ast.Name | None:
     return tensor if isinstance(tensor, ast.Name) else None
 
 
-def _weighed(draft: Draft, statement: ast.AugAssign, env: Environment) -> ast.Call | None:
-    """The `.item()` of a mean that is weighed by the size of its batch: `loss.item() * x.size(0)`."""
+def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
+    """Whether a statement adds up something over samples."""
+    env = draft.environment(loop, statement)
+    if env is None:
+        return False
+    return draft.facts.layouts.read(statement.value, env) is Layout.SUM or bool(_weighed(draft, loop, statement, env))
+
+
+def _weighed(
+    draft: Draft, loop: BatchLoop, statement: ast.AugAssign, env: Environment
+) -> tuple[ast.Call, Assumption | None] | None:
+    """The `.item()` of a mean that is weighed by the size of its batch, `loss.item() * x.size(0)`, and whether it is
+    taken for one."""
     product = statement.value
     if not draft.runtime or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)):
         return None
@@ -199,8 +213,23 @@ def _weighed(draft: Draft, statement: ast.AugAssign, env: Environment) -> ast.Ca
         if isinstance(mean, ast.Call) and isinstance(mean.func, ast.Attribute) and mean.func.attr == "item":
             layouts = draft.facts.layouts.read(mean.func.value, env), draft.facts.layouts.read(count, env)
             if layouts == (Layout.MEAN, Layout.COUNT):
-                return mean
+                return mean, None
+            if layouts[0] in (Layout.MEAN, Layout.UNKNOWN) and _counts_graphs(draft, loop, count):
+                return mean, GRAPHS
     return None
+
+
+def _counts_graphs(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
+    """Whether an expression is the number of graphs in a batch of torch_geometric: of its samples."""
+    if isinstance(node, ast.Name):
+        bindings = draft.facts.resolver.bindings(node)
+        return len(bindings) == 1 and bindings[0].value is not None and _counts_graphs(draft, loop, bindings[0].value)
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "num_graphs"
+        and all(v.name.startswith("torch_geometric.") for v in loop.loaders)
+        and draft.facts.resolver.only(node.value, Role.BATCH)
+    )
 
 
 def _counts(statement: ast.AugAssign, call: ast.Call) -> bool:

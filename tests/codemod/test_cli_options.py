@@ -44,7 +44,7 @@ def test_json_of_a_conversion() -> None:
         "nothing to do": 0,
         "without torch": 0,
         "not processed": 0,
-        "left to do by hand": {"reasons": {}, "findings": 0},
+        "left to do by hand": {"reasons": {}, "findings": 0, "edits": {"review": 0, "unsafe": 0}},
     }
     (file,) = found["files"]
     assert list(file) == [
@@ -70,6 +70,7 @@ def test_json_of_a_conversion() -> None:
         "place": None,
         "safety": "safe",
         "reason": "gradients are scaled and averaged by the accelerator",
+        "assumes": "",
     }
     for edit in file["edits"]:
         first, column, last, end = edit["span"]
@@ -111,7 +112,11 @@ def test_json_of_findings_refusals_and_errors(folder: Path) -> None:
         "nothing to do": 0,
         "without torch": 1,
         "not processed": 2,
-        "left to do by hand": {"reasons": {"DATA-UNSHARDED": 1}, "findings": 0},
+        "left to do by hand": {
+            "reasons": {"DATA-UNSHARDED": 1},
+            "findings": 0,
+            "edits": {"review": 0, "unsafe": 0},
+        },
     }
 
 

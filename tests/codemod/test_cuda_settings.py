@@ -113,7 +113,8 @@ def test_one_visible_gpu_is_reported(setup: str, codes: list[str]) -> None:
 def test_data_parallel_goes(model: str) -> None:
     left = "net = Net()\nmodel = net" if model.startswith("net") else "model = Net()"
     assert converted(script(model=model)) == lifted(model=left)
-    assert findings(script(model=model)) == ["CKPT-KEYS"]
+    assert findings(script(model=model)) == []
+    assert findings(script(model=model, after="torch.save(model.state_dict(), 'a.pt')")) == ["CKPT-KEYS"]
 
 
 def test_the_attribute_of_the_wrapper_goes_with_it() -> None:

@@ -18,7 +18,8 @@ def guarded(code: str) -> str:
 @pytest.mark.parametrize(
     ("imports", "line"),
     [
-        (OS, 'os.makedirs("out", exist_ok=True)'),
+        (OS, 'os.makedirs("out")'),
+        (OS, 'os.makedirs("out", exist_ok=False)'),
         (OS, 'os.mkdir("out")'),
         (OS, 'os.remove("old")'),
         (OS, 'os.rename("a", "b")'),
@@ -33,7 +34,7 @@ def guarded(code: str) -> str:
         ("import pandas as pd", 'pd.DataFrame([1]).to_csv("a.csv")'),
         ("import sys", 'sys.stdout.write("x")'),
         ("import json", 'json.dump({}, open("a.json", "w"))'),
-        (OS, 'os.makedirs(\n    "out",  # here\n    exist_ok=True,\n)'),
+        (OS, 'os.makedirs(\n    "out",  # here\n    exist_ok=False,\n)'),
     ],
 )
 def test_side_effects(imports: str, line: str) -> None:
@@ -116,7 +117,14 @@ def test_functions_that_see_the_accelerator() -> None:
     )
 
 
-LINES = ["os.makedirs(name)", "os.makedirs(name, exist_ok=True)", "shutil.rmtree(name)", "sys.stdout.write(name)"]
+@pytest.mark.parametrize("line", ['os.makedirs("out", exist_ok=True)', 'Path("out").mkdir(exist_ok=True)'])
+def test_folders_that_may_be_there_are_made_by_all(line: str) -> None:
+    slots = {"imports": "import os\nfrom pathlib import Path", "before": line}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == []
+
+
+LINES = ["os.makedirs(name)", "shutil.rmtree(name)", "sys.stdout.write(name)"]
 
 
 @pytest.mark.parametrize("line", LINES)

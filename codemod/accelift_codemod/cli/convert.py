@@ -65,6 +65,7 @@ _PROGRESS_FROM = 50  # files
     is_flag=True,
     help="Also share out batches that a script makes without a DataLoader, where that is proved right.",
 )
+@click.option("--unsafe", is_flag=True, help="Also make the edits that need your word; without it findings offer them.")
 @click.option(
     "--verify",
     is_flag=True,
@@ -88,6 +89,7 @@ def command(
     num_processes: int | None,
     batch: str,
     shard_manual: bool,
+    unsafe: bool,
     verify: bool,
     verify_args: str | None,
     select: str | None,
@@ -118,7 +120,7 @@ def command(
     if shard_manual and (target != "runtime" or batch != "global"):
         raise click.UsageError("--shard-manual needs --target runtime and --batch global")
     chosen, ignored = _codes(select, "--select"), _codes(ignore, "--ignore")
-    options = Options(target, batch, num_processes, chosen, ignored, time_limit, shard_manual)
+    options = Options(target, batch, num_processes, chosen, ignored, time_limit, shard_manual, unsafe)
     run = _Run(
         options,
         write,

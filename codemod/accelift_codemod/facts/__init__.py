@@ -38,6 +38,8 @@ class Facts:
 
     def __init__(self, source: Source | Program, known: Mapping[str, Role] | None = None) -> None:
         self.source = source
+        self.known: Mapping[str, Role] = known or {}
+        self.assumed: frozenset[str] = frozenset()  # library functions that are taken to give loaders
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
@@ -47,6 +49,12 @@ class Facts:
         self.tree = self.instances.tree
         self.index = Index(self.tree) if self.instances.followed else direct
         self.resolver = Resolver(self.index, self.instances.followed, known)
+
+    def assuming(self, loader: str) -> Facts:
+        """These facts, if a library function gives a DataLoader."""
+        facts = Facts(self.source, {**self.known, loader: Role.LOADER})
+        facts.assumed = self.assumed | {loader}
+        return facts
 
     @cached_property
     def objects(self) -> Objects:

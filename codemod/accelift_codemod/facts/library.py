@@ -38,6 +38,7 @@ _ROLES: dict[str, Role] = {
     "torch_geometric.data.DenseDataLoader": Role.LOADER,
     "monai.data.DataLoader": Role.LOADER,
     # datasets
+    "torch_geometric.datasets.*": Role.DATASET,
     "torch.utils.data.TensorDataset": Role.DATASET,
     "torch.utils.data.ConcatDataset": Role.DATASET,
     "torch.utils.data.Subset": Role.DATASET,
@@ -234,6 +235,8 @@ SIDE_EFFECTS = frozenset(
     cv2.imwrite cv2.imshow skimage.io.imsave scipy.io.savemat soundfile.write torchaudio.save
     numpy.save numpy.savez numpy.savez_compressed numpy.savetxt json.dump pickle.dump joblib.dump yaml.dump
     torch.onnx.export torch.jit.save safetensors.torch.save_file
+    tensorboard_logger.configure tensorboard_logger.log_value tensorboard_logger.log_histogram
+    tensorboard_logger.log_images
     sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint
     """.split()
 )
@@ -267,3 +270,5 @@ DOWNLOADS = frozenset(
     kagglehub.dataset_download datasets.load_dataset
     """.split()
 )
+# Modules whose data sets are fetched, or processed into files, when they are made.
+FETCHES = ("torch_geometric.datasets.", "ogb.graphproppred.", "ogb.nodeproppred.", "ogb.linkproppred.")

@@ -10,7 +10,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
@@ -238,6 +238,11 @@ class Objects:
         """The trained networks an expression may denote."""
         return tuple(v for v in self.resolver.values(node) if self.is_trained(v))
 
+    def only_computes(self, func: ast.Attribute) -> bool:
+        """Whether a method of a trained network runs nothing of the network: a loss written as a method, say."""
+        methods = [self.resolver.method(v.declaration, func.attr) for v in self.trained_models(func.value)]
+        return all(m is not None and not any(_is_own_call(n) for n in walk(m)) for m in methods)
+
     # ---- loaders
 
     def loader(self, value: Value) -> Loader:
@@ -334,6 +339,14 @@ class Objects:
                         return None
                     merged[str(target.slice.value)] = None
         return merged
+
+
+def _is_own_call(node: ast.AST) -> bool:
+    """Whether a node calls something of `self`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    while isinstance(func, (ast.Attribute, ast.Subscript)):
+        func = func.value
+    return isinstance(func, ast.Name) and func.id == "self"
 
 
 def _has(values: Values, one: Value) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelift_codemod.diff import encoded
-from accelift_codemod.plan import Finding, Outcome, Severity
+from accelift_codemod.plan import Finding, Outcome, Safety, Severity
+from accelift_codemod.report import count
 from accelift_codemod.results import FileResult
 
 _COLORS = {"+": "32", "-": "31", "@": "36"}
@@ -60,14 +61,19 @@ def remarks(result: FileResult, verbosity: int) -> Iterator[str]:
         if finding.severity is not Severity.NOTE or verbosity > 0:
             yield _line(result.path, finding, f"{finding.severity.value}: ")
             yield from _evidence(finding, verbosity)
-    notes = sum(f.severity is Severity.NOTE for f in plan.findings)
-    if verbosity > 0:
-        for edit in plan.edits:
-            yield f"{result.path}:{edit.span.line}: {edit.rule} {edit.operation.value}: {edit.reason}"
-            for step in edit.evidence:
-                yield f"    {step}"
-    elif notes:
-        yield f"{result.path}: {notes} {'note' if notes == 1 else 'notes'} (-v shows them)"
+    for edit in plan.edits:
+        if verbosity > 0 or edit.safety is Safety.UNSAFE:
+            level = "" if edit.safety is Safety.SAFE else f", {edit.safety.value}"
+            yield f"{result.path}:{edit.span.line}: {edit.rule} {edit.operation.value}{level}: {edit.why}"
+            if verbosity > 0:
+                yield from (f"    {step}" for step in edit.evidence)
+    if verbosity < 1:
+        review = sum(e.safety is Safety.REVIEW for e in plan.edits)
+        notes = sum(f.severity is Severity.NOTE for f in plan.findings)
+        hidden = [f"{count(review, 'edit')} to review"] if review else []
+        hidden += [count(notes, "note")] if notes else []
+        if hidden:
+            yield f"{result.path}: {' and '.join(hidden)} (-v shows them)"
 
 
 def _line(path: str, finding: Finding, prefix: str) -> str:

@@ -150,6 +150,8 @@ class _Rewriter:
             above = self.lines[line - 2]
             if not above.lstrip(" \t").startswith("#") or indentation(above) != indent or line == 2:
                 break
+            if above.startswith("# %%"):
+                break  # where a cell begins
             line -= 1
         return line
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.members import members
-from accelift_codemod.plan import Edit, Finding, Safety, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Severity
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Rule(ABC):
 
     code: ClassVar[str]
     name: ClassVar[str]
-    safety: ClassVar[Safety] = Safety.SAFE
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()  # what some of its edits take for granted
     required: ClassVar[bool] = False  # part of every conversion: cannot be ignored
     closing: ClassVar[int] = 0  # 0: an ordinary rule; else its place among the closing ones
     always: ClassVar[bool] = False  # also for scripts that distribute themselves, and decide who prints and saves

@@ -7,11 +7,15 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.layout import Layout, Shape
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BACKWARD"
+_MEAN = Assumption("the loss is a mean over the samples")
 _ARGUMENTS = "gradient,retain_graph,create_graph,inputs"  # of Tensor.backward, by position
+
+
+_KNOWN = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.PART_SUM, Layout.MIXED)  # each with a finding of its own
 
 
 class Backward(Rule):
@@ -34,6 +38,7 @@ loss.backward()
 loss = criterion(model(x), y)
 accelerator.backward(loss)
 """
+    assumptions = (_MEAN,)
     findings = (
         Explained(
             "LOSS-MASKMEAN",
@@ -98,11 +103,18 @@ accelerator.backward(loss)
         reason = "gradients are scaled and averaged by the accelerator"
         if call.args:
             yield draft.edit(_RULE, call, Operation.NAME_ARGUMENTS, reason, _ARGUMENTS)
-        code = "{accelerator}.backward"
-        yield draft.edit(_RULE, call, Operation.CALL_ON, reason, code, need=Need.STRONG, subject=func.value)
-        if draft.facts.processes.managed:
-            return  # what a process computes on its own batch is averaged, as it was
-        layout = self._layout(draft, call, func.value)
+        managed = draft.facts.processes.managed  # what a process computes on its own batch is averaged, as it was
+        layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
+        yield draft.edit(
+            _RULE,
+            call,
+            Operation.CALL_ON,
+            reason,
+            "{accelerator}.backward",
+            need=Need.STRONG,
+            subject=func.value,
+            assumes=None if layout in _KNOWN else _MEAN,
+        )
         name = draft.facts.segment(func.value)
         if layout is Layout.SUM:
             why = f"`{name}` is a sum over the samples: its gradient is to be summed across processes, not averaged"

@@ -6,16 +6,18 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Safety, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
 _MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
 _DRAWS = frozenset("rand randn randint normal".split())
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
+_COUNTS = Assumption("the batch size counts samples here")
+_NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
 
 
 class BatchSize(Rule):
@@ -28,11 +30,17 @@ class BatchSize(Rule):
 
     code = _RULE
     name = "batch size as a shape"
-    safety = Safety.REVIEW
     before = "real_labels = torch.ones(batch_size, 1)\n"
     after = "real_labels = torch.ones(batch_size // accelerator.num_processes, 1)\n"
-
+    assumptions = (_COUNTS, _NUMBER)
     findings = (
+        Explained(
+            "BATCH-ONE",
+            Severity.WARNING,
+            "batches of one sample",
+            "A batch of one sample cannot be shared out: every process is dealt it whole, and computes what one "
+            "process would. --batch per-process gives each process samples of its own; the global batch grows then.",
+        ),
         Explained(
             "BATCH-LITERAL",
             Severity.WARNING,
@@ -55,6 +63,7 @@ class BatchSize(Rule):
         seen: set[ast.AST] = set()
         for loop in draft.blueprint.train_loops:
             yield from self._literals(draft, loop)
+            yield from self._ones(draft, loop)
             sizes = [
                 size
                 for value in loop.loaders
@@ -74,11 +83,29 @@ class BatchSize(Rule):
                         "a process sees its share of the batch",
                         "{} // {accelerator}.num_processes",
                         need=Need.STRONG,
-                        safety=Safety.REVIEW,
+                        assumes=_COUNTS,
                     )
 
-    def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+    def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """Loaders that deal one sample at a time."""
+        for value in loop.loaders:
+            arguments = draft.facts.objects.loader(value).arguments
+            size = arguments.get("batch_size")
+            sizes = draft.facts.resolver.values(size) if size is not None else ()
+            if sizes and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes) and loop.direct:
+                yield draft.finding(
+                    "BATCH-ONE",
+                    Severity.WARNING,
+                    loop.node.iter,  # type: ignore[union-attr]
+                    "a batch is one sample, which cannot be shared out: every process computes on it, and nothing gets "
+                    "faster",
+                    "use larger batches, or --batch per-process",
+                )
+                return
+
+    def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Edit]:
         """A batch size that is written out both for the loader and as a number of rows; one finding for all."""
+        place: ast.Call | None = None
         sizes = {
             size.value
             for value in loop.loaders
@@ -92,15 +119,24 @@ class BatchSize(Rule):
                 first = first.elts[0]
             number = first.value if isinstance(first, ast.Constant) else None
             if isinstance(number, int) and number > 1 and number in sizes:
-                yield draft.finding(
-                    "BATCH-LITERAL",
-                    Severity.WARNING,
-                    node,
-                    f"{number} is the batch size of the loader: if it counts samples here, a process has only its "
-                    "share of them",
-                    "take the number of rows from the batch itself",
+                place = place or node
+                yield draft.edit(
+                    _RULE,
+                    first,
+                    Operation.SURROUND,
+                    "a process sees its share of the batch",
+                    "{} // {accelerator}.num_processes",
+                    need=Need.STRONG,
+                    assumes=_NUMBER,
+                    otherwise=draft.finding(
+                        "BATCH-LITERAL",
+                        Severity.WARNING,
+                        place,
+                        f"{number} is the batch size of the loader: if it counts samples here, a process has only "
+                        "its share of them",
+                        "take the number of rows from the batch itself",
+                    ),
                 )
-                return
 
     def _rows(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
         """Expressions in the code of a training loop that say how many rows something has."""

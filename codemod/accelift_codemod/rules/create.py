@@ -16,6 +16,9 @@ from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
+_ASKS = frozenset(
+    "empty_cache synchronize memory_allocated memory_reserved max_memory_allocated reset_peak_memory_stats".split()
+)
 
 
 class Create(Rule):
@@ -93,6 +96,7 @@ accelerator = Accelerator(
             if other is not variable and draft.facts.runs(other.statements[0]):
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         if reach.cpu == TRUE:
+            self._no_gpu(draft)
             yield draft.finding(
                 "DEV-CPU",
                 Severity.NOTE,
@@ -108,6 +112,20 @@ accelerator = Accelerator(
                 "every process gets whole batches: the global batch grows with the number of processes",
                 "scale the learning rate by hand if you want to",
             )
+
+    def _no_gpu(self, draft: Draft) -> None:
+        """Refuse a script that asks CUDA what it has done there, and moves nothing there itself."""
+        for call in draft.calls:
+            module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+            tested = any(isinstance(p, (ast.If, ast.IfExp, ast.Try)) for p in draft.facts.index.ancestors(call))
+            if module == "torch.cuda" and name in _ASKS and not tested:
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    call.lineno,
+                    f"`torch.cuda.{name}` is called, and nothing is moved to a GPU here: something that the script "
+                    "uses chooses the device",
+                    "move the model to a device in this script",
+                )
 
     # ---- the accelerator
 
@@ -154,7 +172,14 @@ accelerator = Accelerator(
             if "os.devnull" in written.get(place, "") and not _binds_os(draft, node):
                 lines.insert(0, "import os")
             if lines:
-                yield from _import(draft, node, lines)
+                yield from _import(draft, node, lines, self._first_use(draft, edits, place))
+
+    def _first_use(self, draft: Draft, edits: list[Edit], place: object) -> ast.AST | None:
+        """The first node of a file at which code outside functions uses what is imported."""
+        used = (e.node for e in edits if "Accelerator(" in e.code or STATE in e.code)
+        outside = (n for n in used if n is not None and draft.function(n) is None)
+        here = (n for n in outside if draft.facts.source.unit(n.lineno) == place)  # type: ignore[attr-defined]
+        return min(here, key=position, default=None)
 
     def _lines(self, draft: Draft, here: bool, written: str) -> list[str]:
         """The imports from the library that a file needs."""
@@ -267,15 +292,18 @@ def _binds_os(draft: Draft, node: ast.AST) -> bool:
     )
 
 
-def _import(draft: Draft, node: ast.AST, lines: list[str]) -> Iterator[Edit]:
-    """Imports for the file in which a node stands."""
-    anchor, operation = _import_place(draft, node)
+def _import(draft: Draft, node: ast.AST, lines: list[str], use: ast.AST | None) -> Iterator[Edit]:
+    """Imports for the file in which a node stands, before their first use outside functions."""
+    anchor, operation = _import_place(draft, node, use)
     yield draft.edit(_RULE, anchor, operation, "the accelerator's import", "\n".join(lines))
 
 
-def _import_place(draft: Draft, node: ast.AST) -> tuple[ast.stmt, Operation]:
+def _import_place(draft: Draft, node: ast.AST, use: ast.AST | None) -> tuple[ast.stmt, Operation]:
     """Where an import goes, past statements that share a line with it."""
     anchor, operation = _beside_torch(draft.facts.body(node))
+    if use is not None and position(use) < position(anchor):
+        body = draft.facts.body(node)
+        anchor, operation = max((s for s in body if position(s) <= position(use)), key=position), Operation.BEFORE
     block, place = draft.facts.index.block(anchor)
     if operation is Operation.AFTER:
         while place + 1 < len(block) and block[place + 1].lineno == block[place].end_lineno:

@@ -9,10 +9,11 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "DEVSET"
+_LAUNCHER = Assumption("GPUs are to be chosen when launching, for one process, too", Safety.UNSAFE)
 
 
 class CudaSettings(Rule):
@@ -26,6 +27,7 @@ class CudaSettings(Rule):
     always = True
     before = "torch.cuda.set_device(0)\n"
     after = ""
+    assumptions = (_LAUNCHER,)
     findings = (
         Explained(
             "DEV-INDEX",
@@ -110,17 +112,19 @@ class CudaSettings(Rule):
             "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
         )
 
-    def _visible(self, draft: Draft) -> Iterator[Finding]:
+    def _visible(self, draft: Draft) -> Iterator[Edit]:
         for statement, value in visible_devices(draft):
             count = len([v for v in value.split(",") if v.strip()])
             if count == 1 and value.strip() != "-1":  # which hides every GPU
-                yield draft.finding(
+                finding = draft.finding(
                     "DEV-INDEX",
                     Severity.WARNING,
                     statement,
                     f"CUDA_VISIBLE_DEVICES is set to {value!r}, which leaves one GPU for all processes",
                     "take the line out and choose GPUs when launching",
                 )
+                reason = "every process gets a GPU of its own"
+                yield draft.edit(_RULE, statement, Operation.DROP, reason, assumes=_LAUNCHER, otherwise=finding)
 
 
 def visible_devices(draft: Draft) -> list[tuple[ast.Assign, str]]:

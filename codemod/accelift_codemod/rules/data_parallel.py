@@ -43,7 +43,8 @@ model = nn.DataParallel(model)
             argument = draft.facts.resolver.argument(call, 0, "module")
             if argument is not None:
                 yield from take_out(draft, _RULE, call, argument)
-                yield checkpoints(draft, call, "DataParallel")
+        if calls and saves_wrapped(draft, calls):
+            yield checkpoints(draft, calls[0], "DataParallel")
         yield from bare_reads(draft, _RULE, calls)
         yield from tolerant_loads(draft, _RULE, calls)
 

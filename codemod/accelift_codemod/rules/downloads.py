@@ -70,6 +70,8 @@ with accelerator.main_process_first():
     def _downloads(self, draft: Draft, call: ast.Call) -> bool:
         if (draft.facts.resolver.qualified(call.func) or "") in library.DOWNLOADS or self._written(draft, call):
             return True
+        if self._fetches(draft, call):
+            return True
         given = call.args[4:6] if (draft.facts.resolver.qualified(call.func) or "").startswith(_DATASETS) else []
         if any(isinstance(a, ast.Constant) and a.value is True for a in given):
             return True  # MNIST(root, train, transform, target_transform, download)
@@ -78,6 +80,11 @@ with accelerator.main_process_first():
                 constants = [v for v in draft.facts.resolver.values(keyword.value) if v.role is Role.CONSTANT]
                 return not constants or any(v.keys[0] for v in constants)
         return False
+
+    def _fetches(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a data set is made of a library whose data sets fetch and prepare their files by themselves."""
+        module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+        return f"{module}.".startswith(library.FETCHES) and name[:1].isupper()
 
     def _written(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a page is opened, and what it holds is written into a file."""

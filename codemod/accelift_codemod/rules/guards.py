@@ -9,10 +9,12 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "GUARD"
+_WRITES = Assumption("the method writes a file and does nothing else, as that of its name in pandas or matplotlib")
+_LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.")
 _HEADER = "if {accelerator}.is_main_process:"
 
 
@@ -32,6 +34,7 @@ class Guards(Rule):
 if accelerator.is_main_process:
     save_image(fake, "fake.png")
 """
+    assumptions = (_WRITES,)
     findings = (
         Explained(
             "SAVE-RACE",
@@ -93,7 +96,15 @@ if accelerator.is_main_process:
                 _HEADER,
                 need=Need.WEAK,
                 otherwise=self._race(draft, call),
+                assumes=_WRITES if self._by_name(draft, call) else None,
             )
+
+    def _by_name(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a method is only taken to write a file: nothing is known of its object."""
+        if draft.facts.resolver.qualified(call.func) is not None or not isinstance(call.func, ast.Attribute):
+            return False
+        values = draft.facts.resolver.values(call.func.value)
+        return call.func.attr in library.WRITES and not (values and all(v.name.startswith(_LIBRARIES) for v in values))
 
     def _only_unwrappable(self, draft: Draft, statement: ast.Expr) -> bool:
         """A model handed to a function that runs it (an export): unwrapped, it may run on one process."""
@@ -103,6 +114,8 @@ if accelerator.is_main_process:
 
     def _has_side_effect(self, draft: Draft, call: ast.Call) -> bool:
         qualified = draft.facts.resolver.qualified(call.func)
+        if _may_exist(draft, call, 2 if qualified == "os.makedirs" else None):
+            return False  # a folder that is made only if it is not there: by all, so that it is there for all
         if qualified is not None:
             return qualified in library.SIDE_EFFECTS
         if not isinstance(call.func, ast.Attribute):
@@ -125,9 +138,6 @@ if accelerator.is_main_process:
     def _race(self, draft: Draft, call: ast.Call) -> Finding | None:
         qualified = draft.facts.resolver.qualified(call.func) or ""
         if qualified in library.HARMLESS_EVERYWHERE:
-            return None
-        exist_ok = draft.facts.resolver.argument(call, 2, "exist_ok")
-        if qualified == "os.makedirs" and isinstance(exist_ok, ast.Constant) and exist_ok.value is True:
             return None
         return draft.finding(
             "SAVE-RACE",
@@ -210,3 +220,9 @@ if accelerator.is_main_process:
                 if load.id not in bound and Role.WRITER not in draft.facts.resolver.roles(load):
                     return False
         return True
+
+
+def _may_exist(draft: Draft, call: ast.Call, place: int | None) -> bool:
+    """Whether a call says that the folder it makes may be there already."""
+    given = draft.facts.resolver.argument(call, place, "exist_ok")
+    return isinstance(given, ast.Constant) and given.value is True

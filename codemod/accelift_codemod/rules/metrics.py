@@ -9,10 +9,11 @@ from accelift_codemod.cuts import Cut
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "METRIC"
+_ROWS = Assumption("the model returns one row for each sample, as what it is compared with in the loop has")
 
 
 class Metrics(Rule):
@@ -38,6 +39,7 @@ for x, y in test_loader:
     output, y = accelerator.gather_for_metrics((output, y))
     correct += output.argmax(1).eq(y).sum().item()
 """
+    assumptions = (_ROWS,)
     findings = (
         Explained(
             "EVAL-REPLICATED",
@@ -108,6 +110,7 @@ for x, y in test_loader:
 
     def _gather(self, draft: Draft, loop: BatchLoop, cut: Cut) -> Iterator[Edit]:
         reason = "the results must cover the whole batch, not this process's share"
+        assumes = _ROWS if cut.trusts else None
         if cut.names:
             names = ", ".join(cut.names)
             packed = f"({names})" if len(cut.names) > 1 else names
@@ -118,6 +121,7 @@ for x, y in test_loader:
                 reason,
                 f"{names} = {{accelerator}}.gather_for_metrics({packed})",
                 need=Need.STRONG,
+                assumes=assumes,
             )
         for expression in cut.wrapped:
             yield draft.edit(
@@ -127,6 +131,7 @@ for x, y in test_loader:
                 reason,
                 "{accelerator}.gather_for_metrics({})",
                 need=Need.STRONG,
+                assumes=assumes,
             )
         for name in cut.recounts:
             yield draft.edit(

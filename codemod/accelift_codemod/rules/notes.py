@@ -10,6 +10,7 @@ from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
+_IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
 
@@ -59,7 +60,8 @@ class Notes(Rule):
             dealt = loop.body.index(step.made) + 1 if step is not None and step.made is not None else 0
             for statement in loop.body[dealt:]:  # what was drawn before is dealt with the batch
                 for node in draft.facts.loops.own_calls(statement):
-                    if self._draws(draft, node):
+                    in_place = isinstance(node.func, ast.Attribute) and node.func.attr in _IN_PLACE
+                    if in_place or self._draws(draft, node):
                         first.setdefault("noise", node)
         for call in draft.facts.index.calls:
             if self._in_each_batch(draft, call) and self._draws(draft, call):

@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Rule
-from accelift_codemod.sums import AVERAGED, Loop, local_names, reads_after, reduced, sums_of
+from accelift_codemod.sums import AVERAGED, EVEN, GRAPHS, Loop, local_names, reads_after, reduced, sums_of
 
 _RULE = "PHASE"
 
@@ -36,6 +36,8 @@ for phase in ["train", "val"]:
     after = """\
         total += accelerator.gather_for_metrics(loss.detach().cpu().double() * x.size(0)).sum().item()
 """
+
+    assumptions = (EVEN, GRAPHS)
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:

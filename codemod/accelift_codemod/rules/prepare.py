@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accelift_codemod.blueprint import Group, Item
 from accelift_codemod.containers import EACH
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.objects import key
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "PREPARE"
+_LOADER = Assumption("a function of a library that is not known gives a torch DataLoader", Safety.UNSAFE)
+
+
+def gives_loader(name: str) -> str:
+    """What is taken for granted of a library function."""
+    return f"{name} gives a torch DataLoader"
 
 
 class Prepare(Rule):
@@ -40,6 +47,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
 for x, y in loader:
 """
+    assumptions = (_LOADER,)
     findings = (
         Explained(
             "DATA-TAIL",
@@ -91,7 +99,13 @@ for x, y in loader:
             f"every later use of the {kinds} must see the prepared object",
             "\n".join(lines),
             need=Need.STRONG,
+            assumes=self._assumption(draft, group.items),
         )
+
+    def _assumption(self, draft: Draft, items: tuple[Item, ...]) -> Assumption | None:
+        """What is taken for granted if one of the objects is only said to be a loader."""
+        assumed = next((i.value.name for i in items if i.value.name in draft.facts.assumed), "")
+        return replace(_LOADER, text=gives_loader(assumed)) if assumed else None
 
     def _on_the_spot(self, draft: Draft, call: ast.Call, item: Item) -> Edit:
         placed = draft.blueprint.placed.get(key(item.value), True)
@@ -99,7 +113,8 @@ for x, y in loader:
             "{accelerator}.prepare({})" if placed else "{accelerator}.prepare_data_loader({}, device_placement=False)"
         )
         reason = "it is in no variable: the loop must get the prepared one"
-        return draft.edit(_RULE, call, Operation.SURROUND, reason, code, need=Need.STRONG)
+        assumes = self._assumption(draft, (item,))
+        return draft.edit(_RULE, call, Operation.SURROUND, reason, code, need=Need.STRONG, assumes=assumes)
 
     def _accelerate_limits(self, draft: Draft) -> Iterator[Finding]:
         for item in draft.blueprint.items.values():

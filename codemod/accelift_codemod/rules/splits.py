@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _SEEDS_TORCH = ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything")
@@ -41,14 +41,19 @@ _PICKERS = (
 )
 
 
+_SEEDED = Assumption("the same split in every run is what you want: it changes which samples train", Safety.UNSAFE)
+
+
 class Splits(Rule):
     """Reports a random split of the data that is not seeded: every process would make another one.
 
     Samples of one process's training set would then be in another's test set, and some samples would be in neither.
+    With `--unsafe` the split is given a seed of its own, so that it is the same on every process, and in every run.
     """
 
     code = "SPLIT"
     name = "random splits"
+    assumptions = (_SEEDED,)
     findings = (
         Explained(
             "DATA-SPLIT-UNSEEDED",
@@ -87,13 +92,24 @@ class Splits(Rule):
             else:
                 continue
             if not seeded:
-                yield draft.finding(
-                    "DATA-SPLIT-UNSEEDED",
-                    Severity.ERROR,
-                    call,
-                    "the data is split at random without a seed: every process would split it differently",
-                    "seed the generator before the split (torch.manual_seed, or random_state=)",
-                )
+                yield self._seed(draft, call, qualified)
+
+    def _seed(self, draft: Draft, call: ast.Call, qualified: str) -> Edit | Finding:
+        """A seed for a split, or the finding that it has none."""
+        finding = draft.finding(
+            "DATA-SPLIT-UNSEEDED",
+            Severity.ERROR,
+            call,
+            "the data is split at random without a seed: every process would split it differently",
+            "seed the generator before the split (torch.manual_seed, or random_state=)",
+        )
+        torch = draft.facts.imported("torch", call)
+        code = f"generator={torch}.Generator().manual_seed(0)" if qualified.startswith("torch.") else "random_state=0"
+        given = any(k.arg in (None, "generator", "random_state") for k in call.keywords)
+        if given or (qualified.startswith("torch.") and (not torch or len(call.args) > 2)):
+            return finding
+        reason = "every process has to split the data alike"
+        return draft.edit(self.code, call, Operation.ADD_ARGUMENT, reason, code, assumes=_SEEDED, otherwise=finding)
 
     def _given(self, draft: Draft, call: ast.Call, place: int | None, name: str) -> bool:
         """Whether an argument is given, and not None."""

@@ -9,11 +9,21 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.sums import RULE, Loop, local_names, reads_after, reads_outside, reduced, sums_of
+from accelift_codemod.sums import (
+    EVEN,
+    GRAPHS,
+    RULE,
+    Loop,
+    adds_up,
+    local_names,
+    reads_after,
+    reads_outside,
+    reduced,
+    sums_of,
+)
 
 
 class TrainMetrics(Rule):
@@ -37,6 +47,7 @@ running += accelerator.reduce(loss.detach(), reduction="mean").item()
 ...
 scheduler.step(running / len(loader))
 """
+    assumptions = (EVEN, GRAPHS)
     findings = (
         Explained(
             "METRIC-TRAIN",
@@ -120,9 +131,7 @@ scheduler.step(running / len(loader))
 
     def _by_the_whole(self, draft: Draft, loop: BatchLoop, node: Loop, statement: ast.AugAssign) -> bool:
         """Whether a sum over samples is divided by the length of a data set, which is that of the whole job."""
-        env = draft.environment(loop, statement)
-        layout = draft.facts.layouts.read(statement.value, env) if env is not None else Layout.UNKNOWN
-        if layout is not Layout.SUM:
+        if not adds_up(draft, loop, statement):
             return False
         assert isinstance(statement.target, ast.Name)
         parents = draft.facts.index.parents
