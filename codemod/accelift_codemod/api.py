@@ -211,7 +211,8 @@ def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> Fil
     except BadSource as error:
         return FileResult(path, error=str(error))
     except RecursionError:
-        return FileResult(path, error=f"{path}: nests too deeply; split the deepest expression")
+        what = "nests too deeply, or too many functions call each other in a row"
+        return FileResult(path, error=f"{path}: {what}; split the deepest expression, or the chain of calls")
 
 
 def _convert_script(data: bytes, path: str, options: Options, place: Path | None) -> FileResult:
