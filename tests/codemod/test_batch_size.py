@@ -151,6 +151,51 @@ def test_random_numbers_that_are_no_data_need_none() -> None:
     assert findings(script(before="start = torch.randn(3)")) == []
 
 
+SAMPLES = """\
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, x):
+        self.x = x
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], i % 3
+
+
+def pick(x):
+    index = np.arange(len(x))
+    {}
+    return x[index[:32]]
+
+
+def make(x):
+    return Samples(pick(x))
+"""
+FLOW = {"imports": "import numpy as np", "data": "data = make(torch.arange(512.0).view(64, 8))"}
+
+
+@pytest.mark.parametrize(
+    ("setup", "line", "codes"),
+    [
+        ("", "np.random.shuffle(index)", ["DATA-SAMPLER-RNG"]),
+        ("np.random.seed(1)", "np.random.shuffle(index)", []),
+        ("", "print(np.random.permutation(3))", []),
+        ("", "x = x + torch.randn(64, 8)", ["DATA-UNSEEDED"]),
+        ("torch.manual_seed(0)", "x = x + torch.randn(64, 8)", []),
+    ],
+)
+def test_chance_that_reaches_the_data_through_functions(setup: str, line: str, codes: list[str]) -> None:
+    text = script(setup=setup, definitions=SAMPLES.format(line), **FLOW)
+    assert [code for code in findings(text) if code.startswith("DATA")] == codes
+
+
+def test_data_drawn_in_the_call_that_makes_a_data_set_of_the_script_s_own() -> None:
+    slots = {"definitions": SAMPLES.format("pass"), "imports": "import numpy as np"}
+    text = script(**slots, data="data = Samples(torch.randn(64, 8))")
+    assert findings(text) == ["DATA-UNSEEDED"]
+
+
 @pytest.mark.parametrize(("rows", "expected"), [("16, 3", ["BATCH-LITERAL"]), ("3, 16", []), ("15, 3", [])])
 def test_a_batch_size_written_out_is_reported(rows: str, expected: list[str]) -> None:
     """DataLoader(..., batch_size=16), and 16 rows in the loop."""

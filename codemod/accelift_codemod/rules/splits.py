@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function, position
-from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts import Role, position
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -135,11 +135,7 @@ class Splits(Rule):
             names = _SHUFFLES.get(draft.facts.resolver.qualified(call.func) or "")
             if names is None or self._given(draft, call, None, "generator") or self._seeded(draft, call, names):
                 continue
-            statement = draft.facts.index.statement(call)
-            shuffled = stores(statement)
-            if isinstance(statement, ast.Expr) and call.args and isinstance(call.args[0], ast.Name):
-                shuffled = {call.args[0].id}
-            picks = self._picks(draft, draft.function(call), shuffled)
+            picks = self._picked(draft, call, _PICKERS)
             if picks is not None:
                 yield draft.finding(
                     "DATA-SAMPLER-RNG",
@@ -156,10 +152,7 @@ class Splits(Rule):
             names = _NOISE.get(draft.facts.resolver.qualified(call.func) or "")
             if names is None or self._given(draft, call, None, "generator") or self._seeded(draft, call, names):
                 continue
-            outer = (p for p in draft.facts.index.ancestors(call) if isinstance(p, ast.Call))
-            inside = any((draft.facts.resolver.qualified(p.func) or "") in _DATASETS for p in outer)
-            made = stores(draft.facts.index.statement(call))
-            if inside or self._picks(draft, draft.function(call), made, _DATASETS):
+            if self._picked(draft, call, _DATASETS) is not None:
                 yield draft.finding(
                     "DATA-UNSEEDED",
                     Severity.ERROR,
@@ -169,19 +162,58 @@ class Splits(Rule):
                 )
                 return
 
-    def _picks(
-        self, draft: Draft, function: Function | None, names: set[str], pickers: tuple[str, ...] = _PICKERS
-    ) -> ast.Call | None:
-        """The subset or sampler of a function that is made from variables, or from what is computed from them."""
-        names = set(names)
-        scope = draft.facts.index.scopes[function] if function is not None else draft.facts.index.module
-        for binding in sorted((b for bound in scope.bindings.values() for b in bound), key=lambda b: position(b.node)):
-            if binding.value is not None and names & {n.id for n in walk(binding.value) if isinstance(n, ast.Name)}:
-                names.add(binding.name)
-        for call in draft.calls:
-            qualified = draft.facts.resolver.qualified(call.func) or ""
-            if qualified in pickers and draft.function(call) is function:
-                arguments = (*call.args, *(k.value for k in call.keywords))
-                if names & {n.id for a in arguments for n in walk(a) if isinstance(n, ast.Name)}:
-                    return call
+    def _picked(self, draft: Draft, start: ast.Call, pickers: tuple[str, ...]) -> ast.Call | None:
+        """The subset, sampler or data set that is made from what a call draws or shuffles, or what is computed from it.
+
+        That is followed through variables, into the functions that get it, and out of those that return it.
+        """
+        statement = draft.facts.index.statement(start)
+        queue: list[ast.AST] = [start]
+        if isinstance(statement, ast.Expr) and start.args and isinstance(start.args[0], ast.Name):  # shuffled in place
+            queue = [n for n in self._loads(draft, start.args[0]) if position(n) > position(start)]
+        seen = set(queue)
+        while queue:
+            node = queue.pop()
+            found = list(self._next(draft, node, pickers))
+            if found and isinstance(found[0], ast.Call) and self._is_picker(draft, found[0], pickers):
+                return found[0]
+            queue += [n for n in found if n not in seen]
+            seen.update(found)
         return None
+
+    def _next(self, draft: Draft, node: ast.AST, pickers: tuple[str, ...]) -> Iterator[ast.AST]:
+        """Where the value of an expression goes: the call that picks samples by it alone, or all that reads it."""
+        resolver = draft.facts.resolver
+        child = node
+        for parent in draft.facts.index.ancestors(node):
+            if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
+                return
+            if isinstance(parent, ast.Call) and child is not parent.func:
+                if self._is_picker(draft, parent, pickers):
+                    yield parent
+                    return
+                if resolver.builtin(parent.func) == "len":
+                    return
+                target = resolver.callee(parent)
+                given = resolver.bind(parent, target) if isinstance(target, FUNCTIONS) else None
+                for parameter, argument in (given or {}).items():
+                    if argument is child or argument is getattr(child, "value", None):
+                        yield from draft.facts.loads(draft.facts.index.scopes[target], parameter)  # type: ignore[index]
+            if isinstance(parent, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+                for name in (n for n in walk(parent) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)):
+                    yield from self._loads(draft, name)
+            elif isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
+                yield from resolver.sites(function)
+            if isinstance(parent, ast.stmt):
+                return
+            child = parent
+
+    def _loads(self, draft: Draft, name: ast.Name) -> list[ast.Name]:
+        owner = draft.facts.index.scope(name).owner(name.id)
+        return draft.facts.loads(owner, name.id) if owner is not None else []
+
+    def _is_picker(self, draft: Draft, call: ast.Call, pickers: tuple[str, ...]) -> bool:
+        """Whether a call makes a subset, a sampler or a data set, one of the script's own classes, too."""
+        target = draft.facts.resolver.callee(call)
+        own = isinstance(target, ast.ClassDef) and draft.facts.resolver.class_role(target) is Role.DATASET
+        return own or (draft.facts.resolver.qualified(call.func) or "") in pickers
