@@ -161,3 +161,16 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
     definitions = _NOISY.format(base="torch.utils.data.Dataset", made=made, drawn=drawn)
     slots = {"imports": "import random", "definitions": definitions, "data": "data = Noisy(torch.ones(64, 8))"}
     assert findings(script(**slots)) == codes
+
+
+@pytest.mark.parametrize(
+    ("before", "codes"),
+    [
+        ("for p in model.parameters():\n    p.register_hook(lambda g: g.clamp(-1, 1))", ["GRAD-HOOK"]),
+        ("model.layer.weight.register_hook(lambda g: g.clamp(-1, 1))", ["GRAD-HOOK"]),
+        ("z = torch.ones(3, requires_grad=True)\nz.register_hook(print)", []),
+        ("model.layer.register_forward_hook(print)", []),
+    ],
+)
+def test_hooks_on_parameters(before: str, codes: list[str]) -> None:
+    assert findings(script(before=before)) == codes

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, torch_ops
+from accelift_codemod.facts import How, Role, torch_ops
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -39,6 +39,13 @@ class Notes(Rule):
             "its own.",
         ),
         Explained(
+            "GRAD-HOOK",
+            Severity.WARNING,
+            "a hook changes gradients before they are averaged",
+            "A hook on a parameter sees the gradient of one process's share, before the processes average theirs. What "
+            "is not linear, such as clamping, then gives another gradient than on one process.",
+        ),
+        Explained(
             "NOTEBOOK",
             Severity.NOTE,
             "a notebook runs on one process",
@@ -66,6 +73,17 @@ class Notes(Rule):
         for call in draft.facts.index.calls:
             if self._in_each_batch(draft, call) and self._draws(draft, call):
                 first.setdefault("noise of its own", call)
+        for call in draft.facts.index.methods.get("register_hook", []):
+            if draft.facts.runs(call) and self._is_parameter(draft, call.func.value):  # type: ignore[attr-defined]
+                first.setdefault("hook", call)
+        if "hook" in first:
+            yield draft.finding(
+                "GRAD-HOOK",
+                Severity.WARNING,
+                first["hook"],
+                "this hook sees the gradient of a process's share, before the processes average theirs",
+                "change the gradients after accelerator.backward, unless what the hook does is linear",
+            )
         if "BatchNorm" in first and not draft.facts.index.attributes.get("convert_sync_batchnorm"):
             yield draft.finding(
                 "NOTE-BN",
@@ -88,6 +106,18 @@ class Notes(Rule):
                     f"{what} the same on every process that is seeded alike",
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
+
+    def _is_parameter(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether an expression is a parameter: of `for p in model.parameters()`, or `model.layer.weight`."""
+        resolver = draft.facts.resolver
+        if isinstance(node, ast.Name):
+            loops = (b for b in resolver.bindings(node) if b.how is How.LOOP)
+            return any(v.role is Role.PARAMETERS for b in loops for v in resolver.values(b.value))
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+            if draft.facts.objects.trained_models(node):
+                return True
+        return False
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call draws random numbers."""
