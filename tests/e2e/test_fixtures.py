@@ -31,27 +31,17 @@ LINES = {
     "digits_logging": "the logging module writes on every process (PRINT-ALL)",
     "wine_keywords": "the last line is printed where the accelerator is not at hand (PRINT-ALL)",
 }
-# What CI runs of the fixtures: each shape of script and each way to train once.
+# What CI runs of the fixtures: each shape of script once; `make test-all` runs them all.
 ALWAYS = {
     "cancer_accumulate",
-    "cancer_main",
-    "cancer_trainer",
-    "chars_get_batch",
     "diabetes_slices",
     "digits_base_trainer",
-    "digits_batchnorm",
-    "digits_custom_method",
     "digits_flat",
-    "digits_gan",
-    "digits_params",
     "digits_parts",
     "digits_phases",
     "digits_resume",
     "iris_uneven",
-    "latin1_cookie",
     "mnist_globals",
-    "wine_accum_modulo",
-    "wine_trainer",
 }
 
 
@@ -93,7 +83,13 @@ def test_script(script: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", projects(), ids=lambda script: script.parent.name)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=script.parent.name, marks=pytest.mark.exhaustive if index else ())
+        for index, script in enumerate(projects())
+    ],
+)
 def test_project(script: Path, tmp_path: Path) -> None:
     """The same for scripts that are converted with the files that they import."""
     name = script.parent.name
