@@ -36,6 +36,35 @@ def test_what_is_written_before_it_is_read(before: str, after: str) -> None:
     assert findings(script(imports=NUMPY, after=before)) == []
 
 
+FILES = """\
+class Files(torch.utils.data.Dataset):
+    def __init__(self, path, rows=3):
+        self.rows = np.load(path)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "waits"),
+    [
+        ('"a.npy"', 'files = Files("a.npy")', True),
+        ("path", "files = Files(path=path)", True),
+        ('"a.npy"', 'files = Files("b.npy")', False),
+        ('"a.npy"', "files = Files(zeros)", False),
+    ],
+)
+def test_a_data_set_that_gets_the_name_of_the_file(name: str, line: str, waits: bool) -> None:
+    slots = {"imports": NUMPY, "definitions": FILES, "before": 'path = "a.npy"\nzeros = np.zeros(3)'}
+    save = f"np.save({name}, zeros)"
+    after = f"{GUARD}\n    {save}\n" + (f"{WAIT}\n" if waits else "") + line
+    assert converted(script(**slots, after=f"{save}\n{line}")) == lifted(**slots, after=after)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

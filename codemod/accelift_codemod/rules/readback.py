@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import library, position
+from accelift_codemod.facts import Role, library, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
@@ -35,7 +35,7 @@ exported = onnx.load("model.onnx")
 """
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        reads = [c for c in draft.calls if c.args and draft.facts.resolver.qualified(c.func) in library.READS]
+        reads = [c for c in draft.calls if self._paths(draft, c)]
         written = [c for c in draft.calls if draft.guarded(c)] if reads else []
         waited: set[ast.stmt] = set()
         for read in reads:
@@ -53,6 +53,17 @@ exported = onnx.load("model.onnx")
                     need=Need.STRONG,
                 )
 
+    def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
+        """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
+        resolver = draft.facts.resolver
+        if resolver.qualified(call.func) in library.READS:
+            return call.args[:1]
+        target = resolver.callee(call)
+        if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
+            return []
+        values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
+        return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
+
     def _reads_back(self, draft: Draft, read: ast.Call, write: ast.Call) -> bool:
         """Whether a call reads what another one, before it in the same function, has written."""
         index = draft.facts.index
@@ -60,8 +71,9 @@ exported = onnx.load("model.onnx")
             return False
         if draft.blueprint.timeline.exclusive(write, read) or not self._always(draft, read, write):
             return False
+        paths = {ast.dump(path) for path in self._paths(draft, read)}
         return any(
-            ast.dump(read.args[0]) == ast.dump(part)
+            ast.dump(part) in paths
             for argument in (*write.args, *(k.value for k in write.keywords))
             for part in walk(argument)
         )
