@@ -33,12 +33,9 @@ LINES = {
 }
 # What CI runs of the fixtures: each shape of script once; `make test-all` runs them all.
 ALWAYS = {
-    "cancer_accumulate",
-    "diabetes_slices",
     "digits_base_trainer",
     "digits_flat",
     "digits_parts",
-    "digits_phases",
     "digits_resume",
     "iris_uneven",
     "mnist_globals",

@@ -86,7 +86,9 @@ def converted(text: str, target: str = "runtime") -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("body", "samples"), [(SUMS, 22), (SUMS, 31), (NEXT, 25)])
+@pytest.mark.parametrize(
+    ("body", "samples"), [(SUMS, 22), pytest.param(SUMS, 31, marks=pytest.mark.exhaustive), (NEXT, 25)]
+)
 def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:
     text = HEAD.replace("SAMPLES", str(samples)) + body
     old, new = tmp_path / "old.py", tmp_path / "new.py"
