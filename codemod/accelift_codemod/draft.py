@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -152,6 +153,22 @@ class Draft:
             for parent in (node, *self.facts.index.ancestors(node))
             for edit in self.edits_at(parent)
         )
+
+    def awaited(self, rule: str, reads: Iterable[ast.Call]) -> Iterator[Edit]:
+        """Before calls that read files: wait for the main process, which may still be writing them."""
+        waited: set[ast.stmt] = set()
+        for read in reads:
+            statement = self.facts.index.statement(read)
+            if statement not in waited and not self.guarded(read):
+                waited.add(statement)
+                yield self.edit(
+                    rule,
+                    statement,
+                    Operation.BEFORE,
+                    "the main process may still be writing the file",
+                    "{accelerator}.wait_for_everyone()",
+                    need=Need.STRONG,
+                )
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""

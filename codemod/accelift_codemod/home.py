@@ -26,8 +26,8 @@ class Home:
         self.resolver = draft.facts.resolver
         self.timeline = draft.blueprint.timeline
         self.site: ast.AST = self.facts.tree.body[-1]  # a node of the file in which it is made
-        self.home = self._home()
         self.strong = [e for e in draft.edits if e.need is Need.STRONG and not states.suffices(draft, e)]
+        self.home = self._home()
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
         self.site = self._site()
 
@@ -69,8 +69,7 @@ class Home:
     def _home(self) -> Function | None:
         """The function in which the accelerator is made; None for module level."""
         groups = [self.index.function(g.anchor) for g in self.draft.blueprint.groups]
-        edits = [e for e in self.draft.edits if e.need is Need.STRONG and not states.suffices(self.draft, e)]
-        anchors: list[ast.AST] = [e.node for e in edits if e.node is not None]
+        anchors: list[ast.AST] = [e.node for e in self.strong if e.node is not None]
         anchors = list(dict.fromkeys(anchors))
         self._chosen_once()
         chosen: list[tuple[bool, Function | None]] = []

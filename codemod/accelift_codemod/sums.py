@@ -116,7 +116,7 @@ def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[
 def reduced(draft: Draft, loop: BatchLoop, statements: list[ast.AugAssign], local: set[str]) -> list[Edit]:
     """The edits that make a sum that of all processes.
 
-    None if it is not known of all the statements that add to it how they depend on the batch, or if some processes may
+    Empty if it is not known of all the statements that add to it how they depend on the batch, or if some processes may
     run one that others do not.
     """
     if any(_apart(draft, loop, statement, local) for statement in statements):
@@ -268,7 +268,7 @@ def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
     return set()
 
 
-def _bindings_of(draft: Draft, name: ast.Name) -> list:  # type: ignore[type-arg]
+def _bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:
     owner = draft.facts.index.scope(name).owner(name.id)
     return [b for b in owner.bindings[name.id] if b.node is name] if owner else []
 

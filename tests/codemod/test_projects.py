@@ -269,13 +269,8 @@ def test_device_as_a_parameter_becomes_the_accelerator(folder: Path) -> None:
     assert found["train.py"].endswith("train(model, loader, optimizer, accelerator)\n")
 
 
-def test_trainer_class(folder: Path) -> None:
-    trainer = """\
-import torch
-import torch.nn.functional as F
-
-
-class Trainer:
+TRAINER = """\
+class {name}:
     def __init__(self, model, loader):
         self.model = model
         self.loader = loader
@@ -284,9 +279,14 @@ class Trainer:
     def fit(self):
         for x, y in self.loader:
             self.optimizer.zero_grad()
-            F.cross_entropy(self.model(x), y).backward()
+            {loss}.backward()
             self.optimizer.step()
 """
+
+
+def test_trainer_class(folder: Path) -> None:
+    loss = "F.cross_entropy(self.model(x), y)"
+    trainer = "import torch\nimport torch.nn.functional as F\n\n\n" + TRAINER.format(name="Trainer", loss=loss)
     main = """\
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -692,22 +692,7 @@ def test_every_run_looks_at_the_files_anew(folder: Path) -> None:
 
 
 def test_trainer_with_a_base_in_another_file(folder: Path) -> None:
-    base = """\
-import torch
-
-
-class Base:
-    def __init__(self, model, loader):
-        self.model = model
-        self.loader = loader
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
-
-    def fit(self):
-        for x, y in self.loader:
-            self.optimizer.zero_grad()
-            self.loss(x, y).backward()
-            self.optimizer.step()
-"""
+    base = "import torch\n\n\n" + TRAINER.format(name="Base", loss="self.loss(x, y)")
     trainer = """\
 import torch.nn.functional as F
 from base import Base

@@ -21,6 +21,13 @@ def train(net, loader):
 """
 
 
+def in_a_function(move: str) -> str:
+    """A script that trains in a function, which moves its parameter."""
+    body = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+    definitions = PARAMETER.format(move=move)
+    return script(definitions=definitions, model="model = Net()", epochs="train(model, loader)", **body)
+
+
 def test_the_import_stands_before_code_above_that_of_torch() -> None:
     lines = converted('print("first")\n' + script()).splitlines()
     assert lines[:3] == [
@@ -33,32 +40,14 @@ def test_the_import_stands_before_code_above_that_of_torch() -> None:
 
 @pytest.mark.parametrize("move", ["net = net.to(device)", "net = net.cuda()", "net = net.to(device).train()"])
 def test_a_parameter_that_is_moved_is_prepared_where_it_was_made(move: str) -> None:
-    text = script(
-        definitions=PARAMETER.format(move=move),
-        model="model = Net()",
-        epochs="train(model, loader)",
-        loop="",
-        move="",
-        forward="",
-        backward="",
-        step="",
-    )
+    text = in_a_function(move)
     lines = added(text)
     assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in lines
     assert not any(line.startswith("net = accelerator") for line in lines)
 
 
 def test_a_parameter_that_is_used_before_it_is_bound_again_is_left_alone() -> None:
-    text = script(
-        definitions=PARAMETER.format(move="print(net)\n    net = net.to(device)"),
-        model="model = Net()",
-        epochs="train(model, loader)",
-        loop="",
-        move="",
-        forward="",
-        backward="",
-        step="",
-    )
+    text = in_a_function("print(net)\n    net = net.to(device)")
     assert unchanged(text).code == "PREP-NO-POINT"
 
 

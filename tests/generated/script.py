@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -218,20 +219,19 @@ def _encoder(chance: Chance) -> Parts:
 
 def _wasserstein(chance: Chance) -> Parts:
     """A generator and a critic."""
-    device = devices.device(chance)
-    config, configure, size = settings.settings(chance, device)
-    samples = data.single(chance, size)
-    networks = several.wasserstein(chance, device)
-    setup = [configure, devices.stage(device), samples.stage, *networks.made]
-    final = Stage("conclude", networks.end)
-    return Parts(setup, "", [networks.loop], final, definitions=[config, networks.definitions])
+    return _adversaries(chance, several.wasserstein)
 
 
 def _gan(chance: Chance) -> Parts:
     """Two networks, two optimizers, data without labels."""
+    return _adversaries(chance, extras.gan)
+
+
+def _adversaries(chance: Chance, make: Callable[[Chance, devices.Device], several.Several | extras.Gan]) -> Parts:
     device = devices.device(chance)
     config, configure, size = settings.settings(chance, device)
     samples = data.single(chance, size)
-    networks = extras.gan(chance, device)
+    networks = make(chance, device)
     setup = [configure, devices.stage(device), samples.stage, *networks.made]
-    return Parts(setup, "", [networks.loop], networks.end, definitions=[config, networks.definitions])
+    final = networks.end if isinstance(networks.end, Stage) else Stage("conclude", networks.end)
+    return Parts(setup, "", [networks.loop], final, definitions=[config, networks.definitions])

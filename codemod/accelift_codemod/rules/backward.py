@@ -13,8 +13,6 @@ from accelift_codemod.rules import Explained, Rule
 _RULE = "BACKWARD"
 _MEAN = Assumption("the loss is a mean over the samples")
 _ARGUMENTS = "gradient,retain_graph,create_graph,inputs"  # of Tensor.backward, by position
-
-
 _KNOWN = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.PART_SUM, Layout.MIXED)  # each with a finding of its own
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library, position
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Need, Operation
+from accelift_codemod.plan import Edit, Finding
 from accelift_codemod.rules import Rule
 
 _RULE = "READBACK"
@@ -37,21 +37,8 @@ exported = onnx.load("model.onnx")
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         reads = [c for c in draft.calls if self._paths(draft, c)]
         written = [c for c in draft.calls if draft.guarded(c)] if reads else []
-        waited: set[ast.stmt] = set()
-        for read in reads:
-            statement = draft.facts.index.statement(read)
-            if statement in waited or draft.guarded(read):
-                continue
-            if any(self._reads_back(draft, read, write) for write in written):
-                waited.add(statement)
-                yield draft.edit(
-                    _RULE,
-                    statement,
-                    Operation.BEFORE,
-                    "the main process may still be writing the file",
-                    "{accelerator}.wait_for_everyone()",
-                    need=Need.STRONG,
-                )
+        back = (read for read in reads if any(self._reads_back(draft, read, write) for write in written))
+        yield from draft.awaited(_RULE, back)
 
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""

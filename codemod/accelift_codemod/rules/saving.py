@@ -57,20 +57,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 saves = True
                 yield from self._save(draft, call)
         if saves:
-            waited: set[ast.stmt] = set()
-            for call in draft.calls:
-                if draft.facts.resolver.qualified(call.func) == "torch.load" and self._after_training(draft, call):
-                    statement = draft.facts.index.statement(call)
-                    if statement not in waited and not draft.guarded(call):
-                        waited.add(statement)
-                        yield draft.edit(
-                            _RULE,
-                            statement,
-                            Operation.BEFORE,
-                            "the main process may still be writing the file",
-                            "{accelerator}.wait_for_everyone()",
-                            need=Need.STRONG,
-                        )
+            loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
+            yield from draft.awaited(_RULE, (load for load in loads if self._after_training(draft, load)))
 
     def _in_memory(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a buffer in memory is saved into, which every process has for itself."""

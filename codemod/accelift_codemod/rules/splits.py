@@ -39,8 +39,6 @@ _PICKERS = (
     "torch.utils.data.SubsetRandomSampler",
     "torch.utils.data.sampler.SubsetRandomSampler",
 )
-
-
 _SEEDED = Assumption("the same split in every run is what you want: it changes which samples train", Safety.UNSAFE)
 
 
@@ -167,9 +165,9 @@ class Splits(Rule):
 
         That is followed through variables, into the functions that get it, and out of those that return it.
         """
-        statement = draft.facts.index.statement(start)
         queue: list[ast.AST] = [start]
-        if isinstance(statement, ast.Expr) and start.args and isinstance(start.args[0], ast.Name):  # shuffled in place
+        in_place = (draft.facts.resolver.qualified(start.func) or "").endswith(".shuffle")
+        if in_place and start.args and isinstance(start.args[0], ast.Name):
             queue = [n for n in self._loads(draft, start.args[0]) if position(n) > position(start)]
         seen = set(queue)
         while queue:
