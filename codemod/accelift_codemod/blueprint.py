@@ -6,31 +6,13 @@ import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from accelift_codemod import timelimit
 from accelift_codemod.cuts import Cut
 from accelift_codemod.facts import BatchLoop, Facts, Role, Scope, Value, position
 from accelift_codemod.facts.handmade import Step
 from accelift_codemod.facts.objects import Key, key, views
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Values
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user chose."""
-
-    target: str = "runtime"  # or "accelerate"
-    batch: str = "global"  # or "per-process"
-    num_processes: int | None = None
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    time_limit: float = timelimit.DEFAULT  # for one file, in seconds
-    shard_manual: bool = False  # share out batches that the script makes without a loader
-    unsafe: bool = False  # make the edits, too, that need somebody's word
-
-    def chooses(self, rule: str) -> bool:
-        """Whether a rule that is not part of every conversion takes part."""
-        return rule not in self.ignore and (not self.select or rule in self.select)
+from accelift_codemod.options import Options
 
 
 @dataclass(frozen=True)

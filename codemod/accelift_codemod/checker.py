@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from accelift_codemod import diff, gates, timelimit
-from accelift_codemod.api import guarded, line_limit
+from accelift_codemod.api import guarded
+from accelift_codemod.conversion import line_limit
 from accelift_codemod.facts.accelerate import AccelerateFacts
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.world import World

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from accelift_codemod.rewrite import Change
+if TYPE_CHECKING:
+    from accelift_codemod.rewrite import Change
 
 _CONTEXT = 3
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -75,7 +78,7 @@ def _with_bom(bom: str, lines: Sequence[str], changes: list[Change]) -> tuple[li
         end, new = first.end, first.lines
         if not end or not new:  # the line that follows gives the mark away, or gets it
             end, new = end + 1, (*new, lines[end])
-        changes = [Change(0, end, (bom + new[0], *new[1:])), *others]
+        changes = [replace(first, end=end, lines=(bom + new[0], *new[1:])), *others]
     return [bom + lines[0], *lines[1:]], changes
 
 

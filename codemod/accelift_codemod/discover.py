@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ _SKIPPED = frozenset(
     "__pycache__ node_modules build dist site-packages venv env .venv .git .hg .svn .tox .nox .mypy_cache .ruff_cache "
     ".pytest_cache .eggs".split()
 )
-_Ignores = list[tuple[Path, Any]]  # folders, and what their .gitignore says
+_GITIGNORE = ".gitignore"
+_Ignores = list[tuple[str, Any]]  # folders, and what their .gitignore says
 
 
 class Nowhere(Exception):
@@ -23,7 +25,7 @@ class Files:
 
     def __init__(self) -> None:
         self.named: dict[Path, bool] = {}  # file -> whether the user named it (else it was found in a folder)
-        self._known: dict[Path, Path] = {}  # where links lead in the end -> file
+        self._known: dict[str, Path] = {}  # where links lead in the end -> file
 
     def add(self, path: Path) -> None:
         """Take a file, or the files of a folder, in the order of their names.
@@ -33,12 +35,13 @@ class Files:
         """
         _require(path)
         if not is_folder(path):
-            self.named[self._known.setdefault(_real(path), path)] = True
+            self.named[self._known.setdefault(os.path.realpath(path), path)] = True
             return
         found = _Walk(path).found
         if not found:
             raise Nowhere(f"{path}: contains no Python files; check the path")
-        for real, file in sorted(found.items(), key=lambda item: item[1].parts):
+        files = sorted(((Path(file), real) for real, file in found.items()), key=lambda one: one[0].parts)
+        for file, real in files:
             self.named.setdefault(self._known.setdefault(real, file), False)
 
 
@@ -55,75 +58,68 @@ def _require(path: Path) -> None:
 
 def is_folder(path: Path) -> bool:
     """Whether a path leads to a folder; also of paths that the file system does not take."""
-    return stat.S_ISDIR(_mode(path))
-
-
-def _mode(path: Path) -> int:
-    """What a path leads to, as `stat` tells it; 0 if that is nothing."""
     try:
-        return path.stat().st_mode
+        return stat.S_ISDIR(path.stat().st_mode)
     except OSError:
-        return 0
-
-
-def _real(path: Path) -> Path:
-    """Where a path leads in the end: `Path.resolve` fails for a link to itself."""
-    return Path(os.path.realpath(path))
+        return False
 
 
 class _Walk:
     """Python files under a folder; hidden folders, environments and ignored files left out.
 
-    Links are followed last, so that what they lead to goes by its own name if it is under the folder, too.
+    Links are followed last, so that what they lead to goes by its own name if it is under the folder, too. Paths are
+    strings here: there may be many files of which nothing else is wanted.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.found: dict[Path, Path] = {}  # where links lead in the end -> file
-        self._folders: set[Path] = set()
-        self._links: list[tuple[Path, _Ignores]] = []
-        self._enter(folder, _real(folder), [])
+        self.found: dict[str, str] = {}  # where links lead in the end -> file
+        self._folders: set[str] = set()
+        self._links: list[tuple[os.DirEntry[str], _Ignores]] = []
+        self._enter(str(folder), os.path.realpath(folder), [])
         while self._links:
-            path, ignores = self._links.pop(0)
-            self._take(path, _real(path), is_folder(path), ignores)
+            entry, ignores = self._links.pop(0)
+            self._take(entry, os.path.realpath(entry.path), ignores)
 
-    def _enter(self, folder: Path, real: Path, ignores: _Ignores) -> None:
+    def _enter(self, folder: str, real: str, ignores: _Ignores) -> None:
         if real in self._folders:
             return
         self._folders.add(real)
-        rules = _gitignore(folder)
-        if rules is not None:
-            ignores = [*ignores, (folder, rules)]
         try:
-            entries = sorted(os.scandir(folder), key=lambda e: e.name)
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda e: e.name)
         except OSError:
             return
+        if any(e.name == _GITIGNORE for e in entries):
+            prefix = os.path.join(folder, "")  # noqa: PTH118  (with a separator at its end)
+            ignores = [*ignores, *((prefix, rules) for rules in _gitignore(prefix + _GITIGNORE))]
         for entry in entries:
             if entry.is_symlink():
-                self._links.append((folder / entry.name, ignores))
+                self._links.append((entry, ignores))
             else:
-                self._take(folder / entry.name, real / entry.name, entry.is_dir(), ignores)
+                self._take(entry, f"{real}{os.sep}{entry.name}", ignores)
 
-    def _take(self, path: Path, real: Path, folder: bool, ignores: _Ignores) -> None:
-        if folder:
-            if path.name not in _SKIPPED and not path.name.startswith(".") and not _ignored(path, ignores, True):
-                self._enter(path, real, ignores)
-        elif path.name.endswith((".py", ".ipynb")) and stat.S_ISREG(_mode(path)) and not _ignored(path, ignores, False):
-            self.found.setdefault(real, path)
+    def _take(self, entry: os.DirEntry[str], real: str, ignores: _Ignores) -> None:
+        name, path = entry.name, entry.path
+        try:
+            if entry.is_dir():
+                if name not in _SKIPPED and not name.startswith(".") and not _ignored(f"{path}/", ignores):
+                    self._enter(path, real, ignores)
+            elif name.endswith((".py", ".ipynb")) and entry.is_file() and not _ignored(path, ignores):
+                self.found.setdefault(real, path)
+        except OSError:
+            return  # a link to itself
 
 
-def _gitignore(folder: Path) -> Any:
+def _gitignore(path: str) -> Iterator[Any]:
+    """The rules of a .gitignore; none if it cannot be read."""
     try:
-        lines = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return None
+        return
     import pathspec  # late: only where there is something to match
 
-    return pathspec.GitIgnoreSpec.from_lines(lines)
+    yield pathspec.GitIgnoreSpec.from_lines(lines)
 
 
-def _ignored(path: Path, ignores: _Ignores, folder: bool) -> bool:
-    for base, rules in ignores:
-        relative = path.relative_to(base).as_posix()
-        if rules.match_file(relative + "/" if folder else relative):
-            return True
-    return False
+def _ignored(path: str, ignores: _Ignores) -> bool:
+    return any(rules.match_file(path[len(prefix) :].replace(os.sep, "/")) for prefix, rules in ignores)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.blueprint import Blueprint, Options
+from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity, Span
 
 if TYPE_CHECKING:

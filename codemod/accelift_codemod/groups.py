@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
 
-from accelift_codemod.plan import Finding, Outcome, Plan, Severity
+from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.remembered import remembered
 from accelift_codemod.results import FileResult
 
 
@@ -15,6 +15,8 @@ def settle(results: Sequence[FileResult]) -> list[FileResult]:
 
     A script whose conversion changes what another one uses is left alone, unless the other wants the same change.
     """
+    if not any(r.members for r in results):
+        return list(results)
     own = {_real(r.path): r for r in results}
     while True:
         changing = _changing(own)
@@ -39,6 +41,8 @@ def _changing(own: dict[str, FileResult]) -> dict[str, list[FileResult]]:
 
 def flattened(results: Sequence[FileResult]) -> list[FileResult]:
     """The results of files, with those of the files that change along with scripts among them, each file once."""
+    if not any(r.members for r in results):
+        return list(results)
     own = {_real(r.path): r for r in results}
     members: dict[str, FileResult] = {}
     for script in results:
@@ -87,17 +91,12 @@ def _refused(script: FileResult, message: str) -> FileResult:
     remedy = "convert the scripts that share it together, in a way that suits all, or give this one a copy of its own"
     finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
     digest = script.plan.digest if script.plan is not None else ""
-    return FileResult(script.path, Plan(script.path, digest, (), (finding,), Outcome.REFUSED, message))
+    return FileResult.refused(script.path, digest, finding)
 
 
-@cache
+@remembered
 def _real(path: str) -> str:
     return os.path.realpath(path)
-
-
-def forget() -> None:
-    """Forget where paths lead: links may have come and gone."""
-    _real.cache_clear()
 
 
 def _shown(path: str) -> str:

@@ -11,11 +11,11 @@ from pathlib import PurePath
 
 from accelift.config import LaunchConfig
 
-from accelift_codemod.blueprint import Options
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, Role, library
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.options import Options
 from accelift_codemod.rules.cuda_settings import visible_devices
 from accelift_codemod.source import Source
 

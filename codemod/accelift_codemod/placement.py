@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from accelift_codemod import containers
-from accelift_codemod.blueprint import Blueprint, Group, Item, Options
+from accelift_codemod.blueprint import Blueprint, Group, Item
 from accelift_codemod.choice import choose
 from accelift_codemod.containers import holds, keeps
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
@@ -18,6 +18,7 @@ from accelift_codemod.facts.objects import key
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.options import Options
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelift_codemod.facts.values import Evidence
+if TYPE_CHECKING:
+    from accelift_codemod.facts.values import Evidence
 
 
 class Safety(str, Enum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from accelift_codemod import headers, states
-from accelift_codemod.blueprint import Options
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
+from accelift_codemod.options import Options
 from accelift_codemod.placement import draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
 from accelift_codemod.refusals import Refused

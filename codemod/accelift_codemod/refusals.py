@@ -7,11 +7,11 @@ import builtins
 from dataclasses import dataclass
 
 from accelift_codemod import unsharded
-from accelift_codemod.blueprint import Options
 from accelift_codemod.facts import Facts, library
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.project.surface import distributing
 from accelift_codemod.source import Source

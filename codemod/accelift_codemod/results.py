@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from accelift_codemod.plan import Outcome, Plan
-from accelift_codemod.project.sharing import Sharer
+from accelift_codemod.plan import Finding, Outcome, Plan
+
+if TYPE_CHECKING:
+    from accelift_codemod.project.sharing import Sharer
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class FileResult:
     program: tuple[str, ...] = ()
     sharers: tuple[Sharer, ...] = ()
     instead: FileResult | None = None
+
+    @classmethod
+    def refused(cls, path: str, digest: str, finding: Finding) -> FileResult:
+        """What became of a file that is left alone, for a reason."""
+        return cls(path, Plan(path, digest, (), (finding,), Outcome.REFUSED, finding.message))
 
     @property
     def outcome(self) -> Outcome:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from accelift_codemod.facts.values import Role
+from accelift_codemod.remembered import remembered
 from accelift_codemod.source import BadSource
 
 # What a project may say that calling a function or class gives.
@@ -34,13 +34,7 @@ def roles(script: Path) -> Mapping[str, Role]:
     return _roles(Path(script).absolute().parent)
 
 
-def forget() -> None:
-    """Forget what projects said."""
-    _roles.cache_clear()
-    _read.cache_clear()
-
-
-@lru_cache(maxsize=1024)
+@remembered
 def _roles(folder: Path) -> Mapping[str, Role]:
     for parent in (folder, *folder.parents):
         path = parent / "pyproject.toml"
@@ -51,7 +45,7 @@ def _roles(folder: Path) -> Mapping[str, Role]:
     return {}
 
 
-@lru_cache(maxsize=256)
+@remembered
 def _read(path: Path) -> Mapping[str, Role]:
     try:
         text = path.read_text(encoding="utf-8")

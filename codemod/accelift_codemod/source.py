@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
-import os
 import re
-import stat
-import tempfile
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +43,7 @@ def read_bytes(path: Path) -> bytes:
         BadSource: it cannot be read.
     """
     try:
-        with path.open("rb", buffering=0) as file:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (done for every file of a tree)
             return file.read()
     except OSError as error:
         raise BadSource(
@@ -143,6 +137,8 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the bytes: a plan is applied only to the bytes it was made for."""
+        import hashlib  # late: most files get no plan
+
         return hashlib.sha256(self.data).hexdigest()
 
     @cached_property
@@ -214,71 +210,3 @@ def _not_utf8(data: bytes, path: str) -> BadSource:
         f"is not UTF-8 (byte 0x{byte:02x}) and declares no other encoding",
         "save it as UTF-8, or name its encoding on the first line: # -*- coding: latin-1 -*-",
     )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file's content, or create it: completely or not at all, with its mode kept.
-
-    Raises:
-        BadSource: the file is read-only, or its folder cannot be written.
-    """
-    write_together({path: data})
-
-
-def write_together(files: Mapping[Path, bytes]) -> None:
-    """Replace the contents of several files: all of them, or none if one cannot be written.
-
-    Raises:
-        BadSource: as in `write_atomically`.
-    """
-    staged: dict[Path, tuple[Path, Path]] = {}  # file -> what is written, what it takes the place of
-    try:
-        for path, data in files.items():
-            target = Path(os.path.realpath(path))
-            with _writing(path):
-                staged[path] = (_stage(path, target, data), target)
-        for path, (temporary, target) in staged.items():
-            with _writing(path):
-                temporary.replace(target)
-    finally:
-        for temporary, _ in staged.values():
-            temporary.unlink(missing_ok=True)
-
-
-def _stage(path: Path, target: Path, data: bytes) -> Path:
-    """Write a file's new content beside it."""
-    mode = _permissions(target)
-    if mode is not None and not (mode & 0o222 and os.access(target, os.W_OK)):
-        raise BadSource(str(path), 0, "is read-only", "make it writable, or use --output DIR")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        if mode is None:
-            umask = os.umask(0)
-            os.umask(umask)
-            mode = 0o666 & ~umask
-        temporary.chmod(mode)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BadSource(
-            str(path), 0, f"cannot be written ({error.strerror})", "check the folder's permissions and space"
-        ) from None
-
-
-def _permissions(path: Path) -> int | None:
-    """A file's permissions; None if there is no such file."""
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return None

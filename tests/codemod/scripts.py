@@ -11,7 +11,7 @@ import ast
 import textwrap
 
 from accelift_codemod.api import convert_bytes
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Outcome
 from accelift_codemod.results import FileResult
 

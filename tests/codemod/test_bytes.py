@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from accelift_codemod.api import convert_bytes
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Edit, Operation
 from accelift_codemod.results import FileResult
 from cli_runs import CONVERTED, FIXTURES, SCRIPT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from accelift_codemod.api import convert_file
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from scripts import added, convert, converted, findings, removed, unchanged
 
 HEAD = """\

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from accelift.config import LaunchConfig
 from accelift_codemod.api import convert_file
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome, Severity
 from accelift_codemod.results import FileResult
 from cli_runs import FIXTURES, ROOT

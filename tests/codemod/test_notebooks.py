@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from accelift_codemod import diff
 from accelift_codemod.api import convert_bytes, convert_file
-from accelift_codemod.blueprint import Options
 from accelift_codemod.checker import Choice, check_bytes
 from accelift_codemod.notebook import Notebook
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite.result import CannotRewrite

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from accelift_codemod import groups
 from accelift_codemod.api import convert_file, convert_files
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome
 from accelift_codemod.results import FileResult
 from cli_runs import convert, tree

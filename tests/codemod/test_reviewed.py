@@ -6,7 +6,7 @@ import json
 
 import pytest
 from accelift_codemod.api import convert_bytes
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from scripts import CREATED, added, converted, findings, lifted, script, unchanged
 
 PARAMETER = """\

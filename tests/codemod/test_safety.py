@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from accelift_codemod.api import convert_bytes
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from accelift_codemod.plan import Edit, Safety
 from accelift_codemod.rules import all_rules
 from cli_runs import convert as run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from accelift_codemod.api import convert_bytes
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 
 from fixtures.runs import FIXTURES, compare, run
 

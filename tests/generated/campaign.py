@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelift_codemod.api import FileResult, convert_bytes, convert_files
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 
 from tests.generated.files import ENTRY, Files
 from tests.generated.running import Workshop, differences

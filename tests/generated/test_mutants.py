@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 from accelift_codemod.api import convert_bytes
-from accelift_codemod.blueprint import Options
 from accelift_codemod.checker import Choice, check_bytes
+from accelift_codemod.options import Options
 
 from fixtures.runs import FIXTURES
 from tests.generated import mutants

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -82,6 +83,7 @@ def main() -> None:
             click.echo(f"accelift: {error.strerror}", err=True)
     finally:
         _give_up_streams()
+    gc.freeze()  # syntax trees are many objects: they go with the process, not one by one
     sys.exit(code)
 
 

@@ -17,7 +17,8 @@ from accelift_codemod.render import lints as render
 from accelift_codemod.render import text
 from accelift_codemod.report import Findings
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import BadSource, write_atomically
+from accelift_codemod.source import BadSource
+from accelift_codemod.writing import write_atomically
 
 
 @click.command("check", short_help="Find what goes wrong on several processes in scripts that use Accelerate.")

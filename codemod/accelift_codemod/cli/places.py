@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accelift_codemod.discover import is_folder
-from accelift_codemod.source import BadSource, write_atomically
+from accelift_codemod.source import BadSource
+from accelift_codemod.writing import write_atomically
 
 
 class Places:

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from accelift_codemod.api import convert_files
-from accelift_codemod.blueprint import Options
+from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import write_atomically
 from accelift_codemod.verify.gate import changed_members, known
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
+from accelift_codemod.writing import write_atomically
 
 _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 

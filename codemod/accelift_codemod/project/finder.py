@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.remembered import remembered
 from accelift_codemod.source import Source
 
 _PATH_CALLS = frozenset({"append", "insert", "extend"})
@@ -74,7 +74,7 @@ def imported(statement: ast.Import | ast.ImportFrom) -> list[tuple[str, int]]:
     ]
 
 
-@lru_cache(maxsize=16384)
+@remembered
 def _below(folder: Path, name: str) -> Path | None:
     place = folder.joinpath(*name.split(".")) if name else folder
     package = place / "__init__.py"
@@ -86,13 +86,7 @@ def _below(folder: Path, name: str) -> Path | None:
     return place if place.is_dir() else None
 
 
-def forget() -> None:
-    """Forget which modules there are: files may have come and gone."""
-    _below.cache_clear()
-    project_folder.cache_clear()
-
-
-@lru_cache(maxsize=1024)
+@remembered
 def project_folder(folder: Path) -> Path:
     """The folder where the project begins: its repository, else the nearest with a build file, else the given one."""
     around = (folder, *folder.parents)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from accelift_codemod.discover import Files, Nowhere
@@ -15,6 +14,7 @@ from accelift_codemod.plan import STATE, Edit, Operation
 from accelift_codemod.project.finder import Finder, project_folder
 from accelift_codemod.project.program import Program, Unit, is_main, stem_of
 from accelift_codemod.project.surface import surface
+from accelift_codemod.remembered import remembered
 from accelift_codemod.source import BadSource, Source
 
 _MOST_FILES = 5000
@@ -126,13 +126,7 @@ class _Use:
                 self.read |= names & attributes
 
 
-def forget() -> None:
-    """Forget which files a project has, and what they import."""
-    _naming.cache_clear()
-    surface.cache_clear()
-
-
-@lru_cache(maxsize=64)
+@remembered
 def _naming(root: Path) -> dict[str, list[Path]]:
     """The files of a project by the words that they name modules with."""
     files = Files()

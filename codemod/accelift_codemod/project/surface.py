@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.project.finder import Finder, imported
+from accelift_codemod.remembered import remembered
 from accelift_codemod.source import BadSource, Source, read_bytes
 
 _IMPORT = re.compile(
@@ -36,7 +37,7 @@ class Surface:
         return frozenset(word for name, _ in self.imports for word in name.split("."))
 
 
-@lru_cache(maxsize=8192)
+@remembered
 def surface(path: Path) -> Surface:
     """The surface of a file; an empty one if it cannot be read."""
     try:

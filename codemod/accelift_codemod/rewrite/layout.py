@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from accelift_codemod.remembered import remembered
 from accelift_codemod.source import LINE, Source
 
 DEFAULT_LINE_LENGTH = 88
@@ -104,7 +105,7 @@ def indent_unit(source: Source) -> str:
     return "    "
 
 
-@lru_cache(maxsize=256)
+@remembered
 def line_length(folder: Path) -> int:
     """The line length of the project a folder belongs to, from the black or ruff settings of its pyproject.toml."""
     for parent in (folder, *folder.parents):

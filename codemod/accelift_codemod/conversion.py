@@ -1,0 +1,199 @@
+"""Converts one script, or one program of several files, from its facts to its output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from accelift_codemod import diff, gates, settings
+from accelift_codemod.facts import Facts
+from accelift_codemod.facts.index import Index
+from accelift_codemod.options import Options
+from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
+from accelift_codemod.planner import make_plan
+from accelift_codemod.project import parts, sharing
+from accelift_codemod.project.linking import link
+from accelift_codemod.project.naming import CannotLink
+from accelift_codemod.project.program import Program
+from accelift_codemod.refusals import already_uses
+from accelift_codemod.results import FileResult
+from accelift_codemod.rewrite import CannotRewrite, rewrite
+from accelift_codemod.rewrite.layout import line_length
+from accelift_codemod.source import Source
+
+_TRAINS = (b"backward", b"Trainer", b"lightning", b"fastai", b"ignite", b"accelerate", b"accelift")
+
+
+def convert_script(data: bytes, path: str, options: Options, place: Path | None) -> FileResult:
+    """Convert a script, with the project files that it imports if it has a place.
+
+    Raises:
+        BadSource: it cannot be decoded, or does not parse.
+    """
+    source = Source.decode(data, path)
+    try:
+        program = link(source, place, settings.roles(place)) if place is not None else None
+        return convert_source(source, options) if program is None else convert_program(program, options)
+    except CannotLink:
+        return convert_source(source, options)
+
+
+def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
+    """Convert the code cells of a notebook.
+
+    Raises:
+        BadSource: it is none, or a cell does not parse.
+    """
+    from accelift_codemod import notebook  # late: most files are none
+
+    book = notebook.Notebook(data, path)
+    with book.places():
+        result = convert_source(book.source, options)
+    plan = result.plan
+    if plan is None or result.fault:
+        return result
+    edits, findings = tuple(map(book.edit, plan.edits)), tuple(map(book.finding, plan.findings))
+    if result.output is None:
+        return replace(result, plan=replace(plan, digest=book.digest, edits=edits, findings=findings))
+    script = result.output.decode()
+    try:
+        output, changes = book.changed(script)
+    except CannotRewrite as error:
+        clash = _clash(book.source, str(error), fault=False)
+        return replace(clash, plan=replace(clash.plan, digest=book.digest) if clash.plan else None)
+    if "NOTEBOOK" not in options.ignore:
+        findings += (notebook.note(script),)
+    return replace(
+        result,
+        plan=replace(plan, digest=book.digest, edits=edits, findings=findings),
+        diff=diff.unified(path, book.lines, changes),
+        output=output,
+        config=book.config(result.config),
+    )
+
+
+def convert_source(source: Source, options: Options, limit: int | None = None) -> FileResult:
+    """Convert one decoded script. Nothing is written.
+
+    Raises:
+        BadSource: it does not parse.
+    """
+    if not any(mark in source.data for mark in _TRAINS):
+        source.tree  # noqa: B018  (raises if it does not parse)
+        finding = Finding("NO-TRAINING", Severity.NOTE, 0, "runs no backward pass", "convert the script that trains")
+        plan = Plan(source.path, source.digest, (), (finding,), Outcome.NOTHING, finding.message)
+        return FileResult(source.path, plan)
+    facts = Facts(source, settings.roles(Path(source.path)))
+    plan, draft = make_plan(facts, options)
+    plan = _without_ignored(plan, options)
+    if draft is None:
+        return _left_alone(facts, plan, options)
+    result = _rewritten(source, facts.written, plan, limit, _would_change)
+    if result.output is None:
+        return result
+    return replace(result, config=_config(facts, draft, options), distributes=facts.processes.managed)
+
+
+def convert_program(program: Program, options: Options) -> FileResult:
+    """Convert a script and the project files that it imports. Nothing is written."""
+    if not program.mentions(*_TRAINS):
+        return convert_source(program.entry.source, options)
+    facts = Facts(program, settings.roles(program.entry.path))
+    plan, draft = make_plan(facts, options)
+    if draft is None:
+        return _left_alone(facts, parts.refusal(program, plan), options)
+    try:
+        plans = parts.divide(program, _without_ignored(plan, options))
+    except parts.CannotSpell as error:
+        finding = Finding("ACC-REACH", Severity.ERROR, 0, str(error), "import it there")
+        return FileResult.refused(program.path, program.digest, finding)
+    ready: list[bool] = []  # for each file: whether it now uses the accelerator; one is enough
+
+    def noted(source: Source, index: Index) -> bool:
+        ready.append(not _would_change(source, index))
+        return False
+
+    results = {unit: _rewritten(unit.source, unit.index, own, None, noted) for unit, own in plans.items()}
+    failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
+    if failed is not None:
+        return replace(failed, path=program.path)
+    if ready and not any(ready):
+        return _clash(program.entry.source, gates.UNSTABLE, fault=True)
+    changed = {unit: result for unit, result in results.items() if unit is not program.entry}
+    entry = replace(
+        results[program.entry],
+        config=_config(facts, draft, options),
+        distributes=facts.processes.managed,
+        members=tuple(changed.values()),
+        program=tuple(str(unit.path) for unit in program.units),
+    )
+    sharers = sharing.sharers(program, {unit: result.plan.edits for unit, result in changed.items() if result.plan})
+    if not sharers:
+        return entry
+    needed = any(e.need is Need.STRONG for r in changed.values() if r.plan for e in r.plan.edits)
+    alone = convert_source(program.entry.source, options)
+    return replace(entry, sharers=sharers, instead=alone if alone.output is not None and not needed else None)
+
+
+def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
+    framework = any(f.code == "FRAMEWORK" for f in plan.findings)
+    config = _config(facts, None, options) if framework else ""
+    return FileResult(plan.path, plan, config=config, distributes=facts.processes.managed)
+
+
+def _rewritten(
+    source: Source, index: Index, plan: Plan, limit: int | None, again: Callable[[Source, Index], bool]
+) -> FileResult:
+    """A file as its plan wants it, or why it cannot be had."""
+    if plan.outcome is Outcome.CHECKED:
+        return FileResult(source.path, plan)
+    try:
+        rewritten = rewrite(source, index, plan.edits, limit or line_limit(source.path))
+        problems = gates.failures(source, index, rewritten, again)
+    except CannotRewrite as error:
+        return _clash(source, str(error), fault=False)
+    if problems:
+        return _clash(source, "; ".join(problems), fault=True)
+    return FileResult(
+        source.path,
+        plan,
+        diff.unified(source.path, source.lines, rewritten.changes, source.bom),
+        source.encoding,
+        source.encode(rewritten.text),
+    )
+
+
+def _config(facts: Facts, draft: Any, options: Options) -> str:
+    from accelift_codemod.launch_config import launch_config  # late: yaml
+
+    return launch_config(facts, draft, options)
+
+
+def line_limit(path: str) -> int:
+    """The length of lines that the file's project asks for."""
+    return line_length(Path(os.path.normpath(Path(path).absolute())).parent)
+
+
+def _would_change(source: Source, index: Index) -> bool:
+    """Whether converting an output again would plan anything: it imports the accelerator, so it is left alone."""
+    return not already_uses(index)
+
+
+def _without_ignored(plan: Plan, options: Options) -> Plan:
+    if not options.ignore or plan.outcome in (Outcome.REFUSED, Outcome.NOTHING):
+        return plan
+    kept = tuple(f for f in plan.findings if f.code not in options.ignore)
+    outcome = plan.outcome
+    if outcome is Outcome.CONVERTED_WITH_FINDINGS and all(f.severity is Severity.NOTE for f in kept):
+        outcome = Outcome.CONVERTED
+    return replace(plan, findings=kept, outcome=outcome)
+
+
+def _clash(source: Source, message: str, fault: bool) -> FileResult:
+    remedy = "please report it" if fault else "put the statements on lines of their own"
+    finding = Finding("CLASH", Severity.ERROR, 0, message, remedy)
+    refused = FileResult.refused(source.path, source.digest, finding)
+    return replace(refused, error=f"{source.path}: {message}; {remedy}", fault=True) if fault else refused
