@@ -18,6 +18,7 @@ from accelift_codemod.project import parts, sharing
 from accelift_codemod.project.linking import link
 from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.project.program import Program
+from accelift_codemod.project.recent import understood
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
@@ -33,7 +34,7 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
     Raises:
         BadSource: it cannot be decoded, or does not parse.
     """
-    source = Source.decode(data, path)
+    source = Source.decode(data, path) if place is None else understood(data, path)
     try:
         program = link(source, place, settings.roles(place)) if place is not None else None
         return convert_source(source, options) if program is None else convert_program(program, options)

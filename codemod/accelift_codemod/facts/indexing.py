@@ -6,6 +6,7 @@ import ast
 from typing import cast
 
 from accelift_codemod.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Function, How, Scope, parameters
+from accelift_codemod.facts.tree import children
 
 
 class Indexing:
@@ -63,19 +64,9 @@ class Indexing:
             if kind in _OPENING:
                 self._open(node, scope, stack)
                 continue
-            fields = _FIELDS.get(kind)
-            if fields is None:
-                fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
-            for name in reversed(fields):
-                value = getattr(node, name, None)
-                if value.__class__ is list:
-                    for child in reversed(value):
-                        if isinstance(child, ast.AST):
-                            parents[child] = node
-                            stack.append((child, scope))
-                elif isinstance(value, ast.AST):
-                    parents[value] = node
-                    stack.append((value, scope))
+            for child in reversed(children(node)):
+                parents[child] = node
+                stack.append((child, scope))
 
     def _open(self, node: ast.AST, scope: Scope, stack: list[tuple[ast.AST, Scope]]) -> None:
         """Enter a node that opens a scope: some of its parts belong to the enclosing one."""
@@ -259,5 +250,3 @@ class Indexing:
 
 
 _OPENING = frozenset({*FUNCTIONS, ast.Lambda, ast.ClassDef, *COMPREHENSIONS})
-_LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id", "n", "s"})
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}

@@ -118,6 +118,7 @@ class Timeline:
         apart = (first in parent.body) != (second in parent.body)
         return apart and not self.index.enclosing_loops(parent)
 
+    @memoised
     def calls_into(self, statement: ast.stmt | ast.expr) -> set[Function]:
         """Functions of the script that a statement, or an expression, may run."""
         found: set[Function] = set()

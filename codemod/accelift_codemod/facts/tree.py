@@ -13,6 +13,9 @@ SHARED = frozenset(
     for family in (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
     for kind in family.__subclasses__()
 )
+# Fields without nodes of their own; what other fields share is left out one by one.
+_LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id"})
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -22,11 +25,15 @@ def children(node: ast.AST) -> list[ast.AST]:
     known: list[ast.AST] | None = parts.get(CHILDREN)
     if known is None:
         known = []
-        for name in node._fields:
+        kind = node.__class__
+        fields = _FIELDS.get(kind)
+        if fields is None:
+            fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+        for name in fields:
             value = parts.get(name)
             if value.__class__ is list:
                 known += [v for v in value if isinstance(v, ast.AST) and v.__class__ not in SHARED]
-            elif isinstance(value, ast.AST) and value.__class__ not in SHARED:
+            elif isinstance(value, ast.AST):
                 known.append(value)
         parts[CHILDREN] = known
     return known

@@ -36,6 +36,8 @@ class Role(str, Enum):
     ITERATOR = "iterator"
     METHOD = "method"
 
+    __hash__ = str.__hash__  # that of Enum is slower, and every value asks for it
+
 
 @dataclass(frozen=True, slots=True)
 class Value:

@@ -6,15 +6,18 @@ import ast
 import os
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from pathlib import Path
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.project.exports import Exports, Reference, exports, reference
 from accelift_codemod.project.finder import Finder, imported
 from accelift_codemod.project.naming import CannotLink, Copy
 from accelift_codemod.project.program import LEVEL, Module, Program, Target, Unit, Variable, is_main, stem_of
+from accelift_codemod.project.recent import parsed
 from accelift_codemod.project.surface import may_train
-from accelift_codemod.source import BadSource, Source, read_bytes
+from accelift_codemod.remembered import remembered
+from accelift_codemod.source import BadSource, Source
 
 _MOST_FILES = 200
 _MOST_BYTES = 3_000_000
@@ -29,10 +32,12 @@ def link(entry: Source, path: Path, known: Collection[str] = ()) -> Program | No
         BadSource: the script does not parse.
         CannotLink: it cannot be taken as one program.
     """
-    if not any(map(_acts, entry.tree.body)):
+    acting = [statement for statement in entry.tree.body if _acts(statement)]
+    if not acting:
         return None  # run by itself, it does nothing
     linker = Linker(entry, path, known)
-    if not may_train(linker.entry.path, linker.finder) or not linker.imports_anything():
+    brought = linker.brought(acting)
+    if not brought or not may_train(linker.entry.path, linker.finder, brought):
         return None
     program = linker.run()
     return program if len(program.units) > 1 else None
@@ -43,13 +48,14 @@ class Linker:
 
     def __init__(self, entry: Source, path: Path, known: Collection[str]) -> None:
         self.known = {tuple(name.split(".")[-2:]) for name in known}
-        self.entry = Unit(Path(path).resolve(), entry, "", Index.of(entry.tree))
+        own = Index.of(entry.tree)
+        self.entry = Unit(Path(path).resolve(), "", entry.path, exports(own), entry)
         self.finder = Finder(path, entry)
         self.loaded: dict[Path, Unit | None] = {self.entry.path: self.entry}
         self.keys: set[str] = set()
         self._exported: dict[tuple[Unit, str], Target | None] = {}
         self._stars: dict[Unit, list[Module]] = {}
-        self.size = len(entry.data)
+        self.size = 0
 
     def run(self) -> Program:
         """Take the script, and every file of which something that is taken uses a global."""
@@ -59,6 +65,7 @@ class Linker:
             unit = queue.pop()
             if unit in copies:
                 continue
+            self.size += len(unit.source.data)
             if len(copies) >= _MOST_FILES or self.size > _MOST_BYTES:
                 raise CannotLink(f"it imports more than can be looked at as one program ({len(copies)} files)")
             copies[unit] = Copy(self, unit)
@@ -81,8 +88,11 @@ class Linker:
         reads: dict[ast.AST, list[ast.alias]] = {
             name: copy.aliases.get((scope, bound), []) for copy in copies.values() for name, scope, bound in copy.reads
         }
-        spellings = {(unit, name): text for unit, copy in copies.items() for name, text in copy.spellings.items()}
-        return Program(units, ast.Module(body, []), originals, spellings, reads)
+
+        def spelled(unit: Unit, name: str) -> str | None:
+            return copies[unit].spellings.get(name)
+
+        return Program(units, ast.Module(body, []), originals, spelled, reads)
 
     def _ordered(self, units: set[Unit]) -> list[Unit]:
         """The files in the order in which their code runs: what is imported comes first."""
@@ -120,9 +130,9 @@ class Linker:
         return self._at(place)
 
     def _at(self, place: Path) -> Module | None:
-        if place.is_dir():
+        path, folder = _place(place)
+        if folder:
             return Module(place, None)
-        path = place.resolve()
         if path not in self.loaded:
             self.loaded[path] = self._load(path)
         unit = self.loaded[path]
@@ -130,11 +140,9 @@ class Linker:
 
     def _load(self, path: Path) -> Unit | None:
         shown = _beside(path, self.entry)
-        try:
-            source = _understood(shown, read_bytes(path))
-        except (BadSource, RecursionError):
+        known = _exports(path, shown)
+        if known is None:
             return None
-        self.size += len(source.data)
         parts = path.with_suffix("").parts
         named = parts[:-1] if parts[-1] == "__init__" else parts
         for length in range(1, len(named) + 1):
@@ -142,36 +150,48 @@ class Linker:
             if key not in self.keys:
                 break
         self.keys.add(key)
-        return Unit(path, source, key, Index.of(source.tree))
+        return Unit(path, key, shown, known)
 
     # ---- names
 
-    def imports_anything(self) -> bool:
-        """Whether the script imports from the project at all."""
-        scopes = self.entry.index.scopes.values()
-        bound = (b for s in scopes for bindings in s.bindings.values() for b in bindings)
-        return any(self.imported(self.entry, b) for b in bound) or bool(self.stars(self.entry))
+    def brought(self, acting: list[ast.stmt]) -> list[ast.Import | ast.ImportFrom]:
+        """The imports by which statements of the script, and what they use of it, use other files of the project."""
+        index = self.entry.index
+        found: dict[ast.Import | ast.ImportFrom, None] = {}
+        if self.stars(self.entry):
+            found.update(dict.fromkeys(index.imports))
+        queue = [*acting]
+        looked_at = set(acting)
+        seen: set[Binding] = set()
+        while queue:
+            for name in walk(queue.pop()):
+                owner = index.scope(name).owner(name.id) if isinstance(name, ast.Name) else None
+                for binding in owner.bindings[name.id] if owner is not None else ():  # type: ignore[attr-defined]
+                    if binding in seen:
+                        continue
+                    seen.add(binding)
+                    statement = index.statement(binding.node)
+                    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                        if self.imported(self.entry, binding):
+                            found[statement] = None
+                    elif statement not in looked_at:
+                        looked_at.add(statement)
+                        queue.append(statement)
+        return list(found)
 
     def imported(self, unit: Unit, binding: Binding) -> Target | None:
         """What an import in a file binds, if that is the project's."""
-        alias = binding.node
-        if not isinstance(alias, ast.alias):
-            return None
-        statement = unit.index.parents[alias]
-        if isinstance(statement, ast.ImportFrom):
-            module = self.module(statement.module or "", statement.level, unit)
-            return None if module is None else self.attribute(module, alias.name)
-        return self.module(alias.name if alias.asname else alias.name.partition(".")[0], 0, unit)
+        return self._named(unit, reference(unit.index, binding.node)) if binding.how is How.IMPORT else None
+
+    def _named(self, unit: Unit, named: Reference) -> Target | None:
+        module = self.module(named.module, named.level, unit)
+        return module if module is None or not named.name else self.attribute(module, named.name)
 
     def stars(self, unit: Unit) -> list[Module]:
         """The project's modules from which a file imports everything."""
         if unit not in self._stars:
-            self._stars[unit] = [
-                module
-                for statement in unit.index.tree.body
-                if isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names)
-                if (module := self.module(statement.module or "", statement.level, unit)) is not None
-            ]
+            modules = [self.module(star.module, star.level, unit) for star in unit.exports.stars]
+            self._stars[unit] = [module for module in modules if module is not None]
         return self._stars[unit]
 
     def attribute(self, module: Module, name: str) -> Target | None:
@@ -196,30 +216,31 @@ class Linker:
     def _export(self, unit: Unit, name: str) -> Target | None:
         if (stem_of(unit.path), name) in self.known:
             return None
-        bindings = unit.index.module.bindings.get(name)
-        if bindings is None:
+        if name not in unit.exports.names:
             stars = reversed(self.stars(unit))
-            from_stars = (self.attribute(star, name) for star in stars if star.unit and _public(star.unit, name))
+            from_stars = (self.attribute(s, name) for s in stars if s.unit and s.unit.exports.public(name))
             return next((found for found in from_stars if found is not None), None)
-        if all(b.how is How.IMPORT for b in bindings):
-            found_all = {self.imported(unit, b) for b in bindings}
-            if len(found_all) == 1 and None not in found_all:
-                return found_all.pop()
-        if any(_within_function(unit.index, b.node) for b in bindings):
-            return None  # bound again by a function: what was imported is the object of before
+        found_all = {self._named(unit, one) for one in unit.exports.imports.get(name, ())}
+        if len(found_all) == 1 and None not in found_all:
+            return found_all.pop()
+        if unit.exports.names[name]:
+            return None  # what was imported is the object of before
         return Variable(unit, name)
 
 
-@lru_cache(maxsize=64)  # what the scripts of a folder share is looked at once
-def _understood(shown: str, data: bytes) -> Source:
-    """A file that parses, with its tree and index.
+@remembered
+def _exports(path: Path, shown: str) -> Exports | None:
+    """The globals of a file; None if it cannot be read, or does not parse."""
+    try:
+        return exports(Index.of(parsed(path, shown).tree))
+    except (BadSource, RecursionError):
+        return None
 
-    Raises:
-        BadSource: it does not.
-    """
-    source = Source.decode(data, shown) if data.strip() else Source(shown, b"", "", "utf-8")
-    Index.of(source.tree)
-    return source
+
+@remembered
+def _place(path: Path) -> tuple[Path, bool]:
+    """Where links lead in the end, and whether that is a folder."""
+    return path.resolve(), path.is_dir()
 
 
 def _acts(statement: ast.stmt) -> bool:
@@ -243,19 +264,3 @@ def _beside(path: Path, entry: Unit) -> str:
     if given.is_absolute():
         return str(path)
     return os.path.normpath(given.parent / os.path.relpath(path, entry.path.parent))
-
-
-def _public(unit: Unit, name: str) -> bool:
-    """Whether `from unit import *` brings a name along."""
-    for statement in unit.index.tree.body:
-        if isinstance(statement, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets
-        ):
-            if isinstance(statement.value, (ast.List, ast.Tuple)):
-                return any(isinstance(e, ast.Constant) and e.value == name for e in statement.value.elts)
-    return not name.startswith("_")
-
-
-def _within_function(index: Index, node: ast.AST) -> bool:
-    function = index.function(node)
-    return function is not None and function is not node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from accelift_codemod.facts.copying import Copier
@@ -29,7 +30,6 @@ class Copy(Copier):
         self.unit = unit
         self.index = unit.index
         self.used: list[Unit] = []
-        self.spellings: dict[str, str] = {}
         self.aliases: dict[tuple[Scope, str], list[ast.alias]] = {}
         self.reads: list[tuple[ast.Name, Scope, str]] = []  # those of imported globals, and what imports them
         self._targets: dict[tuple[Scope | None, str], Target | None] = {}
@@ -49,20 +49,22 @@ class Copy(Copier):
                 ast.MatchStar: self._bound,
             }
         )
-        self._spell()
         self.tree = self.copy(unit.source.tree)
 
-    def _spell(self) -> None:
+    @cached_property
+    def spellings(self) -> dict[str, str]:
         """How the file's module-level imports spell the globals of other files."""
+        found: dict[str, str] = {}
         for name in self.index.module.bindings:
             target = self._target(self.index.module, name)
             if isinstance(target, Variable):
-                self.spellings.setdefault(target.marked, name)
+                found.setdefault(target.marked, name)
             elif isinstance(target, Module) and target.unit is not None:
-                for other in target.unit.index.module.bindings:
-                    found = self.linker.exported(target.unit, other)
-                    if isinstance(found, Variable):
-                        self.spellings.setdefault(found.marked, f"{name}.{other}")
+                for other in target.unit.exports.names:
+                    variable = self.linker.exported(target.unit, other)
+                    if isinstance(variable, Variable):
+                        found.setdefault(variable.marked, f"{name}.{other}")
+        return found
 
     # ---- copying
 

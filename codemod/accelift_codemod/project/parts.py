@@ -108,7 +108,7 @@ def _spelled(program: Program, unit: Unit, code: str) -> str:
     def spell(found: re.Match[str]) -> str:
         if found[1] == unit.key:
             return found[2]
-        text = program.spellings.get((unit, found[0]))
+        text = program.spelled(unit, found[0])
         if text is None:
             raise CannotSpell(f"{unit.source.path} would need `{found[2]}` of {found[1]}, which it does not import")
         return text

@@ -11,26 +11,47 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from accelift_codemod.facts.index import MARK, Index
+from accelift_codemod.project.exports import Exports
+from accelift_codemod.project.recent import parsed
 from accelift_codemod.source import Source
 
 LEVEL = "›"  # for the dots of a module's name
 QUALIFIED = re.compile(rf"([\w{LEVEL}]+){MARK}(\w+)")
 
 
-@dataclass(eq=False)
 class Unit:
-    """One file of a program."""
+    """One file of a program, or of those that it imports: read once something of it is used.
 
-    path: Path
-    source: Source
-    key: str  # how its globals are marked; empty for the script itself
-    index: Index
-    base: int = 0  # what its lines are counted from
+    Args:
+        path: where it lies.
+        key: how its globals are marked; empty for the script itself.
+        shown: its path, as people see it.
+        exports: what others can import from it.
+        source: the file, if it is known already.
+    """
+
+    def __init__(self, path: Path, key: str, shown: str, exports: Exports, source: Source | None = None) -> None:
+        self.path = path
+        self.key = key
+        self.shown = shown
+        self.exports = exports
+        self.base = 0  # what its lines are counted from
+        if source is not None:
+            self.source = source
+
+    @cached_property
+    def source(self) -> Source:
+        return parsed(self.path, self.shown)
+
+    @cached_property
+    def index(self) -> Index:
+        return Index.of(self.source.tree)
 
     def marked(self, name: str) -> str:
         """A global of the file, as it is called in the program."""
@@ -67,7 +88,7 @@ class Program:
     units: list[Unit]  # the script is the last
     tree: ast.Module
     originals: dict[ast.AST, ast.AST]
-    spellings: dict[tuple[Unit, str], str] = field(default_factory=dict)  # how a file spells another's global
+    spelled: Callable[[Unit, str], str | None] = lambda unit, name: None  # how a file spells another's global
     reads: dict[ast.AST, list[ast.alias]] = field(default_factory=dict)  # uses of others' globals, and their imports
 
     @property

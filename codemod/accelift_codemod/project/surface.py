@@ -60,9 +60,10 @@ def surface(path: Path) -> Surface:
     return Surface(_BACKWARD.search(data) is not None, _DISTRIBUTES in data, tuple(found))
 
 
-def may_train(script: Path, finder: Finder) -> bool:
-    """Whether a script, or a project file that it leads to, has a backward pass."""
-    return surface(script).trains or any(surface(path).trains for path in _led_to(script, finder))
+def may_train(script: Path, finder: Finder, statements: Iterable[ast.Import | ast.ImportFrom]) -> bool:
+    """Whether a script, or a project file that imports of it lead to, has a backward pass."""
+    names = [name for statement in statements for name in imported(statement)]
+    return surface(script).trains or any(surface(path).trains for path in _led_to(script, finder, names))
 
 
 def distributing(source: Source) -> tuple[ast.stmt, Path] | None:
@@ -75,10 +76,10 @@ def distributing(source: Source) -> tuple[ast.stmt, Path] | None:
     return None
 
 
-def _led_to(script: Path, finder: Finder, imports: Iterable[tuple[str, int]] | None = None) -> Iterator[Path]:
-    """The project files that imports of a script (all, if none are given) lead to, directly or through each other."""
+def _led_to(script: Path, finder: Finder, imports: Iterable[tuple[str, int]]) -> Iterator[Path]:
+    """The project files that imports of a script lead to, directly or through each other."""
     seen = {script}
-    queue = [(script, surface(script).imports if imports is None else imports)]
+    queue = [(script, imports)]
     while queue:
         importer, names = queue.pop()
         for name, level in names:
