@@ -69,6 +69,16 @@ class Blueprint:
         return [loop for loop in self.facts.loops.batch_loops if not loop.trains and self.facts.runs(loop.node)]
 
     @cached_property
+    def loops(self) -> dict[ast.AST, BatchLoop]:
+        """Every loop over batches, by its node."""
+        return {loop.node: loop for loop in (*self.train_loops, *self.eval_loops)}
+
+    @cached_property
+    def evaluating(self) -> frozenset[ast.AST | None]:
+        """The loops that do not train, and the functions that they stand in."""
+        return frozenset(node for loop in self.eval_loops for node in (loop.node, loop.function))
+
+    @cached_property
     def timeline(self) -> Timeline:
         return Timeline(self.facts.resolver)
 

@@ -128,15 +128,15 @@ class _Choice:
                     found.setdefault(key(model), model)
         if self.facts.processes.managed:
             self._all_wrapped(found)
+        trained = {model.origin for model in found.values()}
         for loop in self.blueprint.train_loops:
-            self._has_an_optimizer(loop, found)
+            self._has_an_optimizer(loop, trained)
         return list(found.values())
 
-    def _has_an_optimizer(self, loop: BatchLoop, models: dict[Key, Value]) -> None:
+    def _has_an_optimizer(self, loop: BatchLoop, trained: set[ast.AST]) -> None:
         """Refuse a script with a loop that trains other networks than those which optimizers update."""
         functions = {f for s in loop.body for f in self.blueprint.timeline.calls_into(s)}
         parts = (*loop.body, *functions)
-        trained = {model.origin for model in models.values()}
         read = (n for part in parts for n in walk(part) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript)))
         if any(v.origin in trained for node in read for v in inside(self.resolver.values(node))):
             return

@@ -173,13 +173,10 @@ class Draft:
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
-        loops: dict[ast.AST, BatchLoop] = {
-            loop.node: loop for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)
-        }
         functions: list[ast.AST] = [statement, *self.blueprint.timeline.calls_into(statement)]
         for function in functions:
             for node in walk(function):
-                loop = loops.get(node)
+                loop = self.blueprint.loops.get(node)
                 if loop is not None and self.blueprint.shares_batches(loop):
                     return node
                 if isinstance(node, ast.Call) and self.blueprint.prepared_models(node.func):
@@ -202,9 +199,9 @@ class Draft:
 
     def training_around(self, node: ast.AST) -> list[BatchLoop]:
         """The training loops in whose iterations a node may run."""
-        around = {*self._loops_around(node)}
-        handmade = {t.node for t in self.blueprint.handmade}
-        return [t for t in self.blueprint.train_loops if t.node in around or t.node in handmade]
+        around = (self.blueprint.loops.get(loop) for loop in self._loops_around(node))
+        found = {loop for loop in around if loop is not None and loop.trains} | {*self.blueprint.handmade}
+        return sorted(found, key=lambda loop: position(loop.node))
 
     def _loops_around(self, node: ast.AST) -> list[ast.AST]:
         """The loops around a node, perhaps around the closure without parameters that it is in."""

@@ -244,14 +244,18 @@ class Placement:
 
     def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
         """The calls that take the loaders of a loop to pass over them, there or later: `iter(loader)`."""
-        return [
-            call
-            for call in self.index.calls
-            for value in self.resolver.values(call)
-            if value.origin is call
-            and value.role in PASSES
-            and set(self.facts.loops.loaders((value,))) & set(loop.loaders)
-        ]
+        return list(dict.fromkeys(call for loader in loop.loaders for call in self._passes.get(loader, ())))
+
+    @cached_property
+    def _passes(self) -> dict[Value, list[ast.Call]]:
+        """For each loader: the calls that take it to pass over it."""
+        found: dict[Value, list[ast.Call]] = {}
+        for call in self.index.calls:
+            for value in self.resolver.values(call):
+                if value.origin is call and value.role in PASSES:
+                    for loader in self.facts.loops.loaders((value,)):
+                        found.setdefault(loader, []).append(call)
+        return found
 
     def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:
         """The place of a group: after all its objects are made and changed, before the first use."""

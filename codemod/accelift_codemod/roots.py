@@ -121,10 +121,6 @@ class Roots:
         return found
 
     @cached_property
-    def _loop_nodes(self) -> set[ast.AST]:
-        return {loop.node for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops)}
-
-    @cached_property
     def _loop_functions(self) -> set[ast.AST]:
         """Functions that batch loops call."""
         found: set[ast.AST] = set()
@@ -134,7 +130,7 @@ class Roots:
         return found
 
     def _in_batch_loop(self, node: ast.AST) -> bool:
-        if any(outer in self._loop_nodes for outer in self.index.enclosing_loops(node)):
+        if any(outer in self.blueprint.loops for outer in self.index.enclosing_loops(node)):
             return True
         return self.index.function(node) in self._loop_functions
 

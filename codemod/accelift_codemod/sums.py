@@ -51,9 +51,9 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
 
 def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:
     """The loops inside a training loop that evaluate on all samples: what they leave is the same everywhere."""
-    inside = set(walk(node))
-    found = {loop.node: loop for loop in draft.blueprint.eval_loops if loop.node in inside and loop.node is not node}
-    return {inner for inner, loop in found.items() if loop not in draft.blueprint.local_loops}
+    loops = draft.blueprint.loops
+    found = (loops[inner] for inner in walk(node) if inner in loops and inner is not node)
+    return {loop.node for loop in found if not loop.trains and loop not in draft.blueprint.local_loops}
 
 
 def _tainted(effects: Effects, statement: ast.stmt, names: set[str], whole: set[ast.AST]) -> set[str]:

@@ -60,6 +60,10 @@ class Loops:
             found.append(call)
         return found
 
+    @cached_property
+    def _backward_calls(self) -> frozenset[ast.Call]:
+        return frozenset(self.backwards)
+
     def own_calls(self, node: ast.AST) -> list[ast.Call]:
         """Calls inside a node, nested functions left out."""
         found: list[ast.Call] = []
@@ -75,7 +79,7 @@ class Loops:
 
     def reaches_backward(self, nodes: list[ast.stmt]) -> bool:
         """Whether running the statements may run a backward pass, in functions they call too."""
-        backwards = set(self.backwards)
+        backwards = self._backward_calls
         for statement in nodes:
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue

@@ -9,7 +9,23 @@ from accelift_codemod.facts.index import Index
 from accelift_codemod.source import Source, read_bytes
 
 _MOST_BYTES = 500_000  # of source: trees take some two hundred times as much memory
-_sources: OrderedDict[tuple[str, bytes], Source] = OrderedDict()
+
+
+class _Recent(OrderedDict[tuple[str, bytes], Source]):
+    """Sources by their path and content, the one that was asked for last at the end."""
+
+    size = 0
+
+    def add(self, source: Source) -> None:
+        """Note a source in the place of the oldest ones."""
+        self[source.path, source.data] = source
+        self.size += len(source.data)
+        while self.size > _MOST_BYTES and len(self) > 1:
+            (_, data), _ = self.popitem(last=False)
+            self.size -= len(data)
+
+
+_sources = _Recent()
 
 
 def parsed(path: Path, shown: str) -> Source:
@@ -30,10 +46,10 @@ def understood(data: bytes, path: str) -> Source:
     """
     source = _sources.get((path, data))
     if source is None:
-        source = _sources[path, data] = _parsed(data, path)
-        while sum(len(known) for _, known in _sources) > _MOST_BYTES and len(_sources) > 1:
-            _sources.popitem(last=False)
-    _sources.move_to_end((path, data))
+        source = _parsed(data, path)
+        _sources.add(source)
+    else:
+        _sources.move_to_end((path, data))
     return source
 
 

@@ -88,42 +88,55 @@ def _others(
     for other in _naming(root).get(stem_of(path), ()):
         if other == path or other in seen:
             continue
-        use = _Use(other, path, names)
-        if use.read and other not in members:
-            yield other, min(use.read)
-        if use.bound:  # others may import them from here
-            yield from _others(root, other, use.bound, members, seen | {path})
+        read, bound = _use(other, path).of(names)
+        if read and other not in members:
+            yield other, min(read)
+        if bound:  # others may import them from here
+            yield from _others(root, other, bound, members, seen | {path})
 
 
+@dataclass(frozen=True)
 class _Use:
-    """What a file does with globals of another: it reads them, or binds them for others to import."""
+    """What a file does with globals of another."""
 
-    def __init__(self, path: Path, other: Path, names: set[str]) -> None:
-        self.read: set[str] = set()
-        self.bound: set[str] = set()
-        try:
-            source = Source.read(path)
-            finder = Finder(path, source)
-            if all(finder.find(name, level, path) != other for name, level in surface(path).imports):
-                return
-            tree = source.tree
-        except BadSource:
-            return
-        loads = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
-        attributes = {n.attr for n in walk(tree) if isinstance(n, ast.Attribute)}
-        for node in walk(tree):
-            if isinstance(node, ast.ImportFrom):
-                if finder.find(node.module or "", node.level, path) == other:
-                    for alias in node.names:
-                        for name in names if alias.name == "*" else names & {alias.name}:
-                            bound = alias.asname or name
-                            self.bound.add(bound)
-                            self.read |= {name} & names if bound in loads else set()
-                inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
-                if any(finder.find(name, node.level, path) == other for name in inner):
-                    self.read |= names & attributes
-            elif isinstance(node, ast.Import) and any(finder.find(a.name, 0, path) == other for a in node.names):
-                self.read |= names & attributes
+    taken: Mapping[str, tuple[str, ...]]  # those that it imports, with what they are called here
+    star: bool  # it imports all of them
+    attributes: frozenset[str]  # those that it reads of anything, if it imports the other file itself
+    loads: frozenset[str]  # the names that it reads
+
+    def of(self, names: set[str]) -> tuple[set[str], set[str]]:
+        """Which of these globals it reads, and the names that it binds to some, which others may import from it."""
+        called = [(n, bound) for n in names for bound in (*self.taken.get(n, ()), *([n] if self.star else []))]
+        return {n for n, bound in called if bound in self.loads} | (names & self.attributes), {b for _, b in called}
+
+
+_NO_USE = _Use({}, False, frozenset(), frozenset())
+
+
+@remembered
+def _use(path: Path, other: Path) -> _Use:
+    try:
+        source = Source.read(path)
+        finder = Finder(path, source)
+        if all(finder.find(name, level, path) != other for name, level in surface(path).imports):
+            return _NO_USE
+        nodes = list(walk(source.tree))
+    except BadSource:
+        return _NO_USE
+    taken: dict[str, tuple[str, ...]] = {}
+    whole = False
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            if finder.find(node.module or "", node.level, path) == other:
+                for alias in node.names:
+                    taken[alias.name] = (*taken.get(alias.name, ()), alias.asname or alias.name)
+            inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
+            whole = whole or any(finder.find(name, node.level, path) == other for name in inner)
+        elif isinstance(node, ast.Import):
+            whole = whole or any(finder.find(a.name, 0, path) == other for a in node.names)
+    attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute)) if whole else frozenset()
+    loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name))
+    return _Use(taken, "*" in taken, attributes, loads)
 
 
 @remembered

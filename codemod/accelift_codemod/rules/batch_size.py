@@ -140,7 +140,7 @@ class BatchSize(Rule):
 
     def _rows(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
         """Expressions in the code of a training loop that say how many rows something has."""
-        evaluations = {other.node for other in draft.blueprint.eval_loops}
+        evaluating = draft.blueprint.evaluating
         functions = {
             function
             for statement in loop.body
@@ -148,12 +148,11 @@ class BatchSize(Rule):
             if isinstance(call, ast.Call) and not self._apart(draft, draft.facts.index.statement(call), loop)
             for function in draft.blueprint.timeline.calls_into(call)
         }
-        evaluating = {other.function for other in draft.blueprint.eval_loops}
         for root in (*loop.body, *(f for f in functions if f not in evaluating)):
             stack: list[ast.AST] = [root]
             while stack:
                 node = stack.pop()
-                if node in evaluations or (isinstance(node, FUNCTIONS) and node is not root):
+                if node in evaluating or (isinstance(node, FUNCTIONS) and node is not root):
                     continue
                 if isinstance(node, ast.Call) and self._takes_rows(draft, node):
                     for argument in (*node.args, *(k.value for k in node.keywords)):
