@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from accelift_codemod.facts import BatchLoop, Facts
+from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import Effects, assignments, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
@@ -240,7 +240,7 @@ class _Cutter:
         rest = body[k:]
         if not live or any(env.get(name) is not Layout.ROWS for name in live):
             return None
-        if not all(self._is_tensor(name) for name in live):
+        if not all(self._is_tensor(name) for name in live) or self._plain(live, body[:k]):
             return None
         counted = [name for name in live if name in batch and self._only_counted(name, rest)]
         kept = [name for name in live if name not in counted]
@@ -342,6 +342,11 @@ class _Cutter:
                     continue
                 return False
         return True
+
+    def _plain(self, names: Sequence[str], before: Sequence[ast.stmt]) -> bool:
+        """Whether one of the names holds a number or an array of another library after some statements."""
+        last = {t.id: v for s in before for t, v in assignments(s) if isinstance(t, ast.Name)}
+        return any(name in last and self.facts.kinds.of(last[name]) is Kind.PLAIN for name in names)
 
     def _is_tensor(self, name: str) -> bool:
         """Whether the loop treats a variable as a tensor somewhere (a leaf of a batch may be a list of strings)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -192,8 +193,42 @@ class Placement:
             for item, made, _ in members:  # with others that have to be prepared earlier, if it is there by then
                 use = next((use for use in uses if position(use) > (made, 0)), None)
                 together.setdefault(use, []).append(item)
-            groups += [self._place(scope, use, same) for use, same in together.items()]
+            for use, same in together.items():
+                groups += self._placed(scope, use, same)
         return groups
+
+    def _placed(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> list[Group]:
+        """One place for objects, and one before it for those that are used where that may not have been passed."""
+        block = self._block(use, [s for item in items for s in item.statements])
+        arms = list(self._arms(block[0]))
+        apart = [item for item in items if any(self._read_beyond(arm, item) for arm in arms)]
+        if not apart:
+            return [self._place(scope, use, items)]
+        rest = [item for item in items if item not in apart]
+        if not rest:
+            raise refuse(
+                "PREP-NO-POINT",
+                block[0].lineno,
+                f"`{apart[0].name}` is used for training under a condition here, and elsewhere, too",
+                "make it once, before the condition",
+            )
+        return [*self._placed(scope, use, apart), self._place(scope, use, rest)]
+
+    def _arms(self, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+        """The arms of `if` statements in which a statement stands, within its function."""
+        for inner in self.index.chain(statement):
+            if isinstance(self.index.parents[inner], ast.If):
+                yield self.index.block(inner)[0]
+
+    def _read_beyond(self, arm: list[ast.stmt], item: Item) -> bool:
+        """Whether an object that is made before a condition is read where an arm of it may not have run."""
+        inside = {n for s in arm for n in walk(s)}
+        if all(s in inside for s in item.statements):
+            return False
+        home = self.index.function(arm[0])
+        reads = (n for n in self.facts.loads(item.scope, item.name) if self.facts.runs(n))
+        places = (p for read in reads for p in self.blueprint.timeline.places(read, home))
+        return any(p not in inside and position(p) > position(arm[0]) for p in places)
 
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:

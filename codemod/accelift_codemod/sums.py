@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role, Scope, position
+from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
@@ -136,31 +136,60 @@ def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) 
     return True
 
 
+def _added(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> tuple[ast.expr, ast.stmt]:
+    """What a statement adds, and the statement that works it out: perhaps for a variable that is read here alone."""
+    value = statement.value
+    bindings = draft.facts.resolver.bindings(value) if isinstance(value, ast.Name) else []
+    if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path and bindings[0].value is not None:
+        owner, made = bindings[0].scope, draft.facts.index.statement(bindings[0].node)
+        alone = len(draft.facts.loads(owner, bindings[0].name)) == 1 and len(owner.bindings[bindings[0].name]) == 1
+        if alone and draft.facts.index.block(made)[0] is draft.facts.index.block(statement)[0]:
+            return bindings[0].value, made
+    return value, statement
+
+
+def _taken(draft: Draft, node: ast.AST) -> ast.expr | None:
+    """The tensor of which an expression takes the number: `x.item()`, `float(x)`."""
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "item":
+        return node.func.value
+    if draft.facts.resolver.builtin(node.func) in ("float", "int") and len(node.args) == 1 and not node.keywords:
+        return node.args[0] if draft.facts.kinds.of(node.args[0]) is Kind.TENSOR else None
+    return None
+
+
 def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterator[Edit]:
     """Reduce what a statement adds."""
-    env = draft.environment(loop, statement)
+    value, made = _added(draft, loop, statement)
+    env = draft.environment(loop, made)
     if env is None:
         return
-    found = _weighed(draft, loop, statement, env)
+    found = _weighed(draft, loop, value, env)
     if found is not None:
         weighed, assumes = found
         # In float64, as Python's own product was; on the CPU, as not every device has that.
-        assert isinstance(weighed.func, ast.Attribute)
-        yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
-        yield draft.edit(RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
+        if isinstance(weighed.func, ast.Attribute):
+            yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
+            yield draft.edit(RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
+        else:
+            tensor = draft.facts.segment(weighed.args[0])
+            tensor = tensor if isinstance(weighed.args[0], (ast.Name, ast.Attribute)) else f"({tensor})"
+            yield draft.edit(RULE, weighed, Operation.BECOME, _WHY, f"{tensor}.detach().cpu().double()")
         total = _total(draft, "{}") + ".item()"
-        yield draft.edit(RULE, statement.value, Operation.SURROUND, _WHY, total, need=Need.STRONG, assumes=assumes)
+        yield draft.edit(RULE, value, Operation.SURROUND, _WHY, total, need=Need.STRONG, assumes=assumes)
         return
-    for call in walk(statement.value):
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "item"):
+    for call in walk(value):
+        tensor_of = _taken(draft, call)
+        if tensor_of is None:
             continue
-        layout = draft.facts.layouts.read(call.func.value, env)
+        layout = draft.facts.layouts.read(tensor_of, env)
         reduction = _REDUCTIONS.get(layout) if isinstance(layout, Layout) else None
-        if reduction is None or _counts(statement, call):
+        if reduction is None or _counts(value, call):
             return
         yield draft.edit(
             RULE,
-            call.func.value,
+            tensor_of,
             Operation.SURROUND,
             _WHY,
             _total(draft, "{}.detach()") if reduction == "sum" else AVERAGED,
@@ -168,13 +197,11 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
             assumes=None if reduction == "sum" else EVEN,
         )
         return
-    layout = draft.facts.layouts.read(statement.value, env)
-    if layout is Layout.SUM:  # a tensor
-        yield draft.edit(
-            RULE, statement.value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG
-        )
+    layout = draft.facts.layouts.read(value, env)
+    if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
+        yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT and draft.runtime:
-        rows = _counted(statement.value)
+        rows = _counted(value)
         if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS:
             yield draft.edit(
                 RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
@@ -198,20 +225,21 @@ def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
     env = draft.environment(loop, statement)
     if env is None:
         return False
-    return draft.facts.layouts.read(statement.value, env) is Layout.SUM or bool(_weighed(draft, loop, statement, env))
+    value = statement.value
+    return draft.facts.layouts.read(value, env) is Layout.SUM or bool(_weighed(draft, loop, value, env))
 
 
 def _weighed(
-    draft: Draft, loop: BatchLoop, statement: ast.AugAssign, env: Environment
+    draft: Draft, loop: BatchLoop, product: ast.expr, env: Environment
 ) -> tuple[ast.Call, Assumption | None] | None:
-    """The `.item()` of a mean that is weighed by the size of its batch, `loss.item() * x.size(0)`, and whether it is
+    """The number taken of a mean that is weighed by the size of its batch, `loss.item() * x.size(0)`, and whether it is
     taken for one."""
-    product = statement.value
     if not draft.runtime or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)):
         return None
     for mean, count in ((product.left, product.right), (product.right, product.left)):
-        if isinstance(mean, ast.Call) and isinstance(mean.func, ast.Attribute) and mean.func.attr == "item":
-            layouts = draft.facts.layouts.read(mean.func.value, env), draft.facts.layouts.read(count, env)
+        tensor = _taken(draft, mean)
+        if isinstance(mean, ast.Call) and tensor is not None:
+            layouts = draft.facts.layouts.read(tensor, env), draft.facts.layouts.read(count, env)
             if layouts == (Layout.MEAN, Layout.COUNT):
                 return mean, None
             if layouts[0] in (Layout.MEAN, Layout.UNKNOWN) and _counts_graphs(draft, loop, count):
@@ -232,17 +260,15 @@ def _counts_graphs(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
     )
 
 
-def _counts(statement: ast.AugAssign, call: ast.Call) -> bool:
+def _counts(value: ast.expr, call: ast.AST) -> bool:
     """Whether the increment also has a factor that differs by process (`loss.item() * x.size(0)`)."""
     others = [
         n
-        for n in walk(statement.value)
+        for n in walk(value)
         if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and n not in set(walk(call))
     ]
     lengths = [
-        n
-        for n in walk(statement.value)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
+        n for n in walk(value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
     ]
     return bool(others or lengths)
 

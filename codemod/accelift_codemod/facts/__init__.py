@@ -13,6 +13,7 @@ from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.handmade import Handmade
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
+from accelift_codemod.facts.kinds import Kind, Kinds
 from accelift_codemod.facts.layout import Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
@@ -25,7 +26,7 @@ from accelift_codemod.source import Source
 if TYPE_CHECKING:
     from accelift_codemod.project.program import Program
 
-__all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Role", "Scope", "Value", "position"]
+__all__ = ["BatchLoop", "Binding", "Evidence", "Facts", "Function", "How", "Kind", "Role", "Scope", "Value", "position"]
 
 
 class Facts:
@@ -88,6 +89,10 @@ class Facts:
     @cached_property
     def layouts(self) -> Layouts:
         return Layouts(self.objects)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        return Kinds(self.objects)
 
     @cached_property
     def handmade(self) -> Handmade:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 
 from accelift_codemod.facts.effects import assignments
@@ -55,24 +55,28 @@ class Batches:
                 return False
         return True
 
-    def meets(self, load: ast.Name, loop: BatchLoop) -> bool:
-        """Whether a variable is used in one expression with something that is made from the loop's batch."""
+    def meets(self, load: ast.Name, loop: BatchLoop, shares: Collection[ast.AST] = ()) -> bool:
+        """Whether a variable is used in one expression with something that is made from the loop's batch, or from what
+        calls make that give as many rows."""
         beside: list[ast.AST] = [load]
         for parent in self.index.ancestors(load):
             if isinstance(parent, ast.stmt):
                 return False
-            if any(self._is_from(n, loop) for n in walk(parent) if isinstance(n, ast.Name) and n not in beside):
+            if any(self._is_from(n, loop, shares) for n in walk(parent) if isinstance(n, ast.Name) and n not in beside):
                 return True
             beside.append(parent)
         return False
 
-    def _is_from(self, name: ast.Name, loop: BatchLoop, depth: int = 0) -> bool:
-        """Whether a variable holds something that is computed from the loop's batch."""
+    def _is_from(self, name: ast.Name, loop: BatchLoop, shares: Collection[ast.AST], depth: int = 0) -> bool:
+        """Whether a variable holds something that is computed from the loop's batch, or from what some calls give."""
         if any(v.role in (Role.BATCH, Role.DATA) and self._of(v, loop) for v in self.resolver.values(name)):
             return True
-        values = (binding.value for binding in self.resolver.bindings(name) if binding.value is not None)
-        parts = (n for value in values for n in walk(value) if isinstance(n, ast.Name) and n is not name)
-        return depth < 4 and any(self._is_from(part, loop, depth + 1) for part in parts)
+        bindings = self.resolver.bindings(name)
+        nodes = [n for b in bindings if b.value is not None for n in walk(b.value) if n is not name]
+        if any(n in shares for n in nodes):
+            return True
+        parts = (n for n in nodes if isinstance(n, ast.Name))
+        return depth < 4 and any(self._is_from(part, loop, shares, depth + 1) for part in parts)
 
     def _of(self, value: Value, loop: BatchLoop) -> bool:
         return any(part in loop.loaders for inner in value.inner for part in inner)

@@ -72,9 +72,8 @@ class BatchSize(Rule):
                 )
             ]
             yield from self._drawn(draft, loop, list(sizes))
-            for node in self._rows(draft, loop):
-                of_loader = isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop)
-                if node not in seen and (of_loader or any(self._same(draft, node, size) for size in sizes)):
+            for node in self._rows(draft, loop, list(sizes)):
+                if node not in seen:
                     seen.add(node)
                     yield draft.edit(
                         _RULE,
@@ -138,8 +137,24 @@ class BatchSize(Rule):
                     ),
                 )
 
-    def _rows(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
-        """Expressions in the code of a training loop that say how many rows something has."""
+    def _rows(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast.expr]:
+        """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
+        nodes = list(self._nodes(draft, loop))
+        shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
+        for call in (n for n in nodes if isinstance(n, ast.Call)):
+            found = [size for size in self._asked_rows(draft, call) if self._is_size(draft, size, loop, sizes)]
+            if found:
+                shares.add(call)
+                yield from found
+        for node in nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                made = [size for size, drawn in self._made_before(draft, node, loop) if not drawn]
+                made = [size for size in made if self._is_size(draft, size, loop, sizes)]
+                if made and draft.facts.batches.meets(node, loop, shares):
+                    yield from made
+
+    def _nodes(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
+        """The code of a training loop, with that of the functions that it calls, but for evaluations."""
         evaluating = draft.blueprint.evaluating
         functions = {
             function
@@ -154,14 +169,28 @@ class BatchSize(Rule):
                 node = stack.pop()
                 if node in evaluating or (isinstance(node, FUNCTIONS) and node is not root):
                     continue
-                if isinstance(node, ast.Call) and self._takes_rows(draft, node):
-                    for argument in (*node.args, *(k.value for k in node.keywords)):
-                        yield from self._candidates(argument)
+                yield node
                 stack.extend(children(node))
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                    made = [size for size, drawn in self._made_before(draft, node) if not drawn]
-                    if made and self._meets(draft, node, loop):
-                        yield from made
+
+    def _asked_rows(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
+        """The arguments of a call that may say how many rows something is to have."""
+        if self._takes_rows(draft, call):
+            for argument in (*call.args, *(k.value for k in call.keywords)):
+                yield from self._candidates(argument)
+            return
+        function = draft.facts.resolver.callee(call)
+        bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
+        for name, argument in (bound or {}).items():
+            if isinstance(argument, (ast.Name, ast.Attribute)) and self._only_rows(draft, function, name):
+                yield argument
+
+    def _only_rows(self, draft: Draft, function: ast.AST | None, name: str) -> bool:
+        """Whether a function takes a parameter for a number of rows, and for nothing else."""
+        nodes = list(walk(function)) if function is not None else []
+        reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+        calls = (n for n in nodes if isinstance(n, ast.Call) and self._takes_rows(draft, n))
+        rows = {size for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for size in self._candidates(a)}
+        return bool(reads) and all(read in rows for read in reads)
 
     def _apart(self, draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
         """Whether a statement calls functions that neither train nor use what the loop computes: `sample(epoch)`."""
@@ -195,8 +224,10 @@ class BatchSize(Rule):
         They are left as they are: fewer of them would change all that are drawn after them.
         """
         for name in (n for statement in loop.body for n in walk(statement) if isinstance(n, ast.Name)):
-            for node, drawn in self._made_before(draft, name):
-                if drawn and any(self._same(draft, node, size) for size in sizes) and self._meets(draft, name, loop):
+            if not isinstance(name.ctx, ast.Load):
+                continue
+            for node, drawn in self._made_before(draft, name, loop):
+                if drawn and self._is_size(draft, node, loop, sizes) and draft.facts.batches.meets(name, loop):
                     yield draft.finding(
                         "BATCH-DRAWN",
                         Severity.WARNING,
@@ -206,17 +237,20 @@ class BatchSize(Rule):
                     )
                     return
 
-    def _meets(self, draft: Draft, name: ast.Name, loop: BatchLoop) -> bool:
-        return isinstance(name.ctx, ast.Load) and draft.facts.batches.meets(name, loop)
-
-    def _made_before(self, draft: Draft, name: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
+    def _made_before(
+        self, draft: Draft, name: ast.Name, loop: BatchLoop, steps: int = 3
+    ) -> Iterator[tuple[ast.expr, bool]]:
         """The rows of a tensor that is made before the loop and used in it, and whether it is drawn."""
         for binding in draft.facts.resolver.bindings(name):
+            inside = loop.node in draft.facts.index.ancestors(binding.node)
             for value in walk(binding.value) if binding.value is not None else ():
-                if not isinstance(value, ast.Call):
+                if inside and steps and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
+                    yield from self._made_before(draft, value, loop, steps - 1)
+                if inside or not isinstance(value, ast.Call):
                     continue
                 qualified = draft.facts.resolver.qualified(value.func) or ""
-                if qualified.startswith("torch.") and self._takes_rows(draft, value):
+                state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
+                if (qualified.startswith("torch.") or state) and self._takes_rows(draft, value):
                     drawn = qualified.rpartition(".")[2] in _DRAWS
                     for argument in (*value.args, *(k.value for k in value.keywords)):
                         yield from ((size, drawn) for size in self._candidates(argument))
@@ -244,6 +278,15 @@ class BatchSize(Rule):
     def _of_loader(self, draft: Draft, node: ast.Attribute, loop: BatchLoop) -> bool:
         """`loader.batch_size`: that of the whole job."""
         return node.attr == "batch_size" and bool(set(draft.facts.resolver.values(node.value)) & set(loop.loaders))
+
+    def _is_size(self, draft: Draft, node: ast.expr, loop: BatchLoop, sizes: list[ast.expr]) -> bool:
+        """Whether an expression is the batch size of the loop's loaders."""
+        if isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop):
+            return True
+        own = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if any(loop.node in draft.facts.index.ancestors(b.node) for b in own):
+            return False  # bound again by the loop, to the rows that there are perhaps
+        return any(self._same(draft, node, size) for size in sizes)
 
     def _same(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
         """Whether two expressions read one variable."""

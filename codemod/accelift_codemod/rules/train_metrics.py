@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -78,7 +78,8 @@ scheduler.step(running / len(loader))
         kept = {name: statements[0] for name, statements in sums.items()}
         # The sums of a loop that evaluates, too, are reduced whatever becomes of them (see phases.py).
         own = {} if loop.evaluates else kept
-        decided = {name for name, statement in own.items() if self._decides(draft, node, statement)}
+        ratios = _ratios(draft, loop, own)
+        decided = _closed({name for name, statement in own.items() if self._decides(draft, node, statement)}, ratios)
         edits = {name: reduced(draft, loop, sums[name], local) for name in sorted(decided)}
         if all(edits.values()):  # a ratio of one reduced and one local value would be neither
             for reductions in edits.values():
@@ -97,8 +98,11 @@ scheduler.step(running / len(loader))
         yield from self._inside(draft, loop, node, local)
         printed = [name for name in own if name not in decided]
         scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
-        whole = {name: reduced(draft, loop, sums[name], local) for name in scaled}
-        for name in scaled:
+        together = sorted(_closed(set(scaled), ratios) - decided)
+        whole = {name: reduced(draft, loop, sums[name], local) for name in together}
+        if not all(whole.values()):
+            whole = {name: [] for name in together}
+        for name in together:
             yield from whole[name]
         printed = [name for name in printed if not whole.get(name)]
         scaled = [name for name in scaled if not whole[name]]
@@ -363,3 +367,22 @@ def _within(tree: ast.AST, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bo
             return True
         current = parents.get(current)
     return False
+
+
+def _ratios(draft: Draft, loop: BatchLoop, sums: Collection[str]) -> list[set[str]]:
+    """The sums that the function of a loop divides by each other: they are to be of the same samples."""
+    found = []
+    for division in walk(loop.function or draft.facts.tree):
+        if isinstance(division, ast.BinOp) and isinstance(division.op, ast.Div):
+            sides = [{n.id for n in loads(side)} & set(sums) for side in (division.left, division.right)]
+            if all(sides):
+                found.append(sides[0] | sides[1])
+    return found
+
+
+def _closed(names: set[str], groups: list[set[str]]) -> set[str]:
+    """Names, with all that are in a group with one of them."""
+    found = set(names)
+    while more := {name for group in groups if group & found for name in group} - found:
+        found |= more
+    return found

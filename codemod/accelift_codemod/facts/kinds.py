@@ -1,0 +1,103 @@
+"""Whether an expression is a tensor, or a number or an array: what can be gathered, and what cannot."""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.values import Role
+
+_NUMBERS = frozenset("item tolist numpy size dim numel nelement element_size stride storage_offset get_device".split())
+_PARTS = frozenset("data T mT H grad real imag values indices".split())
+_FROM_NUMBERS = ("math.", "numpy.", "random.", "time.", "sklearn.", "scipy.", "statistics.")
+_ASKING = frozenset("is_tensor numel get_num_threads initial_seed get_rng_state is_grad_enabled".split())
+_MEMBERSHIP = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_MOST_STEPS = 12
+
+
+class Kind(Enum):
+    """What an expression is, where that is certain."""
+
+    TENSOR = "a tensor"
+    PLAIN = "a number, or an array of another library"
+
+
+class Kinds:
+    """Answers that for expressions."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.resolver = objects.resolver
+
+    def of(self, node: ast.expr | None, steps: int = 0) -> Kind | None:
+        """The kind of an expression; None if it is not known."""
+        if node is None or steps > _MOST_STEPS:
+            return None
+        if isinstance(node, ast.Constant):
+            return Kind.PLAIN
+        values = self.resolver.values(node)
+        if values and all(v.role is Role.BATCH for v in values):
+            return Kind.TENSOR
+        if isinstance(node, ast.Name):
+            return self._one([self._bound(b, steps) for b in self.resolver.bindings(node)])
+        if isinstance(node, ast.Call):
+            return self._call(node, steps)
+        if isinstance(node, ast.Attribute):
+            if node.attr in ("shape", "ndim"):
+                return Kind.PLAIN
+            return self.of(node.value, steps + 1) if node.attr in _PARTS else None
+        if isinstance(node, ast.Subscript):
+            return self.of(node.value, steps + 1)
+        if isinstance(node, ast.UnaryOp):
+            return Kind.PLAIN if isinstance(node.op, ast.Not) else self.of(node.operand, steps + 1)
+        if isinstance(node, ast.BinOp):
+            return self._both([node.left, node.right], steps)
+        if isinstance(node, ast.Compare):
+            if any(isinstance(op, _MEMBERSHIP) for op in node.ops):
+                return Kind.PLAIN
+            return self._both([node.left, *node.comparators], steps)
+        if isinstance(node, ast.IfExp):
+            return self._one([self.of(node.body, steps + 1), self.of(node.orelse, steps + 1)])
+        return None
+
+    def _one(self, kinds: list[Kind | None]) -> Kind | None:
+        return kinds[0] if kinds and all(k is kinds[0] for k in kinds) else None
+
+    def _both(self, parts: list[ast.expr], steps: int) -> Kind | None:
+        """The kind of an operation: a tensor and a number make a tensor."""
+        kinds = {self.of(part, steps + 1) for part in parts}
+        if None in kinds:
+            return None
+        return Kind.TENSOR if Kind.TENSOR in kinds else Kind.PLAIN
+
+    def _bound(self, binding: Binding, steps: int) -> Kind | None:
+        if binding.how is How.ASSIGN:
+            return self.of(binding.value, steps + 1)  # of a pair that torch returns, each part
+        if binding.how is How.PARAMETER:
+            function = self.resolver.index.parents[self.resolver.index.parents[binding.node]]
+            if not isinstance(function, FUNCTIONS):
+                return None
+            calls = self.resolver.sites(function)
+            given = [(self.resolver.bind(call, function) or {}).get(binding.name) for call in calls]
+            return self._one([self.of(argument, steps + 1) for argument in given])
+        return None
+
+    def _call(self, call: ast.Call, steps: int) -> Kind | None:
+        func = call.func
+        qualified = self.resolver.qualified(func) or ""
+        if qualified.startswith("torch."):
+            name = qualified.rpartition(".")[2]
+            return Kind.PLAIN if name in _ASKING else Kind.TENSOR if name.islower() else None
+        if qualified.startswith(_FROM_NUMBERS) or self.resolver.builtin(func) in ("float", "int", "len", "bool"):
+            return Kind.PLAIN
+        if self.objects.models(func) or self.resolver.only(func, Role.LOSS):
+            return Kind.TENSOR
+        target = self.resolver.callee(call)
+        if isinstance(target, FUNCTIONS):
+            return self._one([self.of(s.value, steps + 1) for s in self.resolver.returns(target)])
+        if isinstance(func, ast.Attribute) and target is None:
+            receiver = self.of(func.value, steps + 1)
+            return Kind.PLAIN if receiver is not None and func.attr in _NUMBERS else receiver
+        return None
