@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.facts import BatchLoop, Facts, Function, position
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts import BatchLoop, Facts, Function, library, position
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt
 from accelift_codemod.facts.tree import children, walk
@@ -159,7 +159,7 @@ class Draft:
         """Before calls that read files: wait for the main process, which may still be writing them."""
         waited: set[ast.stmt] = set()
         for read in reads:
-            statement = self.facts.index.statement(read)
+            statement = self._asked(read)
             if statement not in waited and not self.guarded(read):
                 waited.add(statement)
                 yield self.edit(
@@ -170,6 +170,27 @@ class Draft:
                     "{accelerator}.wait_for_everyone()",
                     need=Need.STRONG,
                 )
+
+    def _asked(self, read: ast.Call) -> ast.stmt:
+        """The statement of a read, or the condition around it that may ask what there is to read: it is up to every
+        process for itself."""
+        index = self.facts.index
+        statement = index.statement(read)
+        while isinstance(parent := index.parents[statement], ast.If) and not self._does_more(parent, read):
+            statement = parent
+        return statement
+
+    def _does_more(self, branch: ast.If, read: ast.Call) -> bool:
+        """Whether a condition decides about more than reading: training, or what may write."""
+        before = [n for n in walk(branch) if isinstance(n, (*LOOPS, ast.Call)) and position(n) < position(read)]
+        around = {read, *self.facts.index.ancestors(read)}
+        return any(
+            not isinstance(n, ast.Call)
+            or self.blueprint.timeline.calls_into(n)
+            or self.facts.resolver.qualified(n.func) in library.SIDE_EFFECTS | library.WRITES
+            for n in before
+            if n not in around
+        )
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""

@@ -137,3 +137,139 @@ def test_what_is_made_before_a_cell_is_in_that_cell() -> None:
     texts = ["".join(c["source"]) for c in json.loads(output)["cells"]]
     assert texts[0].endswith("\nlen('a')")
     assert texts[1].startswith("accelerator = Accelerator(") and texts[1].endswith("accelerator.print(1)")
+
+
+def test_loaders_that_are_used_under_a_condition_and_after_it_are_prepared_before_it() -> None:
+    check = """\
+if len(data) > 99:
+    model = Net().to(device)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        print(model(x).sum())
+    raise SystemExit"""
+    lines = added(script(loader=f"loader = DataLoader(data, batch_size=16, shuffle=True)\n{check}"))
+    first, second = "loader = accelerator.prepare(loader)", "model, optimizer = accelerator.prepare(model, optimizer)"
+    assert lines.index(first) < lines.index(second)
+    assert sum("prepare(" in line and "loader" in line for line in lines) == 1
+
+
+def squeezed(code: str) -> str:
+    """Code without white space, however it was laid out."""
+    return "".join(code.split())
+
+
+WEIGHED = "accelerator.gather_for_metrics(loss.detach().cpu().double() * {}).sum().item()"
+COUNTED = "int(accelerator.gather_for_metrics((model(x).argmax(1) == y).sum().detach()).sum())"
+
+
+@pytest.mark.parametrize(
+    ("add", "expected"),
+    [
+        ("total += float(loss) * y.size(0)", WEIGHED.format("y.size(0)")),
+        ("part = float(loss) * len(y)\ntotal += part", WEIGHED.format("len(y)")),
+        ("total += int((model(x).argmax(1) == y).sum())", COUNTED),
+    ],
+)
+def test_sums_of_numbers(add: str, expected: str) -> None:
+    slots = {"epoch": "total = 0.0", "batch_end": add, "epoch_end": "print(total / len(data))"}
+    assert squeezed(expected) in squeezed(converted(script(**slots)))
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        "part = loss.item() * y.size(0)\ntotal += part\nprint(part)",
+        "total += loss.detach().numpy() * y.size(0)",
+        "number = loss.item()\ntotal += number * len(y)",
+    ],
+)
+def test_sums_of_numbers_that_are_reported_as_they_are_no_tensors(add: str) -> None:
+    slots = {"epoch": "total = 0.0", "batch_end": add, "epoch_end": "print(total / len(data))"}
+    assert "gather" not in converted(script(**slots))
+    assert "METRIC-TRAIN" in findings(script(**slots))
+
+
+def test_sums_that_are_divided_by_each_other_are_reduced_together() -> None:
+    add = "correct += (model(x).argmax(1) == y).sum().item()\ntotal += y.size(0)\nprint(correct / total)"
+    slots = {"epoch": "correct, total = 0, 0", "batch_end": add, "epoch_end": "print(correct / len(data))"}
+    output = converted(script(**slots))
+    assert "total += accelerator.gather_for_metrics(y).size(0)" in output
+    assert squeezed("gather_for_metrics((model(x).argmax(1) == y).sum().detach())") in squeezed(output)
+
+
+ROWS = "batch_size // accelerator.num_processes"
+SIZED = {"setup": "batch_size = 16", "loader": "loader = DataLoader(data, batch_size=batch_size, shuffle=True)"}
+
+
+def test_all_that_meets_a_share_is_made_for_a_share() -> None:
+    output = converted(
+        script(
+            **SIZED,
+            before="ones = torch.ones(batch_size, 3)",
+            batch_end="noise = torch.randn(batch_size, 8)\nfake = model(noise)\nprint((fake - ones).sum())",
+        )
+    )
+    assert f"ones = torch.ones({ROWS}, 3)" in output
+    assert f"noise = torch.randn({ROWS}, 8)" in output
+
+
+def test_a_batch_size_that_a_function_makes_rows_of() -> None:
+    noise = "def noise(rows, width):\n    return torch.randn(rows, width)"
+    output = converted(script(**SIZED, definitions=noise, batch_end="print((model(x) - noise(batch_size, 3)).sum())"))
+    assert f"noise({ROWS}, 3)" in output
+
+
+@pytest.mark.parametrize(
+    ("definitions", "call"),
+    [
+        ("def noise(rows):\n    return torch.randn(rows, 3) / rows", "noise(batch_size)"),  # no number of rows alone
+        ("", "torch.randn(batch_size, 3)"),
+    ],
+)
+def test_what_is_not_the_number_of_rows_of_the_whole_batch(definitions: str, call: str) -> None:
+    own = "batch_size = x.size(0)\n" if not definitions else ""
+    output = converted(script(**SIZED, definitions=definitions, batch_end=f"{own}print((model(x) - {call}).sum())"))
+    assert "num_processes" not in output
+
+
+@pytest.mark.parametrize(
+    ("slots", "placed"),
+    [
+        ({"move": "y = torch.zeros(16, 3).scatter_(1, y.view(-1, 1), 1)\nx, y = x.to(device), y.to(device)"}, False),
+        ({"before": "x, y = next(iter(loader))\nprint(x.numpy())"}, False),
+        ({"before": "x, y = next(iter(loader))\nprint(x.cpu().numpy())"}, True),
+        ({"model": "model = nn.DataParallel(Net()).to(device)", "move": "y = y.to(device)"}, True),
+        ({"move": "y = y.to(device)"}, False),
+    ],
+)
+def test_whether_the_prepared_loader_moves_its_batches(slots: dict[str, str], placed: bool) -> None:
+    assert ("device_placement=False" not in converted(script(**slots))) is placed
+
+
+def test_the_wait_stands_before_the_condition_that_asks_for_the_file() -> None:
+    save = 'torch.save(model.state_dict(), "m.pt")'
+    load = 'if os.path.exists("m.pt"):\n    model.load_state_dict(torch.load("m.pt"))'
+    output = converted(script(imports="import os", epoch_end=save, after=load))
+    assert 'accelerator.wait_for_everyone()\nif os.path.exists("m.pt"):\n' in output
+
+
+def test_arrays_are_not_gathered_but_what_they_are_made_of() -> None:
+    evaluation = """\
+right = 0
+with torch.no_grad():
+    for x, y in loader:
+        out = model(x.to(device))
+        guess = out.argmax(1).cpu().numpy()
+        label = y.numpy()
+        right += (guess == label).sum()
+print(right / len(data))"""
+    output = converted(script(epoch_end=evaluation))
+    assert "out, y = accelerator.gather_for_metrics((out, y))" in output
+
+
+def test_a_seed_that_is_drawn_is_none() -> None:
+    slots = {"imports": "import random", "setup": "torch.manual_seed(random.randint(1, 999))"}
+    split = "loader = DataLoader(torch.utils.data.random_split(data, [32, 32])[0], batch_size=16)"
+    assert "DATA-SPLIT-UNSEEDED" in findings(script(**slots, loader=split))
+    seeded = {"setup": "torch.manual_seed(3)"}
+    assert "DATA-SPLIT-UNSEEDED" not in findings(script(**seeded, loader=split))

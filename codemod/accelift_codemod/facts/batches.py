@@ -6,11 +6,12 @@ import ast
 from collections.abc import Collection, Iterable
 from functools import cached_property
 
+from accelift_codemod.facts import library
 from accelift_codemod.facts.effects import assignments
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
-from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.objects import Key, Objects, key
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
@@ -45,6 +46,8 @@ class Batches:
                     if isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node:
                         break
                 if self._under_move(load) or self._renamed(load):
+                    continue
+                if isinstance(parent, ast.Call) and node is not parent.func and self._scatters(parent.func):
                     continue
                 if isinstance(parent, (ast.For, ast.comprehension)) and node is parent.iter:
                     continue
@@ -137,6 +140,8 @@ class Batches:
         for binding in self.resolver.bindings(load):
             if binding.value is None or binding.how is not How.ASSIGN or depth > 4:
                 continue
+            if position(binding.node) > position(load):
+                continue  # by the iteration before, of another batch
             for node in walk(binding.value):
                 if isinstance(node, ast.Call) and node in moves:
                     return True
@@ -161,6 +166,30 @@ class Batches:
         """The loaders that may have dealt something which is moved."""
         values = (v for move in self.moves.all for v in self.resolver.values(move.receiver))
         return {loader for v in values if v.role in (Role.BATCH, Role.DATA) for inner in v.inner for loader in inner}
+
+    @cached_property
+    def arrays(self) -> frozenset[Value]:
+        """The loaders of whose batches some are turned into arrays where they are, which has to be the CPU."""
+        found: set[Value] = set()
+        for call in self.index.methods.get("numpy", []):
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            values = self.resolver.values(receiver)
+            if receiver is None or any(v.role is not Role.BATCH for v in values):
+                continue
+            names = [n for n in walk(receiver) if isinstance(n, ast.Name)]
+            moved = any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in walk(receiver))
+            if not moved and not any(map(self._moved_before, names)):
+                found.update(loader for v in values for inner in v.inner for loader in inner)
+        return frozenset(found)
+
+    def _scatters(self, func: ast.expr) -> bool:
+        """Whether what is called is a model in DataParallel, which moves its inputs itself."""
+        return any(key(v) in self._scattering for v in self.objects.models(func))
+
+    @cached_property
+    def _scattering(self) -> frozenset[Key]:
+        wraps = (c for c in self.index.calls if self.resolver.qualified(c.func) in library.DATA_PARALLEL)
+        return frozenset(key(v) for call in wraps for v in self.resolver.values(call))
 
     def _only_shape(self, load: ast.Name) -> bool:
         parents = self.index.parents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.index import FUNCTIONS
@@ -12,24 +13,20 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_SEEDS_TORCH = ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything")
-_SEEDS_NUMPY = ("numpy.random.seed",)
-_SEEDS_PYTHON = ("random.seed",)
-_SEEDS = (*_SEEDS_TORCH, *_SEEDS_NUMPY, *_SEEDS_PYTHON)
 # What shuffles, and what seeds the generator that it draws from.
 _SHUFFLES = {
-    "torch.randperm": _SEEDS_TORCH,
-    "numpy.random.shuffle": _SEEDS_NUMPY,
-    "numpy.random.permutation": _SEEDS_NUMPY,
-    "numpy.random.choice": _SEEDS_NUMPY,
-    "random.shuffle": _SEEDS_PYTHON,
-    "random.sample": _SEEDS_PYTHON,
+    "torch.randperm": seeds.TORCH,
+    "numpy.random.shuffle": seeds.NUMPY,
+    "numpy.random.permutation": seeds.NUMPY,
+    "numpy.random.choice": seeds.NUMPY,
+    "random.shuffle": seeds.PYTHON,
+    "random.sample": seeds.PYTHON,
 }
 # What draws random numbers that a data set may be made of.
 _NOISE = {
-    **dict.fromkeys(("torch.randn", "torch.rand", "torch.randint", "torch.normal"), _SEEDS_TORCH),
+    **dict.fromkeys(("torch.randn", "torch.rand", "torch.randint", "torch.normal"), seeds.TORCH),
     **dict.fromkeys(
-        ("numpy.random.randn", "numpy.random.rand", "numpy.random.randint", "numpy.random.normal"), _SEEDS_NUMPY
+        ("numpy.random.randn", "numpy.random.rand", "numpy.random.randint", "numpy.random.normal"), seeds.NUMPY
     ),
 }
 _DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -80,16 +77,14 @@ class Splits(Rule):
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified == "torch.utils.data.random_split":
-                seeded = self._given(draft, call, 2, "generator") or self._seeded(draft, call, _SEEDS_TORCH)
+                known = self._given(draft, call, 2, "generator") or seeds.seeded(draft, call, seeds.TORCH)
             elif qualified == "sklearn.model_selection.train_test_split":
                 shuffle = draft.facts.resolver.argument(call, None, "shuffle")
                 off = isinstance(shuffle, ast.Constant) and shuffle.value is False
-                seeded = (
-                    off or self._given(draft, call, None, "random_state") or self._seeded(draft, call, _SEEDS_NUMPY)
-                )
+                known = off or self._given(draft, call, None, "random_state") or seeds.seeded(draft, call, seeds.NUMPY)
             else:
                 continue
-            if not seeded:
+            if not known:
                 yield self._seed(draft, call, qualified)
 
     def _seed(self, draft: Draft, call: ast.Call, qualified: str) -> Edit | Finding:
@@ -114,24 +109,13 @@ class Splits(Rule):
         argument = draft.facts.resolver.argument(call, place, name)
         return argument is not None and not (isinstance(argument, ast.Constant) and argument.value is None)
 
-    def _seeded(self, draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
-        """Whether the generator that a call draws from is seeded before it (perhaps in a helper of the project)."""
-        for other in draft.calls:
-            qualified = draft.facts.resolver.qualified(other.func) or ""
-            name = qualified or (other.func.id if isinstance(other.func, ast.Name) else "")
-            if qualified not in names and (qualified in _SEEDS or "seed" not in name.rpartition(".")[2].lower()):
-                continue
-            if draft.function(other) is not draft.function(call) or position(other) < position(call):
-                return True
-        return False
-
     # ---- shuffled indices
 
     def _shuffles(self, draft: Draft) -> Iterator[Finding]:
         """Unseeded shuffles whose outcome picks the samples of a subset or sampler."""
         for call in draft.calls:
             names = _SHUFFLES.get(draft.facts.resolver.qualified(call.func) or "")
-            if names is None or self._given(draft, call, None, "generator") or self._seeded(draft, call, names):
+            if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
                 continue
             picks = self._picked(draft, call, _PICKERS)
             if picks is not None:
@@ -148,7 +132,7 @@ class Splits(Rule):
         """Data sets of random numbers drawn without a seed; one finding for all of them."""
         for call in draft.calls:
             names = _NOISE.get(draft.facts.resolver.qualified(call.func) or "")
-            if names is None or self._given(draft, call, None, "generator") or self._seeded(draft, call, names):
+            if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
                 continue
             if self._picked(draft, call, _DATASETS) is not None:
                 yield draft.finding(

@@ -1,0 +1,44 @@
+"""Whether what is drawn at random is drawn alike by every process."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import position
+from accelift_codemod.facts.chance import drawn_from
+from accelift_codemod.facts.tree import walk
+
+TORCH = ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything")
+NUMPY = ("numpy.random.seed",)
+PYTHON = ("random.seed",)
+_ALL = (*TORCH, *NUMPY, *PYTHON)
+_CLOCKS = ("time.time", "time.time_ns", "os.urandom", "torch.seed", "torch.initial_seed")
+
+
+def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
+    """Whether the generator that a call draws from is seeded before it (perhaps in a helper of the project), by a
+    number that is the same on every process."""
+    for other in draft.calls:
+        qualified = draft.facts.resolver.qualified(other.func) or ""
+        name = qualified or (other.func.id if isinstance(other.func, ast.Name) else "")
+        if qualified not in names and (qualified in _ALL or "seed" not in name.rpartition(".")[2].lower()):
+            continue
+        if draft.function(other) is not draft.function(call) or position(other) < position(call):
+            return not any(_by_chance(draft, argument) for argument in other.args)
+    return False
+
+
+def _by_chance(draft: Draft, node: ast.expr, steps: int = 4) -> bool:
+    """Whether a seed is itself drawn, or that of the clock: another one on every process."""
+    index, resolver = draft.facts.index, draft.facts.resolver
+    for part in walk(node):
+        if isinstance(part, ast.Call):
+            if drawn_from(resolver, part) or resolver.qualified(part.func) in _CLOCKS:
+                return True
+        elif isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Load) and steps:
+            by_name = isinstance(part, ast.Name)
+            bindings = resolver.bindings(part) if by_name else index.attribute_bindings.get(part.attr, [])  # type: ignore[union-attr,arg-type]
+            if any(b.value is not None and _by_chance(draft, b.value, steps - 1) for b in bindings):
+                return True
+    return False
