@@ -281,3 +281,20 @@ def test_the_import_stands_beside_those_of_torch(head: str, expected: str) -> No
         "for x in loader:\n    optimizer.zero_grad()\n    model(x.cuda()).mean().backward()\n    optimizer.step()\n"
     )
     assert converted(head + body).startswith(expected)
+
+
+FLAGGED = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--plain", action="store_true")
+args = parser.parse_args()"""
+
+
+@pytest.mark.parametrize("test", ["not args.plain", "args.plain == False", "args.plain is False"])
+def test_a_flag_that_says_no(test: str) -> None:
+    slots = {
+        "device": FLAGGED,
+        "model": f"model = Net()\nif {test}:\n    model.cuda()",
+        "move": f"if {test}:\n    x, y = x.cuda(), y.cuda()",
+    }
+    assert "cpu=args.plain" in converted(script(**slots))

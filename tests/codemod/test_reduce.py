@@ -315,3 +315,38 @@ if {}:
     )
     assert findings(text) == codes
     assert "accelerator.gather_for_metrics(" in converted(text)
+
+
+# ---- updates of the model that follow local values
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "if loss.item() > 0.75:\n    optimizer.step()",
+        'optimizer.param_groups[0]["lr"] = 0.1 * loss.item()',
+        'if loss.item() < 1:\n    for group in optimizer.param_groups:\n        group["lr"] *= 0.5',
+    ],
+)
+def test_updates_that_would_differ_from_process_to_process(update: str) -> None:
+    assert findings(script(batch_end=update)) == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "if epoch > 0:\n    optimizer.step()",
+        'optimizer.param_groups[0]["lr"] = 0.1 / (epoch + 1)',
+        'if epoch:\n    for group in optimizer.param_groups:\n        group["lr"] *= 0.5',
+        'if loss.item() < 1:\n    note["lr"] = 0.5',
+    ],
+)
+def test_updates_that_are_the_same_everywhere(update: str) -> None:
+    assert findings(script(before="note = {}", batch_end=update)) == []
+
+
+def test_a_mean_that_has_a_name_before_it_is_printed() -> None:
+    slots = {"epoch": "losses = []", "batch_end": "losses.append(loss.item())"}
+    end = "mean = sum(losses) / len(losses)\nprint(mean)"
+    assert findings(script(**slots, epoch_end=end)) == ["METRIC-TRAIN"]
+    assert findings(script(**slots, epoch_end="mean = sum(losses) / len(losses)")) == []

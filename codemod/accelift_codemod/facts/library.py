@@ -117,7 +117,10 @@ TQDM = frozenset(name for name in ITERATES if "tqdm" in name) | {"tqdm.trange", 
 ITERATES_BUILTIN = frozenset({"iter", "list", "tuple", "reversed", "sorted"})
 
 # Iterables that yield no data.
-NOT_DATA = frozenset({"itertools.count", "itertools.repeat", "itertools.product", "tqdm.trange", "tqdm.auto.trange"})
+NOT_DATA = frozenset(
+    "itertools.count itertools.repeat itertools.product tqdm.trange tqdm.auto.trange six.moves.range "
+    "six.moves.xrange".split()
+)
 
 # The signature of torch.utils.data.DataLoader (documented order).
 LOADER_SIGNATURE = (

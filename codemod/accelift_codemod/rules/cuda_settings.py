@@ -112,7 +112,17 @@ class CudaSettings(Rule):
             "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
         )
 
-    def _visible(self, draft: Draft) -> Iterator[Edit]:
+    def _visible(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for statement in _choosing(draft):
+            if draft.facts.runs(statement) and not isinstance(statement.value, ast.Constant):
+                text = draft.facts.segment(statement.value)
+                yield draft.finding(
+                    "DEV-INDEX",
+                    Severity.WARNING,
+                    statement,
+                    f"CUDA_VISIBLE_DEVICES is set to `{text}`, which is all that the processes have together",
+                    "name as many GPUs as there are processes, or choose them when launching",
+                )
         for statement, value in visible_devices(draft):
             count = len([v for v in value.split(",") if v.strip()])
             if count == 1 and value.strip() != "-1":  # which hides every GPU
@@ -129,7 +139,15 @@ class CudaSettings(Rule):
 
 def visible_devices(draft: Draft) -> list[tuple[ast.Assign, str]]:
     """Assignments of a literal to CUDA_VISIBLE_DEVICES in the environment."""
-    found = []
+    return [
+        (statement, statement.value.value)
+        for statement in _choosing(draft)
+        if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    ]
+
+
+def _choosing(draft: Draft) -> Iterator[ast.Assign]:
+    """Assignments to CUDA_VISIBLE_DEVICES in the environment."""
     for statement in draft.facts.index.items:
         for target in statement.targets:
             if (
@@ -137,8 +155,5 @@ def visible_devices(draft: Draft) -> list[tuple[ast.Assign, str]]:
                 and draft.facts.resolver.qualified(target.value) == "os.environ"
                 and isinstance(target.slice, ast.Constant)
                 and target.slice.value == "CUDA_VISIBLE_DEVICES"
-                and isinstance(statement.value, ast.Constant)
-                and isinstance(statement.value.value, str)
             ):
-                found.append((statement, statement.value.value))
-    return found
+                yield statement

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from accelift_codemod.decisions import decisions
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -95,7 +96,7 @@ scheduler.step(running / len(loader))
                 )
         others = self._others(draft, node, local - set(kept))
         yield from others.values()
-        yield from self._inside(draft, loop, node, local)
+        yield from decisions(draft, node, local)
         printed = [name for name in own if name not in decided]
         scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
         together = sorted(_closed(set(scaled), ratios) - decided)
@@ -204,10 +205,16 @@ scheduler.step(running / len(loader))
 
     def _said_after(self, draft: Draft, node: Loop, name: str) -> ast.Name | None:
         """Where what the last iteration left in a variable is an argument of a call for its effect: printed, logged."""
-        for load in reads_after(draft, node, name):
+        queue = reads_after(draft, node, name)
+        seen = set(queue)
+        while queue:
+            load = queue.pop(0)
             statement = draft.facts.index.statement(load)
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 return load
+            more = _reads_of(draft, statement) if isinstance(statement, ast.Assign) else []  # `mean = sum(losses) / n`
+            queue += [n for n in more if n not in seen]
+            seen.update(more)
         return None
 
     def _said_inside(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.AST]:
@@ -288,61 +295,6 @@ scheduler.step(running / len(loader))
 
     def _saves(self, draft: Draft, node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
-
-    def _inside(self, draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> Iterator[Finding]:
-        """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
-        for statement in (s for outer in node.body for s in walk(outer)):
-            if isinstance(statement, (ast.For, ast.AsyncFor)):
-                yield from self._pieces(draft, statement, local)
-            if not isinstance(statement, (ast.If, ast.While)):
-                continue
-            if not local & {n.id for n in loads(statement.test)}:
-                continue
-            inside = [n for s in statement.body for n in walk(s)]
-            leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
-            if leaves or any(n in draft.facts.loops.backwards for n in inside):
-                what = "leave the loop" if leaves else "run the backward pass"
-                yield draft.finding(
-                    "COLL-RANKFLOW",
-                    Severity.ERROR,
-                    statement,
-                    f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would {what} "
-                    "while others do not, and wait",
-                    "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and "
-                    "check_trigger)",
-                )
-            elif self._weighs_up(statement.test) and self._losses(draft, node) & {n for s in inside for n in stores(s)}:
-                yield draft.finding(
-                    "COLL-RANKFLOW",
-                    Severity.ERROR,
-                    statement,
-                    f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would train "
-                    "on another loss than others",
-                    "decide on a value that is the same everywhere, averaged by accelerator.reduce",
-                )
-
-    def _pieces(self, draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Iterator[Finding]:
-        """A loop that runs backward as often as there are pieces of what the process has."""
-        if local & {n.id for n in loads(inner.iter)} and draft.facts.loops.reaches_backward(inner.body):
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.ERROR,
-                inner,
-                f"`{draft.facts.segment(inner.iter)}` may have more pieces on one process than on another, which then "
-                "runs fewer backward passes, and some wait",
-                "let every process take as many pieces: of batches that are shared out evenly (drop_last=True), or a "
-                "fixed number",
-            )
-
-    def _weighs_up(self, test: ast.expr) -> bool:
-        """Whether a test compares numbers; not whether something is there, or of what kind it is."""
-        sizes = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-        return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))
-
-    def _losses(self, draft: Draft, node: Loop) -> set[str]:
-        """Variables that backward passes in a loop start from."""
-        inside = {call for call in draft.facts.loops.backwards if node in draft.facts.index.ancestors(call)}
-        return {n.id for call in inside if isinstance(call.func, ast.Attribute) for n in loads(call.func.value)}
 
 
 def _reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
