@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
 from accelift_codemod import containers
+from accelift_codemod.anchors import Anchors
 from accelift_codemod.blueprint import Blueprint, Group, Item
 from accelift_codemod.choice import choose
 from accelift_codemod.containers import holds, keeps
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
-from accelift_codemod.facts.effects import assignments, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS, MARK
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import key
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.options import Options
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
@@ -55,6 +54,7 @@ class Placement:
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
         self.roots = Roots(blueprint)
+        self.anchors = Anchors(blueprint)
 
     def plan(self) -> None:
         chosen = {(key(v), kind): v for value, kind in choose(self.blueprint) for v in self.roots.instances(value)}
@@ -194,41 +194,8 @@ class Placement:
                 use = next((use for use in uses if position(use) > (made, 0)), None)
                 together.setdefault(use, []).append(item)
             for use, same in together.items():
-                groups += self._placed(scope, use, same)
+                groups += self.anchors.groups(scope, use, same)
         return groups
-
-    def _placed(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> list[Group]:
-        """One place for objects, and one before it for those that are used where that may not have been passed."""
-        block = self._block(use, [s for item in items for s in item.statements])
-        arms = list(self._arms(block[0]))
-        apart = [item for item in items if any(self._read_beyond(arm, item) for arm in arms)]
-        if not apart:
-            return [self._place(scope, use, items)]
-        rest = [item for item in items if item not in apart]
-        if not rest:
-            raise refuse(
-                "PREP-NO-POINT",
-                block[0].lineno,
-                f"`{apart[0].name}` is used for training under a condition here, and elsewhere, too",
-                "make it once, before the condition",
-            )
-        return [*self._placed(scope, use, apart), self._place(scope, use, rest)]
-
-    def _arms(self, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-        """The arms of `if` statements in which a statement stands, within its function."""
-        for inner in self.index.chain(statement):
-            if isinstance(self.index.parents[inner], ast.If):
-                yield self.index.block(inner)[0]
-
-    def _read_beyond(self, arm: list[ast.stmt], item: Item) -> bool:
-        """Whether an object that is made before a condition is read where an arm of it may not have run."""
-        inside = {n for s in arm for n in walk(s)}
-        if all(s in inside for s in item.statements):
-            return False
-        home = self.index.function(arm[0])
-        reads = (n for n in self.facts.loads(item.scope, item.name) if self.facts.runs(n))
-        places = (p for read in reads for p in self.blueprint.timeline.places(read, home))
-        return any(p not in inside and position(p) > position(arm[0]) for p in places)
 
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:
@@ -292,113 +259,6 @@ class Placement:
                         found.setdefault(loader, []).append(call)
         return found
 
-    def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:
-        """The place of a group: after all its objects are made and changed, before the first use."""
-        statements = [s for item in items for s in item.statements]
-        block = self._block(use, statements)
-        inside = [i for i in (self._at(block, s) for s in statements) if i is not None]
-        last = max(inside)
-        end = self._at(block, self.index.statement(use)) if use is not None else None
-        if end is not None and last >= end:
-            raise refuse(
-                "PREP-NO-POINT",
-                block[end].lineno,
-                "an object is made by the same statement that uses it for training",
-                "make it before the training loop",
-            )
-        names = {i.name for i in items if i.kind is not Role.LOADER}
-        aliases = self._aliases(items) if scope.is_class else set()
-        for i in range(last + 1, len(block) if end is None else end):
-            statement = block[i]
-            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
-                continue
-            touched = ({n.id for n in loads(statement)} | stores(statement)) & names
-            called = scope.is_class and self._changed_by_calls(statement, names)
-            if (
-                called
-                or {n.id for n in loads(statement)} & aliases
-                or (touched and self._same_variables(statement, scope, touched))
-            ):
-                last = i
-        for item in items:
-            self._require_in_view(item, block[last])
-            self._require_there(item, block[last])
-        return Group(scope, block[last], tuple(items))
-
-    def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
-        """Refuse to bind a global of another file to what prepare returns, if a third file reads it."""
-        if self.facts.same_file(item.statements[0], anchor):
-            return
-        for load in self.facts.loads(item.scope, item.name):
-            made_there = self.index.function(load) is None and self.facts.same_file(load, item.statements[0])
-            if not made_there and not self.facts.same_file(load, anchor) and self.facts.runs(load):
-                raise refuse(
-                    "PREP-NO-POINT",
-                    load.lineno,
-                    f"`{item.name}` is prepared in another file than this, which would go on using the original",
-                    "pass it to the function that uses it",
-                )
-
-    def _require_there(self, item: Item, anchor: ast.stmt) -> None:
-        """Refuse to prepare what is only made under a condition, if the script only uses it under that one, too."""
-        chain = self.index.chain(anchor)
-        apart = [s for s in item.statements if self.index.parents[s] not in self._around(chain)]
-        if item.scope.is_class or len(apart) < len(item.statements):
-            return
-        ifs = (n for s in apart for n in self.index.ancestors(s) if isinstance(n, ast.If) and n not in chain)
-        tests = {ast.dump(n.test) for n in ifs}
-        reads = [n for n in self.facts.loads(item.scope, item.name) if self.index.statement(n) not in item.statements]
-        if tests and all(self._conditional(read, chain, tests) for read in reads):
-            raise refuse(
-                "PREP-NO-POINT",
-                apart[0].lineno,
-                f"`{item.name}` is only made under a condition, under which all uses of it are, too",
-                "make it in any case, or prepare it where it is made",
-            )
-
-    def _around(self, chain: list[ast.stmt]) -> set[ast.AST]:
-        """The nodes in whose blocks statements run before the last of a chain does."""
-        return {self.index.parents[s] for s in chain}
-
-    def _conditional(self, load: ast.Name, chain: list[ast.stmt], tests: set[str]) -> bool:
-        """Whether one of the tests decides about a read of a variable, inside what is around the place of prepare."""
-        if self.index.function(load) is not self.index.function(chain[-1]):
-            return False
-        child: ast.AST = load
-        for parent in self.index.ancestors(load):
-            if parent in chain or isinstance(parent, FUNCTIONS):
-                return False
-            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
-                if any(ast.dump(n) in tests for n in walk(parent.test)):
-                    return True
-            child = parent
-        return False
-
-    def _block(self, use: ast.AST | None, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """The innermost statement list that leads to the use and holds something that makes an object."""
-        if use is None:
-            latest = max(statements, key=position)
-            for outer in reversed(self.index.chain(latest)):
-                block, _ = self.index.block(outer)
-                if all(self._at(block, s) is not None for s in statements):
-                    return block
-            return self.index.block(latest)[0]
-        for outer in reversed(self.index.chain(use)):
-            block, _ = self.index.block(outer)
-            if any(self._at(block, s) is not None for s in statements):
-                return block
-        raise refuse(
-            "PREP-NO-POINT",
-            statements[0].lineno,
-            "model, optimizer and loaders are made where the training loop cannot be reached from",
-            "make them in the function that trains, or pass them to it",
-        )
-
-    def _at(self, block: list[ast.stmt], statement: ast.stmt) -> int | None:
-        """The place in a block of the statement that contains another; None if it is not inside."""
-        chain = self.index.chain(statement)
-        return next((i for i, s in enumerate(block) if s in chain), None)
-
     def _uses_item(self, statement: ast.stmt, item: Item) -> bool:
         fills = self.resolver.fills(item.scope, item.name).entries
         filled = {_filled(fill.node) for fill in fills}
@@ -407,33 +267,10 @@ class Placement:
             for load in loads(statement)
         )
 
-    def _aliases(self, items: list[Item]) -> set[str]:
-        """The variables from which attributes got their objects (`self.model = model`)."""
-        return {
-            value.id
-            for item in items
-            for statement in item.statements
-            for target, value in assignments(statement)
-            if item.kind is not Role.LOADER and isinstance(value, ast.Name) and _is_named(target, item.name)
-        }
-
-    def _changed_by_calls(self, statement: ast.stmt, names: set[str]) -> bool:
-        """Whether a statement runs a method that reads or binds one of the attributes."""
-        called = self.blueprint.timeline.calls_into(statement)
-        return any(n.id in names for f in called for n in walk(f) if isinstance(n, ast.Name))
-
-    def _same_variables(self, statement: ast.stmt, scope: Scope, names: set[str]) -> bool:
-        own = self.index.scopes.get(statement) or self.index.scope(statement)
-        return any(own.owner(name) is scope for name in names)
-
 
 def _end(node: ast.stmt) -> tuple[int, int]:
     """Where a statement ends."""
     return node.end_lineno or 0, node.end_col_offset or 0
-
-
-def _is_named(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _filled(node: ast.expr) -> ast.expr:
