@@ -37,13 +37,16 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
         and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
     }
     if not names and not isinstance(node, ast.While):
-        names = stores(node.target)
+        numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
+        pair = node.target.elts if numbered and isinstance(node.target, ast.Tuple) else []
+        names = stores(pair[1] if len(pair) == 2 else node.target)
     step = draft.blueprint.handmade.get(loop)
     if step is not None:
         names = set(step.names)
+    models = {n.id for n in walk(node) if isinstance(n, ast.Name) and draft.facts.objects.models(n)}
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
-            names |= _tainted(effects, statement, names, whole) | _filled(statement, names)
+            names |= _tainted(effects, statement, names, whole) | (_filled(statement, names) - models)
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names
@@ -60,7 +63,7 @@ def _tainted(effects: Effects, statement: ast.stmt, names: set[str], whole: set[
     """The names that a statement binds from any of the given ones, but for what evaluation loops in it do."""
     if statement in whole:
         return set()
-    if not isinstance(statement, ast.If) or not any(inner in whole for inner in walk(statement)):
+    if not isinstance(statement, ast.If):
         return effects.tainted(statement, names)
     if names & {n.id for n in loads(statement.test)}:
         return stores(statement)

@@ -70,3 +70,23 @@ def test_a_script_that_never_saved_under_the_wrapper() -> None:
     load = "state = torch.load('m.pt')\nmodel.load_state_dict(state)"
     save = "torch.save(model.module.state_dict(), 'm.pt')"
     assert "consume_prefix" not in converted(script(model=f"{WRAPPED}\n{load}", after=save))
+
+
+def test_both_arms_of_a_choice_are_unwrapped_where_the_model_is_saved() -> None:
+    model = "model = Net().to(device)\nif len(data) > 9:\n    model = nn.DataParallel(model)"
+    save = 'torch.save(model.module if len(data) > 9 else model, "m.pt")'
+    output = converted(script(model=model, after=save))
+    assert output.count("accelerator.unwrap_model(model)") == 2
+
+
+def test_a_script_that_distributes_itself_or_uses_dataparallel() -> None:
+    wrap = """\
+model = Net().to(device)
+if parallel:
+    torch.distributed.init_process_group("gloo")
+    model = nn.parallel.DistributedDataParallel(model)
+else:
+    model = nn.DataParallel(model)
+print(model.module.layer)"""
+    output = converted(script(setup="parallel = False", model=wrap))
+    assert "DataParallel" not in output and ".module" not in output

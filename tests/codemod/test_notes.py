@@ -174,3 +174,19 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
 )
 def test_hooks_on_parameters(before: str, codes: list[str]) -> None:
     assert findings(script(before=before)) == codes
+
+
+PADDING = """\
+def collate(samples):
+    rows = torch.nn.utils.rnn.pad_sequence([s[0] for s in samples], batch_first=True)
+    return rows, torch.stack([s[1] for s in samples])
+
+
+def stack(samples):
+    return torch.stack([s[0] for s in samples]), torch.stack([s[1] for s in samples])"""
+
+
+@pytest.mark.parametrize(("collate", "codes"), [("collate", ["BATCH-PADDED"]), ("stack", [])])
+def test_batches_that_are_padded_to_their_longest_sample(collate: str, codes: list[str]) -> None:
+    loader = f"loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn={collate})"
+    assert findings(script(definitions=PADDING, loader=loader)) == codes

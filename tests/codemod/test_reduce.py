@@ -350,3 +350,28 @@ def test_a_mean_that_has_a_name_before_it_is_printed() -> None:
     end = "mean = sum(losses) / len(losses)\nprint(mean)"
     assert findings(script(**slots, epoch_end=end)) == ["METRIC-TRAIN"]
     assert findings(script(**slots, epoch_end="mean = sum(losses) / len(losses)")) == []
+
+
+def test_the_number_of_a_batch_is_the_same_everywhere() -> None:
+    slots = {
+        "definitions": "def collate(samples):\n    return samples",
+        "loader": "loader = DataLoader(data, batch_size=16, collate_fn=collate)",
+        "loop": "for i, batch in enumerate(loader):\n    x, y = batch",
+        "batch_end": "if i < 3:\n    optimizer.step()",
+    }
+    assert "COLL-RANKFLOW" not in findings(script(**slots))
+
+
+def test_a_counter_that_a_model_keeps_makes_no_model_of_each_process() -> None:
+    update = 'model.seen += x.size(0)\nfor group in optimizer.param_groups:\n    group["lr"] = model.rate'
+    assert "COLL-RANKFLOW" not in findings(script(batch_end=update))
+
+
+def test_under_a_condition_only_what_is_computed_from_a_share_is_of_the_share() -> None:
+    update = """\
+if epoch:
+    rate = 0.1 / epoch
+    note.append(loss.item())
+    for group in optimizer.param_groups:
+        group["lr"] = rate"""
+    assert "COLL-RANKFLOW" not in findings(script(before="note = []", batch_end=update))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.codemod.scripts import findings, script
+from scripts import findings, script
 
 RESET = {"epoch": "model.reset_parameters()"}
 APPLY = {"definitions": "def init(m):\n    pass", "epoch": "model.apply(init)"}

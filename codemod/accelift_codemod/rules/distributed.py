@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import library
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
@@ -72,11 +73,12 @@ if accelerator.is_main_process:
                 yield draft.edit(
                     _RULE, statement, Operation.DROP, "the launcher tells each process where the others are"
                 )
-        for call in processes.wraps:
+        single = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in library.DATA_PARALLEL)
+        wraps = [*(c for c in processes.wraps if draft.facts.runs(c)), *single]
+        for call in wraps:
             argument = draft.facts.resolver.argument(call, 0, "module")
-            if argument is not None and draft.facts.runs(call):
+            if argument is not None:
                 yield from take_out(draft, _RULE, call, argument)
-        wraps = [c for c in processes.wraps if draft.facts.runs(c)]
         if wraps and saves_wrapped(draft, wraps):
             yield checkpoints(draft, wraps[0], "DistributedDataParallel")
         yield from bare_reads(draft, _RULE, wraps)

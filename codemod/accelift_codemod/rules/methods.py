@@ -83,7 +83,10 @@ with torch.no_grad():
     def _use(
         self, draft: Draft, name: ast.expr, parent: ast.AST | None, models: tuple[Value, ...]
     ) -> Iterator[Edit | Finding]:
-        if isinstance(parent, ast.Attribute) and parent.value is name:
+        node: ast.expr = name
+        while isinstance(parent, ast.IfExp) and node is not parent.test:  # `net.module if cuda else net`
+            node, parent = parent, draft.facts.index.parents.get(parent)
+        if isinstance(parent, ast.Attribute) and parent.value is node:
             if parent.attr in _TRANSPARENT:
                 return
             if parent.attr == "no_sync" and draft.facts.processes.managed:
@@ -117,21 +120,21 @@ with torch.no_grad():
                     )
                 return
             yield self._unwrap(draft, name, f"the wrapper does not have `{parent.attr}`")
-        elif isinstance(parent, ast.Subscript) and parent.value is name:
+        elif isinstance(parent, ast.Subscript) and parent.value is node:
             yield self._unwrap(draft, name, "the wrapper cannot be indexed")
-        elif isinstance(parent, ast.Call) and name in parent.args:
+        elif isinstance(parent, ast.Call) and node in parent.args:
             qualified = draft.facts.resolver.qualified(parent.func) or ""
             builtin = draft.facts.resolver.builtin(parent.func)
             if (
                 qualified in _COPIES
-                or (builtin in _ASKING and self._asks(draft, parent, name))
+                or (builtin in _ASKING and self._asks(draft, parent, node))
                 or self._draws(draft, parent)
             ):
                 yield self._unwrap(draft, name, "this needs the model itself")
             elif qualified in ("torch.save", "torch.serialization.save"):
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
         elif (isinstance(parent, ast.Dict) and self._is_saved(draft, parent)) or (
-            isinstance(parent, ast.Assign) and parent.value is name and self._fills_saved(draft, parent)
+            isinstance(parent, ast.Assign) and parent.value is node and self._fills_saved(draft, parent)
         ):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, torch_ops
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
+_PADS = ("torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence")
 _IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
@@ -46,6 +49,14 @@ class Notes(Rule):
             "is not linear, such as clamping, then gives another gradient than on one process.",
         ),
         Explained(
+            "BATCH-PADDED",
+            Severity.NOTE,
+            "a batch is padded to the longest sample of a share",
+            "A collate function makes the samples of a batch as long as its longest one. Each process collates its own "
+            "share, which may end up shorter. What leaves padding out (a mask, packed sequences, lengths) computes the "
+            "same; a mean or a maximum over padded positions does not.",
+        ),
+        Explained(
             "NOTEBOOK",
             Severity.NOTE,
             "a notebook runs on one process",
@@ -76,6 +87,15 @@ class Notes(Rule):
         for call in draft.facts.index.methods.get("register_hook", []):
             if draft.facts.runs(call) and self._is_parameter(draft, call.func.value):  # type: ignore[attr-defined]
                 first.setdefault("hook", call)
+        padded = self._padded(draft)
+        if padded is not None:
+            yield draft.finding(
+                "BATCH-PADDED",
+                Severity.NOTE,
+                padded,
+                "this pads to the longest sample of a process's share, not of the batch",
+                "leave padding out of what is computed, or pad to a length of its own",
+            )
         if "hook" in first:
             yield draft.finding(
                 "GRAD-HOOK",
@@ -106,6 +126,16 @@ class Notes(Rule):
                     f"{what} the same on every process that is seeded alike",
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
+
+    def _padded(self, draft: Draft) -> ast.Call | None:
+        """Where the collate function of a training loader pads sequences."""
+        for loader in (v for loop in draft.blueprint.train_loops for v in loop.loaders):
+            collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
+            for value in draft.facts.resolver.values(collate):
+                for node in walk(value.declaration) if isinstance(value.declaration, FUNCTIONS) else ():
+                    if isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) in _PADS:
+                        return node
+        return None
 
     def _is_parameter(self, draft: Draft, node: ast.expr) -> bool:
         """Whether an expression is a parameter: of `for p in model.parameters()`, or `model.layer.weight`."""
