@@ -204,14 +204,14 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT and draft.runtime:
-        rows = _counted(value)
+        rows = counted(value)
         if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS:
             yield draft.edit(
                 RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
             )
 
 
-def _counted(node: ast.expr) -> ast.Name | None:
+def counted(node: ast.expr) -> ast.Name | None:
     """The tensor whose rows an expression counts: `x.size(0)`, `x.shape[0]`, `len(x)`."""
     if isinstance(node, ast.Call):
         func = node.func

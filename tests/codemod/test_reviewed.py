@@ -219,6 +219,17 @@ def test_a_batch_size_that_a_function_makes_rows_of() -> None:
     assert f"noise({ROWS}, 3)" in output
 
 
+@pytest.mark.parametrize("rows", ["x.size(0)", "len(x)", "x.shape[0]"])
+def test_rows_are_compared_with_those_of_a_share(rows: str) -> None:
+    output = converted(script(**SIZED, batch_end=f"if {rows} != batch_size:\n    print(1)"))
+    assert f"if {rows} != ({ROWS}):" in output
+
+
+def test_other_numbers_are_compared_with_the_batch_size_itself() -> None:
+    output = converted(script(**SIZED, batch_end="if len(data) < batch_size:\n    print(1)"))
+    assert "if len(data) < batch_size:" in output
+
+
 @pytest.mark.parametrize(
     ("definitions", "call"),
     [

@@ -11,6 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.sums import counted
 
 _RULE = "BATCHSIZE"
 _MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
@@ -146,6 +147,8 @@ class BatchSize(Rule):
             if found:
                 shares.add(call)
                 yield from found
+        for compared in (n for n in nodes if isinstance(n, ast.Compare) and len(n.comparators) == 1):
+            yield from (s for s in self._compared(draft, compared) if self._is_size(draft, s, loop, sizes))
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 made = [size for size, drawn in self._made_before(draft, node, loop) if not drawn]
@@ -183,6 +186,13 @@ class BatchSize(Rule):
         for name, argument in (bound or {}).items():
             if isinstance(argument, (ast.Name, ast.Attribute)) and self._only_rows(draft, function, name):
                 yield argument
+
+    def _compared(self, draft: Draft, test: ast.Compare) -> Iterator[ast.expr]:
+        """What the number of rows of a tensor is compared with: `x.size(0) != batch_size`."""
+        for rows, size in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
+            tensor = counted(rows)
+            if tensor is not None and draft.facts.resolver.roles(tensor) & {Role.BATCH, Role.DATA}:
+                yield from self._candidates(size)
 
     def _only_rows(self, draft: Draft, function: ast.AST | None, name: str) -> bool:
         """Whether a function takes a parameter for a number of rows, and for nothing else."""
