@@ -284,3 +284,20 @@ def test_a_seed_that_is_drawn_is_none() -> None:
     assert "DATA-SPLIT-UNSEEDED" in findings(script(**slots, loader=split))
     seeded = {"setup": "torch.manual_seed(3)"}
     assert "DATA-SPLIT-UNSEEDED" not in findings(script(**seeded, loader=split))
+
+
+SIZED_NET = """\
+class Sized(nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(x.view(self.rows, 8))"""
+
+
+@pytest.mark.parametrize(("size", "codes"), [("batch_size", ["BATCH-MODEL"]), ("width", [])])
+def test_a_model_that_is_made_for_batches_of_a_size(size: str, codes: list[str]) -> None:
+    slots = {**SIZED, "setup": "batch_size = 16\nwidth = 16", "model": f"model = Sized({size}).to(device)"}
+    assert findings(script(**slots, definitions=SIZED_NET)) == codes

@@ -50,6 +50,13 @@ class BatchSize(Rule):
             "look of it. A process has only its share of a batch.",
         ),
         Explained(
+            "BATCH-MODEL",
+            Severity.WARNING,
+            "a model made for the whole batch",
+            "A model is made with the loader's batch size, for hidden states or views by the look of it. A process has "
+            "only its share of a batch. Take the number of rows from the input, in forward.",
+        ),
+        Explained(
             "BATCH-DRAWN",
             Severity.WARNING,
             "random numbers for a whole batch",
@@ -73,6 +80,16 @@ class BatchSize(Rule):
                 )
             ]
             yield from self._drawn(draft, loop, list(sizes))
+            for given in self._built(draft, loop, list(sizes)):
+                if given not in seen:
+                    seen.add(given)
+                    yield draft.finding(
+                        "BATCH-MODEL",
+                        Severity.WARNING,
+                        given,
+                        "a model is made for batches of this size, and a process has only its share of one",
+                        "take the number of rows from what forward is given",
+                    )
             for node in self._rows(draft, loop, list(sizes)):
                 if node not in seen:
                     seen.add(node)
@@ -227,6 +244,15 @@ class BatchSize(Rule):
             elif isinstance(node, ast.Attribute) and node.attr in kept:
                 return False
         return True
+
+    def _built(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast.expr]:
+        """The batch size of a loop, where a prepared model of the script is made with it."""
+        for item in draft.blueprint.items.values():
+            made = item.value.origin
+            if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
+                for argument in (*made.args, *(k.value for k in made.keywords)):
+                    if any(self._same(draft, argument, size) for size in sizes):
+                        yield argument
 
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
         """Random numbers for a whole batch that are drawn before the loop and meet a share of it.
