@@ -301,3 +301,39 @@ class Sized(nn.Module):
 def test_a_model_that_is_made_for_batches_of_a_size(size: str, codes: list[str]) -> None:
     slots = {**SIZED, "setup": "batch_size = 16\nwidth = 16", "model": f"model = Sized({size}).to(device)"}
     assert findings(script(**slots, definitions=SIZED_NET)) == codes
+
+
+OWN_DATA = """\
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
+
+    @classmethod
+    def parts(cls, rows):
+        {shuffle}
+        return cls(rows[:32]), cls(rows[32:])"""
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "codes"), [("random.shuffle(rows)", ["DATA-SAMPLER-RNG"]), ("rows = rows[::-1]", [])]
+)
+def test_parts_of_samples_that_a_class_method_shuffles(shuffle: str, codes: list[str]) -> None:
+    rows = "data, rest = Rows.parts([(torch.ones(8) * i, i % 3) for i in range(64)])"
+    slots = {"imports": "import random", "definitions": OWN_DATA.format(shuffle=shuffle), "data": rows}
+    assert [f for f in findings(script(**slots)) if f.startswith("DATA-S")] == codes
+
+
+@pytest.mark.parametrize(("image", "guarded"), [("Image.fromarray(pixels)", True), ("Canvas(pixels)", False)])
+def test_images_of_pil_are_saved_once(image: str, guarded: bool) -> None:
+    slots = {
+        "imports": "from PIL import Image",
+        "definitions": "class Canvas:\n    def __init__(self, pixels):\n        self.save = print",
+        "after": f'pixels = model.layer.weight.detach().cpu().numpy()\nimage = {image}\nimage.save("w.png")',
+    }
+    assert ('if accelerator.is_main_process:\n    image.save("w.png")' in converted(script(**slots))) is guarded

@@ -120,9 +120,10 @@ if accelerator.is_main_process:
             return qualified in library.SIDE_EFFECTS
         if not isinstance(call.func, ast.Attribute):
             return False
-        if call.func.attr in library.PATH_WRITES:
+        module = "pathlib." if call.func.attr in library.PATH_WRITES else "PIL." if call.func.attr == "save" else ""
+        if module:
             values = draft.facts.resolver.values(call.func.value)
-            return bool(values) and all(v.name.startswith("pathlib.") for v in values)
+            return bool(values) and all(v.name.startswith(module) for v in values)
         return call.func.attr in library.WRITES
 
     def _command(self, draft: Draft, call: ast.Call) -> Finding:

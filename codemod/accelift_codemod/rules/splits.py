@@ -194,8 +194,17 @@ class Splits(Rule):
         owner = draft.facts.index.scope(name).owner(name.id)
         return draft.facts.loads(owner, name.id) if owner is not None else []
 
+    def _class_of_method(self, draft: Draft, call: ast.Call) -> ast.AST | None:
+        """The class that a class method makes an object of: `cls(samples)`."""
+        function = draft.facts.index.function(call)
+        if function is None or not isinstance(call.func, ast.Name):
+            return None
+        marks = {d.id for d in function.decorator_list if isinstance(d, ast.Name)}
+        first = function.args.args[0].arg if function.args.args else ""
+        return draft.facts.index.enclosing_class(call) if "classmethod" in marks and call.func.id == first else None
+
     def _is_picker(self, draft: Draft, call: ast.Call, pickers: tuple[str, ...]) -> bool:
         """Whether a call makes a subset, a sampler or a data set, one of the script's own classes, too."""
-        target = draft.facts.resolver.callee(call)
+        target = draft.facts.resolver.callee(call) or self._class_of_method(draft, call)
         own = isinstance(target, ast.ClassDef) and draft.facts.resolver.class_role(target) is Role.DATASET
         return own or (draft.facts.resolver.qualified(call.func) or "") in pickers
