@@ -157,6 +157,9 @@ class Linker:
     def brought(self, acting: list[ast.stmt]) -> list[ast.Import | ast.ImportFrom]:
         """The imports by which statements of the script, and what they use of it, use other files of the project."""
         index = self.entry.index
+        bound = (b for s in index.scopes.values() for bindings in s.bindings.values() for b in bindings)
+        if not self.stars(self.entry) and not any(self.imported(self.entry, b) for b in bound):
+            return []
         found: dict[ast.Import | ast.ImportFrom, None] = {}
         if self.stars(self.entry):
             found.update(dict.fromkeys(index.imports))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -14,6 +14,7 @@ from accelift_codemod.rules import Explained, Rule
 from accelift_codemod.sums import counted
 
 _RULE = "BATCHSIZE"
+_Made = dict[Binding, list[tuple[ast.expr, bool]]]  # for what is bound: rows, and whether they are drawn
 _MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
 _DRAWS = frozenset("rand randn randint normal".split())
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
@@ -166,9 +167,10 @@ class BatchSize(Rule):
                 yield from found
         for compared in (n for n in nodes if isinstance(n, ast.Compare) and len(n.comparators) == 1):
             yield from (s for s in self._compared(draft, compared) if self._is_size(draft, s, loop, sizes))
+        known: _Made = {}
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                made = [size for size, drawn in self._made_before(draft, node, loop) if not drawn]
+                made = [size for size, drawn in self._made_before(draft, node, loop, known) if not drawn]
                 made = [size for size in made if self._is_size(draft, size, loop, sizes)]
                 if made and draft.facts.batches.meets(node, loop, shares):
                     yield from made
@@ -259,10 +261,11 @@ class BatchSize(Rule):
 
         They are left as they are: fewer of them would change all that are drawn after them.
         """
+        known: _Made = {}
         for name in (n for statement in loop.body for n in walk(statement) if isinstance(n, ast.Name)):
             if not isinstance(name.ctx, ast.Load):
                 continue
-            for node, drawn in self._made_before(draft, name, loop):
+            for node, drawn in self._made_before(draft, name, loop, known):
                 if drawn and self._is_size(draft, node, loop, sizes) and draft.facts.batches.meets(name, loop):
                     yield draft.finding(
                         "BATCH-DRAWN",
@@ -273,23 +276,28 @@ class BatchSize(Rule):
                     )
                     return
 
-    def _made_before(
-        self, draft: Draft, name: ast.Name, loop: BatchLoop, steps: int = 3
-    ) -> Iterator[tuple[ast.expr, bool]]:
+    def _made_before(self, draft: Draft, name: ast.Name, loop: BatchLoop, known: _Made) -> list[tuple[ast.expr, bool]]:
         """The rows of a tensor that is made before the loop and used in it, and whether it is drawn."""
-        for binding in draft.facts.resolver.bindings(name):
-            inside = loop.node in draft.facts.index.ancestors(binding.node)
-            for value in walk(binding.value) if binding.value is not None else ():
-                if inside and steps and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
-                    yield from self._made_before(draft, value, loop, steps - 1)
-                if inside or not isinstance(value, ast.Call):
-                    continue
-                qualified = draft.facts.resolver.qualified(value.func) or ""
-                state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
-                if (qualified.startswith("torch.") or state) and self._takes_rows(draft, value):
-                    drawn = qualified.rpartition(".")[2] in _DRAWS
-                    for argument in (*value.args, *(k.value for k in value.keywords)):
-                        yield from ((size, drawn) for size in self._candidates(argument))
+        bindings = draft.facts.resolver.bindings(name)
+        return [made for binding in bindings for made in self._made_by(draft, binding, loop, known)]
+
+    def _made_by(self, draft: Draft, binding: Binding, loop: BatchLoop, known: _Made) -> list[tuple[ast.expr, bool]]:
+        if binding in known:
+            return known[binding]
+        found = known[binding] = []
+        inside = loop.node in draft.facts.index.ancestors(binding.node)
+        for value in walk(binding.value) if binding.value is not None else ():
+            if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
+                found += self._made_before(draft, value, loop, known)
+            if inside or not isinstance(value, ast.Call):
+                continue
+            qualified = draft.facts.resolver.qualified(value.func) or ""
+            state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
+            if (qualified.startswith("torch.") or state) and self._takes_rows(draft, value):
+                drawn = qualified.rpartition(".")[2] in _DRAWS
+                for argument in (*value.args, *(k.value for k in value.keywords)):
+                    found += [(size, drawn) for size in self._candidates(argument)]
+        return found
 
     def _takes_rows(self, draft: Draft, call: ast.Call) -> bool:
         func = call.func
