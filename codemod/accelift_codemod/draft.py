@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.facts import BatchLoop, Facts, Function, library, position
+from accelift_codemod.facts import BatchLoop, Facts, Function, position
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt
@@ -181,15 +181,15 @@ class Draft:
         return statement
 
     def _does_more(self, branch: ast.If, read: ast.Call) -> bool:
-        """Whether a condition decides about more than reading: training, or what may write."""
-        before = [n for n in walk(branch) if isinstance(n, (*LOOPS, ast.Call)) and position(n) < position(read)]
+        """Whether a condition decides about more than reading: training, or what writes."""
         around = {read, *self.facts.index.ancestors(read)}
+        before = (n for n in walk(branch) if isinstance(n, (ast.stmt, ast.expr)) and n not in around)
         return any(
-            not isinstance(n, ast.Call)
-            or self.blueprint.timeline.calls_into(n)
-            or self.facts.resolver.qualified(n.func) in library.SIDE_EFFECTS | library.WRITES
+            isinstance(n, LOOPS)
+            or any(e.rule in _WRITING_RULES for e in self.edits_at(n))
+            or (isinstance(n, ast.Call) and self.blueprint.timeline.calls_into(n))
             for n in before
-            if n not in around
+            if position(n) < position(read)
         )
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
@@ -261,4 +261,5 @@ def mentioned(code: str) -> set[str]:
 
 
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
+_WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

@@ -6,12 +6,10 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
-from accelift_codemod.facts.chance import drawn_from
+from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.tree import walk
 
-TORCH = ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything")
-NUMPY = ("numpy.random.seed",)
-PYTHON = ("random.seed",)
+TORCH, NUMPY, PYTHON = SEEDS["torch"], SEEDS["numpy"], SEEDS["random"]
 _ALL = (*TORCH, *NUMPY, *PYTHON)
 _CLOCKS = ("time.time", "time.time_ns", "os.urandom", "torch.seed", "torch.initial_seed")
 

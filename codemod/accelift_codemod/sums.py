@@ -43,10 +43,9 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
     step = draft.blueprint.handmade.get(loop)
     if step is not None:
         names = set(step.names)
-    models = {n.id for n in walk(node) if isinstance(n, ast.Name) and draft.facts.objects.models(n)}
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
-            names |= _tainted(effects, statement, names, whole) | (_filled(statement, names) - models)
+            names |= _tainted(effects, statement, names, whole) | _filled(draft, statement, names)
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names
@@ -204,14 +203,14 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT and draft.runtime:
-        rows = counted(value)
+        rows = _counted(value)
         if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS:
             yield draft.edit(
                 RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
             )
 
 
-def counted(node: ast.expr) -> ast.Name | None:
+def _counted(node: ast.expr) -> ast.Name | None:
     """The tensor whose rows an expression counts: `x.size(0)`, `x.shape[0]`, `len(x)`."""
     if isinstance(node, ast.Call):
         func = node.func
@@ -283,18 +282,21 @@ def _total(draft: Draft, part: str) -> str:
     return f'{{accelerator}}.reduce({part}, reduction="sum")'
 
 
-def _filled(statement: ast.stmt, names: set[str]) -> set[str]:
-    """The objects that a statement puts local values into: `losses.append(loss.item())`, `meter.update(...)`."""
+def _filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
+    """The objects that a statement puts local values into: `losses.append(loss.item())`, `meter.update(...)`.
+
+    A model that counts what it has seen is none: its weights are the same everywhere.
+    """
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-        arguments = (*call.args, *(k.value for k in call.keywords))
-        if names & {n.id for a in arguments for n in walk(a) if isinstance(n, ast.Name)}:
-            return {call.func.value.id}
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
-        root = statement.target.value
-        if isinstance(root, ast.Name) and names & {n.id for n in loads(statement.value)}:
-            return {root.id}
-    return set()
+    root: ast.expr | None = None
+    given: list[ast.expr] = []
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        root, given = call.func.value, [*call.args, *(k.value for k in call.keywords)]
+    elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
+        root, given = statement.target.value, [statement.value]
+    if not isinstance(root, ast.Name) or not names & {n.id for part in given for n in loads(part)}:
+        return set()
+    return set() if draft.facts.objects.models(root) else {root.id}
 
 
 def _bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:

@@ -225,9 +225,10 @@ def test_rows_are_compared_with_those_of_a_share(rows: str) -> None:
     assert f"if {rows} != ({ROWS}):" in output
 
 
-def test_other_numbers_are_compared_with_the_batch_size_itself() -> None:
-    output = converted(script(**SIZED, batch_end="if len(data) < batch_size:\n    print(1)"))
-    assert "if len(data) < batch_size:" in output
+@pytest.mark.parametrize("number", ["len(data)", "x.max()", "x.size(1)", "x.sum(0).size(0)"])
+def test_other_numbers_are_compared_with_the_batch_size_itself(number: str) -> None:
+    output = converted(script(**SIZED, batch_end=f"if {number} < batch_size:\n    print(1)"))
+    assert f"if {number} < batch_size:" in output
 
 
 @pytest.mark.parametrize(
@@ -262,6 +263,33 @@ def test_the_wait_stands_before_the_condition_that_asks_for_the_file() -> None:
     load = 'if os.path.exists("m.pt"):\n    model.load_state_dict(torch.load("m.pt"))'
     output = converted(script(imports="import os", epoch_end=save, after=load))
     assert 'accelerator.wait_for_everyone()\nif os.path.exists("m.pt"):\n' in output
+
+
+def test_the_wait_stands_between_what_a_condition_writes_and_reads() -> None:
+    both = (
+        'if len(data) > 3:\n    torch.save(model.state_dict(), "m.pt")\n    model.load_state_dict(torch.load("m.pt"))'
+    )
+    written, waited, read = converted(script(after=both)).splitlines()[-3:]
+    assert "accelerator.save(" in written
+    assert waited == "    accelerator.wait_for_everyone()"
+    assert 'torch.load("m.pt")' in read
+
+
+def test_a_number_that_a_model_returns_beside_its_loss_is_not_treated_as_a_tensor() -> None:
+    two = (
+        "class Two(Net):\n    def forward(self, x, y):\n        out = super().forward(x)\n"
+        "        return F.cross_entropy(out, y), (out.argmax(1) == y).sum().item()"
+    )
+    slots = {
+        "definitions": two,
+        "model": "model = Two().to(device)",
+        "forward": "optimizer.zero_grad()\nloss, right = model(x, y)",
+        "epoch": "total = 0",
+        "batch_end": "total += right",
+        "epoch_end": "print(total / len(data))",
+    }
+    assert "detach" not in converted(script(**slots))
+    assert findings(script(**slots)) == ["METRIC-TRAIN"]
 
 
 def test_arrays_are_not_gathered_but_what_they_are_made_of() -> None:

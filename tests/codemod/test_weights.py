@@ -6,7 +6,8 @@ import pytest
 from scripts import findings, script
 
 RESET = {"epoch": "model.reset_parameters()"}
-APPLY = {"definitions": "def init(m):\n    pass", "epoch": "model.apply(init)"}
+DRAWN = "def init(m):\n    if isinstance(m, nn.Linear):\n        nn.init.normal_(m.weight)"
+APPLY = {"definitions": DRAWN, "epoch": "model.apply(init)"}
 CLOCK = {"setup": "import time\ntorch.manual_seed(int(time.time()))", **RESET}
 
 
@@ -21,6 +22,8 @@ def test_weights_that_each_process_would_draw_for_itself(slots: dict[str, str]) 
         {"setup": "torch.manual_seed(0)", **RESET},
         {"model": "model = Net()\nmodel.reset_parameters()"},
         {"epoch": "model.eval()"},
+        {**APPLY, "definitions": DRAWN.replace("normal_", "zeros_")},
+        {"definitions": "def quiet(m):\n    m.training = False", "epoch": "model.apply(quiet)"},
         {"epoch": "other.reset_parameters()", "model": "model = Net().to(device)\nother = Net()"},
     ],
 )

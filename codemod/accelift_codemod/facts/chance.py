@@ -14,7 +14,13 @@ _NOT_DRAWN = frozenset(
     "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
     "setstate".split()
 )
-_SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed", "numpy.random.seed", "random.seed"})
+# What seeds the global generator of a library.
+SEEDS = {
+    "torch": ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything"),
+    "numpy": ("numpy.random.seed",),
+    "random": ("random.seed",),
+}
+_SEEDS = frozenset(name for names in SEEDS.values() for name in names)
 
 
 def drawn_from(resolver: Resolver, call: ast.Call) -> str:

@@ -102,6 +102,21 @@ def choose(test: Condition, yes: Condition, no: Condition) -> Condition:
     return either(both(test, yes), both(negate(test), no))
 
 
+def asked(test: ast.expr) -> tuple[ast.expr, bool]:
+    """What a test asks for, and whether for being true: `not x`, `x is False`, `x != True`."""
+    wanted = True
+    while True:
+        match test:
+            case ast.UnaryOp(op=ast.Not()):
+                test, wanted = test.operand, not wanted
+            case ast.Compare(ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(value))]):
+                test, wanted = test.left, wanted is value
+            case ast.Compare(ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=bool(value))]):
+                test, wanted = test.left, wanted is not value
+            case _:
+                return test, wanted
+
+
 class Conditions:
     """Reads the conditions of a script."""
 
@@ -114,8 +129,9 @@ class Conditions:
         """A test, with questions for an accelerator answered by yes and variables replaced by what they hold."""
         if isinstance(node, ast.Constant):
             return TRUE if node.value else FALSE
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return negate(self.read(node.operand, depth))
+        inner, wanted = asked(node)
+        if inner is not node:
+            return self.read(inner, depth) if wanted else negate(self.read(inner, depth))
         if isinstance(node, ast.BoolOp):
             parts = [self.read(v, depth) for v in node.values]
             return both(*parts) if isinstance(node.op, ast.And) else either(*parts)
@@ -124,13 +140,9 @@ class Conditions:
         if self.is_availability(node):
             return TRUE
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            left, right = node.left, node.comparators[0]
+            left = node.left
             if isinstance(left, ast.Name) and left.id == "__name__":
                 return TRUE
-            if isinstance(right, ast.Constant) and right.value is True and isinstance(node.ops[0], (ast.Is, ast.Eq)):
-                return self.read(left, depth)
-            if isinstance(right, ast.Constant) and right.value is False and isinstance(node.ops[0], (ast.Is, ast.Eq)):
-                return negate(self.read(left, depth))
             if self.is_availability(left) and isinstance(node.ops[0], (ast.Gt, ast.GtE)):
                 return TRUE
         if depth < 8 and isinstance(node, (ast.Name, ast.Attribute)):

@@ -41,7 +41,7 @@ class Kinds:
         if values and all(v.role is Role.BATCH for v in values):
             return Kind.TENSOR
         if isinstance(node, ast.Name):
-            return self._one([self._bound(b, steps) for b in self.resolver.bindings(node)])
+            return self._variable(self.resolver.bindings(node), steps)
         if isinstance(node, ast.Call):
             return self._call(node, steps)
         if isinstance(node, ast.Attribute):
@@ -72,9 +72,17 @@ class Kinds:
             return None
         return Kind.TENSOR if Kind.TENSOR in kinds else Kind.PLAIN
 
+    def _variable(self, bindings: list[Binding], steps: int) -> Kind | None:
+        """The kind of what a variable holds: what is added to a tensor leaves it one."""
+        made = self._one([self._bound(b, steps) for b in bindings if b.how is not How.AUGMENT])
+        added = {self.of(b.value, steps + 1) for b in bindings if b.how is How.AUGMENT}
+        if made is None or None in added:
+            return None
+        return Kind.TENSOR if Kind.TENSOR in added else made
+
     def _bound(self, binding: Binding, steps: int) -> Kind | None:
         if binding.how is How.ASSIGN:
-            return self.of(binding.value, steps + 1)  # of a pair that torch returns, each part
+            return self._part(binding.value, binding.path, steps) if binding.value is not None else None
         if binding.how is How.PARAMETER:
             function = self.resolver.index.parents[self.resolver.index.parents[binding.node]]
             if not isinstance(function, FUNCTIONS):
@@ -83,6 +91,25 @@ class Kinds:
             given = [(self.resolver.bind(call, function) or {}).get(binding.name) for call in calls]
             return self._one([self.of(argument, steps + 1) for argument in given])
         return None
+
+    def _part(self, node: ast.expr, path: tuple[int | None, ...], steps: int) -> Kind | None:
+        """The kind of what stands at a place in an expression: of what torch's functions return, each part is alike."""
+        if not path:
+            return self.of(node, steps + 1)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            place = path[0]
+            return (
+                self._part(node.elts[place], path[1:], steps) if place is not None and place < len(node.elts) else None
+            )
+        if not isinstance(node, ast.Call):
+            return None
+        target = self.resolver.callee(node)
+        if isinstance(target, FUNCTIONS):
+            returned = [s.value for s in self.resolver.returns(target)]
+            return self._one([self._part(v, path, steps + 1) if v is not None else None for v in returned])
+        if self.objects.models(node.func):
+            return None  # it may return anything
+        return self.of(node, steps + 1)
 
     def _call(self, call: ast.Call, steps: int) -> Kind | None:
         func = call.func

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, both, negate
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, How, position
 from accelift_codemod.facts.numbers import Part
@@ -211,27 +211,11 @@ class Moves:
             if isinstance(part, (ast.Name, ast.Attribute)):
                 if self.conditions.read(part).constant is not None:
                     return True
-        test = _flag(test)
+        test, _ = asked(test)
         if isinstance(test, ast.Attribute):
             held = self.conditions.read(test) != self.conditions.atom(test)  # a flag that an object was given
             return held or Role.ARGUMENTS in self.resolver.roles(test.value)
         return isinstance(test, ast.Name)
-
-
-def _flag(test: ast.expr) -> ast.expr:
-    """What a test asks for being true or false: `not x`, `x == False`."""
-    while True:
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test = test.operand
-        elif (
-            isinstance(test, ast.Compare)
-            and len(test.comparators) == 1
-            and isinstance(test.comparators[0], ast.Constant)
-            and isinstance(test.comparators[0].value, bool)
-        ):
-            test = test.left
-        else:
-            return test
 
 
 def _defines(declaration: ast.AST | None, method: str) -> bool:

@@ -13,7 +13,7 @@ SHARED = frozenset(
     for family in (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
     for kind in family.__subclasses__()
 )
-# Fields without nodes of their own; what other fields share is left out one by one.
+# Fields that hold no nodes, or shared ones alone.
 _LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id"})
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 

@@ -157,12 +157,10 @@ class Linker:
     def brought(self, acting: list[ast.stmt]) -> list[ast.Import | ast.ImportFrom]:
         """The imports by which statements of the script, and what they use of it, use other files of the project."""
         index = self.entry.index
-        bound = (b for s in index.scopes.values() for bindings in s.bindings.values() for b in bindings)
-        if not self.stars(self.entry) and not any(self.imported(self.entry, b) for b in bound):
-            return []
+        ours = [s for s in index.imports if any(self.finder.find(*one, self.entry.path) for one in imported(s))]
+        if not ours or any(alias.name == "*" for statement in ours for alias in statement.names):
+            return ours  # of names that come from a star it is not known which file they are of
         found: dict[ast.Import | ast.ImportFrom, None] = {}
-        if self.stars(self.entry):
-            found.update(dict.fromkeys(index.imports))
         queue = [*acting]
         looked_at = set(acting)
         seen: set[Binding] = set()
@@ -175,7 +173,7 @@ class Linker:
                     seen.add(binding)
                     statement = index.statement(binding.node)
                     if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                        if self.imported(self.entry, binding):
+                        if statement in ours:
                             found[statement] = None
                     elif statement not in looked_at:
                         looked_at.add(statement)

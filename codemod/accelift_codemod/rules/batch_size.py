@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.sums import counted
 
 _RULE = "BATCHSIZE"
 _Made = dict[Binding, list[tuple[ast.expr, bool]]]  # for what is bound: rows, and whether they are drawn
@@ -166,7 +166,7 @@ class BatchSize(Rule):
                 shares.add(call)
                 yield from found
         for compared in (n for n in nodes if isinstance(n, ast.Compare) and len(n.comparators) == 1):
-            yield from (s for s in self._compared(draft, compared) if self._is_size(draft, s, loop, sizes))
+            yield from (s for s in self._compared(draft, loop, compared) if self._is_size(draft, s, loop, sizes))
         known: _Made = {}
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -206,20 +206,20 @@ class BatchSize(Rule):
             if isinstance(argument, (ast.Name, ast.Attribute)) and self._only_rows(draft, function, name):
                 yield argument
 
-    def _compared(self, draft: Draft, test: ast.Compare) -> Iterator[ast.expr]:
+    def _compared(self, draft: Draft, loop: BatchLoop, test: ast.Compare) -> Iterator[ast.expr]:
         """What the number of rows of a tensor is compared with: `x.size(0) != batch_size`."""
+        env = draft.environment(loop, draft.facts.index.statement(test))
         for rows, size in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
-            tensor = counted(rows)
-            if tensor is not None and draft.facts.resolver.roles(tensor) & {Role.BATCH, Role.DATA}:
+            if env is not None and draft.facts.layouts.read(rows, env) is Layout.COUNT:
                 yield from self._candidates(size)
 
     def _only_rows(self, draft: Draft, function: ast.AST | None, name: str) -> bool:
         """Whether a function takes a parameter for a number of rows, and for nothing else."""
         nodes = list(walk(function)) if function is not None else []
-        reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+        uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
         calls = (n for n in nodes if isinstance(n, ast.Call) and self._takes_rows(draft, n))
         rows = {size for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for size in self._candidates(a)}
-        return bool(reads) and all(read in rows for read in reads)
+        return bool(uses) and all(use in rows for use in uses)
 
     def _apart(self, draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
         """Whether a statement calls functions that neither train nor use what the loop computes: `sample(epoch)`."""

@@ -323,8 +323,8 @@ def _within(tree: ast.AST, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bo
 
 def _ratios(draft: Draft, loop: BatchLoop, sums: Collection[str]) -> list[set[str]]:
     """The sums that the function of a loop divides by each other: they are to be of the same samples."""
-    found = []
-    for division in walk(loop.function or draft.facts.tree):
+    found: list[set[str]] = []
+    for division in () if len(sums) < 2 else walk(loop.function or draft.facts.tree):
         if isinstance(division, ast.BinOp) and isinstance(division.op, ast.Div):
             sides = [{n.id for n in loads(side)} & set(sums) for side in (division.left, division.right)]
             if all(sides):

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 from accelift_codemod import seeds
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.chance import drawn_from
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_REDRAWS = frozenset({"reset_parameters", "apply"})  # methods of torch's modules
+_RESET = "reset_parameters"  # what torch's layers draw their weights by
+_FIXED = frozenset({"constant_", "zeros_", "ones_", "eye_", "dirac_"})  # of torch.nn.init: they draw nothing
 
 
 class Weights(Rule):
@@ -35,7 +39,7 @@ class Weights(Rule):
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for call in draft.calls:
             func = call.func
-            if not (isinstance(func, ast.Attribute) and func.attr in _REDRAWS):
+            if not isinstance(func, ast.Attribute) or not self._draws(draft, call):
                 continue
             models = draft.blueprint.prepared_models(func.value)
             late = any(draft.blueprint.may_follow_prepare(call, model) for model in models)
@@ -47,3 +51,18 @@ class Weights(Rule):
                     "prepared weights are drawn again without a seed: every process would train a model of its own",
                     "call torch.manual_seed before it, or make the model anew and prepare it",
                 )
+
+    def _draws(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a method of a model draws weights: itself, or by the function that it is to apply."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and call.args:
+            applied = (v.declaration for v in draft.facts.resolver.values(call.args[0]))
+            return any(self._initialises(draft, f) for f in applied if isinstance(f, (*FUNCTIONS, ast.Lambda)))
+        return isinstance(call.func, ast.Attribute) and call.func.attr == _RESET
+
+    def _initialises(self, draft: Draft, function: ast.AST) -> bool:
+        for call in (n for n in walk(function) if isinstance(n, ast.Call)):
+            module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+            resets = isinstance(call.func, ast.Attribute) and call.func.attr == _RESET
+            if resets or (module == "torch.nn.init" and name not in _FIXED) or drawn_from(draft.facts.resolver, call):
+                return True
+        return False
