@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -123,7 +124,16 @@ def convert_files(
                 results.update(done)
                 for _ in done:
                     advance()
-    return groups.settle([results[i] for i in range(len(files))])
+    return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
+
+
+def _alone(script: FileResult, options: Options) -> FileResult:
+    """What becomes of a script if the files that it imports stay as they are."""
+    try:
+        result = convert_bytes(read_bytes(Path(script.path)), script.path, options)
+    except BadSource as error:
+        return FileResult(script.path, error=str(error))
+    return replace(result, sharers=tuple(s for s in script.sharers if s.member == script.path))
 
 
 def _convert_chunk(

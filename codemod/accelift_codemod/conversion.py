@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accelift_codemod import diff, gates, settings
 from accelift_codemod.facts import Facts
+from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.index import Index
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
-from accelift_codemod.project import parts, sharing
+from accelift_codemod.project import parts
 from accelift_codemod.project.linking import link
 from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.project.program import Program
 from accelift_codemod.project.recent import understood
+from accelift_codemod.project.sharing import Changed, Sharing
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
@@ -35,11 +37,19 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
         BadSource: it cannot be decoded, or does not parse.
     """
     source = Source.decode(data, path) if place is None else understood(data, path)
-    try:
-        program = link(source, place, settings.roles(place)) if place is not None else None
-        return convert_source(source, options) if program is None else convert_program(program, options)
-    except CannotLink:
+    if place is None:
         return convert_source(source, options)
+    try:
+        program = link(source, place, settings.roles(place))
+    except CannotLink:
+        program = None
+    if program is not None:
+        return convert_program(program, options)
+    result = convert_source(source, options)
+    if result.output is None:
+        return result
+    real = place.resolve()
+    return _shared(real, result, {real: (source, result)})
 
 
 def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
@@ -95,7 +105,12 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
     result = _rewritten(source, facts.written, plan, limit, _would_change)
     if result.output is None:
         return result
-    return replace(result, config=_config(facts, draft, options), distributes=facts.processes.managed)
+    return replace(
+        result,
+        config=_config(facts, draft, options),
+        cpu=draft.reach.cpu != FALSE,
+        distributes=facts.processes.managed,
+    )
 
 
 def convert_program(program: Program, options: Options) -> FileResult:
@@ -123,20 +138,30 @@ def convert_program(program: Program, options: Options) -> FileResult:
         return replace(failed, path=program.path)
     if ready and not any(ready):
         return _clash(program.entry.source, gates.UNSTABLE, fault=True)
-    changed = {unit: result for unit, result in results.items() if unit is not program.entry}
     entry = replace(
         results[program.entry],
         config=_config(facts, draft, options),
+        cpu=draft.reach.cpu != FALSE,
         distributes=facts.processes.managed,
-        members=tuple(changed.values()),
-        program=tuple(str(unit.path) for unit in program.units),
+        members=tuple(result for unit, result in results.items() if unit is not program.entry),
     )
-    sharers = sharing.sharers(program, {unit: result.plan.edits for unit, result in changed.items() if result.plan})
-    if not sharers:
-        return entry
-    needed = any(e.need is Need.STRONG for r in changed.values() if r.plan for e in r.plan.edits)
-    alone = convert_source(program.entry.source, options)
-    return replace(entry, sharers=sharers, instead=alone if alone.output is not None and not needed else None)
+    return _shared(program.entry.path, entry, {unit.path: (unit.source, results.get(unit)) for unit in program.units})
+
+
+def _shared(script: Path, result: FileResult, files: Mapping[Path, tuple[Source, FileResult | None]]) -> FileResult:
+    """The result of a script, with what others have to know who use its files."""
+    changed = [
+        Changed(path, source.path, Index.of(source.tree), one.plan.edits if one is not None and one.plan else ())
+        for path, (source, one) in files.items()
+    ]
+    sharing = Sharing(script, changed)
+    return replace(
+        result,
+        program=tuple(map(str, files)),
+        separable=not any(e.need is Need.STRONG for file in changed if file.path != script for e in file.edits),
+        changes=sharing.changes(),
+        sharers=sharing.sharers(),
+    )
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
@@ -164,6 +189,7 @@ def _rewritten(
         diff.unified(source.path, source.lines, rewritten.changes, source.bom),
         source.encoding,
         source.encode(rewritten.text),
+        hunks=rewritten.changes,
     )
 
 

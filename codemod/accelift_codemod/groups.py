@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from accelift_codemod.merging import compatible, merged
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.remembered import remembered
 from accelift_codemod.results import FileResult
 
 
-def settle(results: Sequence[FileResult]) -> list[FileResult]:
+def settle(results: Sequence[FileResult], alone: Callable[[FileResult], FileResult]) -> list[FileResult]:
     """The results of files, such that no two scripts want one file changed in different ways.
 
     A script whose conversion changes what another one uses is left alone, unless the other wants the same change.
+
+    Args:
+        results: what became of each script.
+        alone: converts a script, leaving other files as they are.
     """
-    if not any(r.members for r in results):
+    if not any(r.members or r.sharers for r in results):
         return list(results)
     own = {_real(r.path): r for r in results}
     while True:
         changing = _changing(own)
-        spoiled = next(
-            (found for r in own.values() if r.members and (found := _spoiled(r, changing)) is not None), None
-        )
-        if spoiled is None:
+        clash = next((found for r in own.values() if (found := _clash(r, own, changing)) is not None), None)
+        if clash is None:
             break
-        for result in spoiled:
-            own[_real(result.path)] = result
+        for script, message in clash:
+            own[_real(script.path)] = _instead(script, alone) or _refused(script, message)
+    for real, scripts in changing.items():
+        versions = {_real(s.path): v for s in scripts if (v := _version(s, real)) is not None and v.output is not None}
+        for path, version in versions.items():
+            others = [v for other, v in versions.items() if other != path]
+            own[path] = _with(own[path], real, merged([version, *others]) or version)
     return list(own.values())
 
 
@@ -55,36 +64,63 @@ def flattened(results: Sequence[FileResult]) -> list[FileResult]:
     return [*found, *members.values()]
 
 
-def _spoiled(script: FileResult, changing: dict[str, list[FileResult]]) -> list[FileResult] | None:
-    """What becomes of a script, and of another, if both cannot be converted; None if they can."""
+_Reasons = list[tuple[FileResult, str]]
+
+
+def _clash(script: FileResult, own: dict[str, FileResult], changing: dict[str, list[FileResult]]) -> _Reasons | None:
+    """The scripts of which not all can be converted, with the reasons; None if they can."""
     for member in script.members:
         real = _real(member.path)
         for other in changing[real]:
-            theirs = other if _real(other.path) == real else _member(other, real)
-            if other is script or theirs is None or theirs.output is None or theirs.output == member.output:
-                continue
-            return [
-                _refused(script, f"{member.path} would have to be changed in another way for {other.path}"),
-                _refused(other, f"{member.path} would have to be changed in another way for {script.path}"),
-            ]
+            theirs = _version(other, real)
+            if other is not script and theirs is not None and not compatible((member, theirs)):
+                return _both(script, other, member.path)
     for sharer in script.sharers:
-        real = _real(sharer.member)
-        mine = _member(script, real)
-        if not any(_agrees(r, sharer.path, mine, real) for r in changing.get(real, ()) if r is not script):
-            user = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
-            message = f"the conversion changes {sharer.name} in {sharer.member}, which {user} uses, too"
-            return [script.instead or _refused(script, message)]
+        real, path = _real(sharer.member), _real(sharer.path)
+        users = [r for r in own.values() if r is not script and path in r.program]
+        if path == real:  # it uses itself when it is run
+            users = [r for r in users if _real(r.path) == path]
+        for name in sharer.names:
+            digests = [user.changes.get(real, {}).get(name) for user in users]
+            if not digests or None in digests:
+                who = "its own `if __name__` block" if path == real else _shown(sharer.path)
+                return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
+            for user, digest in zip(users, digests, strict=True):
+                if digest != script.changes[real][name]:
+                    return _both(script, user, sharer.member)
+        for user in users if sharer.asking else ():
+            if user.cpu:  # which is said too late, once the state of the processes has been asked for
+                return _both(script, user, sharer.member)[:1]
     return None
 
 
-def _agrees(other: FileResult, path: str, mine: FileResult | None, real: str) -> bool:
-    """Whether a file that uses a member belongs to a script that changes that member in the same way."""
-    theirs = _member(other, real)
-    return _real(path) in other.program and theirs is not None and mine is not None and theirs.output == mine.output
+def _both(script: FileResult, other: FileResult, path: str) -> _Reasons:
+    """Two scripts that cannot both be converted: one of them, if it can leave the other files as they are."""
+    clash = [
+        (script, f"{path} would have to be changed in another way for {other.path}"),
+        (other, f"{path} would have to be changed in another way for {script.path}"),
+    ]
+    return [pair for pair in clash if pair[0].separable and pair[0].members][:1] or clash
 
 
-def _member(script: FileResult, real: str) -> FileResult | None:
-    return next((m for m in script.members if _real(m.path) == real), None)
+def _instead(script: FileResult, alone: Callable[[FileResult], FileResult]) -> FileResult | None:
+    """A script's conversion that leaves other files as they are, if there is one."""
+    if not script.separable or not script.members:
+        return None
+    result = alone(script)
+    return result if result.output is not None else None
+
+
+def _with(script: FileResult, real: str, version: FileResult) -> FileResult:
+    """The result of a script with a version of a file: of itself, or of a member."""
+    if _real(script.path) == real:
+        return replace(script, plan=version.plan, diff=version.diff, output=version.output, hunks=version.hunks)
+    return replace(script, members=tuple(version if _real(m.path) == real else m for m in script.members))
+
+
+def _version(script: FileResult, real: str) -> FileResult | None:
+    """What a script's conversion makes of a file: of the script itself, or of a member."""
+    return next((r for r in (script, *script.members) if _real(r.path) == real), None)
 
 
 def _refused(script: FileResult, message: str) -> FileResult:

@@ -126,8 +126,8 @@ REASONS = (
     Reason(
         "SHARED-FILE",
         "would change a file that others use",
-        "The conversion would change functions of a file that other scripts of the project import, too. Those scripts "
-        "call them as they are; they would have to be converted in the same way, and are not.",
+        "The conversion would change functions of a file, or of the script itself, that other scripts of the project "
+        "import, too. Those call them as they are; they would have to be converted in the same way, and are not.",
     ),
     Reason(
         "ACC-REACH",

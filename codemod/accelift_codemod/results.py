@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from accelift_codemod.plan import Finding, Outcome, Plan
 
 if TYPE_CHECKING:
     from accelift_codemod.project.sharing import Sharer
+    from accelift_codemod.rewrite import Change
 
 
 @dataclass(frozen=True)
@@ -19,10 +21,12 @@ class FileResult:
     `fault` if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
     `diff.encoded` makes of it what can be applied to the file.
 
-    `distributes` tells that the script distributes itself, in a way that is converted.
+    `distributes` tells that the script distributes itself, in a way that is converted; `cpu`, that it may want the CPU
+    although there are GPUs. `hunks` are the lines that differ.
 
-    `members` are the other files that a script's conversion changes, among those of its `program`; `sharers` are other
-    scripts that use what it changes in them, and `instead` is what can be done if those stay as they are.
+    `members` are the other files that a script's conversion changes, among those of its `program`; `separable` tells
+    that they can stay as they are. `changes` has a digest of what changes for each global of these files whose meaning
+    does, by file; `sharers` are other files that use them.
     """
 
     path: str
@@ -35,10 +39,13 @@ class FileResult:
     skipped: bool = False
     fault: bool = False
     distributes: bool = False
+    cpu: bool = False
+    hunks: tuple[Change, ...] = ()
     members: tuple[FileResult, ...] = ()
     program: tuple[str, ...] = ()
+    separable: bool = False
+    changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sharers: tuple[Sharer, ...] = ()
-    instead: FileResult | None = None
 
     @classmethod
     def refused(cls, path: str, digest: str, finding: Finding) -> FileResult:

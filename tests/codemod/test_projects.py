@@ -3,123 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from accelift_codemod import groups
-from accelift_codemod.api import convert_file, convert_files
+from accelift_codemod.api import convert_file
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome
-from accelift_codemod.results import FileResult
 from cli_runs import convert, tree
-
-MODEL = """\
-import torch.nn as nn
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.fc(x)
-"""
-ENGINE = """\
-import torch.nn.functional as F
-
-
-def train(model, loader, optimizer):
-    for x, y in loader:
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-LIFTED_ENGINE = ENGINE.replace("optimizer):", "optimizer, accelerator):").replace(
-    "loss.backward()", "accelerator.backward(loss)"
-)
-HEAD = """\
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-"""
-LIFTED_HEAD = """\
-import torch
-from accelift import Accelerator, DataLoaderConfiguration
-from torch.utils.data import DataLoader, TensorDataset
-"""
-SCRIPT = """\
-{head}
-{imports}
-
-torch.manual_seed(0)
-loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
-model = {net}()
-{made}optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-{prepared}{train}(model, loader, optimizer{accelerator})
-"""
-MADE = """\
-accelerator = Accelerator(
-    cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True)
-)
-"""
-PREPARED = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
-
-
-def script(imports: str, net: str = "Net", train: str = "train") -> str:
-    return SCRIPT.format(head=HEAD, imports=imports, net=net, made="", prepared="", train=train, accelerator="")
-
-
-def lifted(imports: str, net: str = "Net", train: str = "train") -> str:
-    """The script after its conversion. It chooses no device, so it stays on the CPU."""
-    return SCRIPT.format(
-        head=LIFTED_HEAD,
-        imports=imports,
-        net=net,
-        made=MADE,
-        prepared=PREPARED,
-        train=train,
-        accelerator=", accelerator",
-    )
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pyproject.toml").write_text("[project]\n")  # where the project begins
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def write(files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = Path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-def outputs(*names: str, options: Options | None = None) -> dict[str, str]:
-    """What scripts, and the files that change with them, become."""
-    results = convert_files([(Path(name), True) for name in names], options or Options())
-    found = {}
-    for result in groups.flattened(results):
-        assert not result.error, result.error
-        if result.output is not None:
-            found[os.path.normpath(result.path)] = result.output.decode()
-    return found
-
-
-def only(name: str = "train.py") -> FileResult:
-    (result,) = convert_files([(Path(name), True)], Options())
-    return result
-
-
-def reason(name: str = "train.py") -> tuple[str, str]:
-    """Why a script is left alone."""
-    result = only(name)
-    assert result.output is None and result.plan is not None and not result.members
-    return result.plan.findings[0].code, result.plan.findings[0].message
-
+from projects import ENGINE, HEAD, LIFTED_ENGINE, MODEL, lifted, only, outputs, reason, script, write
 
 # ---- ways to import
 
@@ -542,71 +433,6 @@ def test_loader_made_by_another_file_and_used_by_a_third(folder: Path) -> None:
         message
         == "engine.py:7: `data.loader` is prepared in another file than this, which would go on using the original"
     )
-
-
-# ---- files that scripts share
-
-
-def test_another_script_uses_what_would_change(folder: Path) -> None:
-    files = {
-        "train.py": script("from engine import train\nfrom model import Net"),
-        "engine.py": ENGINE,
-        "model.py": MODEL,
-    }
-    write({**files, "other.py": "import engine\n\n\ndef again(*given):\n    engine.train(*given)\n"})
-    code, message = reason()
-    assert code == "SHARED-FILE"
-    assert message == "the conversion changes train in engine.py, which other.py uses, too"
-    assert tree(folder).keys() >= files.keys()
-
-
-def test_another_script_uses_something_else(folder: Path) -> None:
-    engine = ENGINE + "\n\ndef accuracy(right, count):\n    return right / count\n"
-    write(
-        {"train.py": script("from engine import train\nfrom model import Net"), "engine.py": engine, "model.py": MODEL}
-    )
-    write({"other.py": "from engine import accuracy\nfrom model import Net\n\nprint(accuracy(1, 2), Net)\n"})
-    assert sorted(outputs("train.py")) == ["engine.py", "train.py"]
-
-
-def test_another_script_uses_it_through_a_package(folder: Path) -> None:
-    body = script("from lib import train\nfrom model import Net")
-    write(
-        {"train.py": body, "lib/__init__.py": "from .engine import train\n", "lib/engine.py": ENGINE, "model.py": MODEL}
-    )
-    write({"other.py": "from lib import train\n\nprint(train)\n"})
-    assert reason()[0] == "SHARED-FILE"
-
-
-def test_scripts_that_share_a_file_are_converted_together(folder: Path) -> None:
-    body = script("from engine import train\nfrom model import Net")
-    write({"one.py": body, "two.py": body.replace("lr=0.1", "lr=0.2"), "engine.py": ENGINE, "model.py": MODEL})
-    found = outputs("one.py", "two.py")
-    assert sorted(found) == ["engine.py", "one.py", "two.py"]
-    assert found["engine.py"] == LIFTED_ENGINE
-    assert reason("one.py")[0] == "SHARED-FILE"  # alone, it would break the other
-
-
-def test_scripts_that_want_a_file_changed_differently(folder: Path) -> None:
-    """What one would call the accelerator is the name of something else in the other."""
-    one = script("from engine import train\nfrom model import Net")
-    two = one + "accelerator = 'gpu'\nprint(accelerator)\n"
-    write({"one.py": one, "engine.py": ENGINE, "model.py": MODEL})
-    first = outputs("one.py")["engine.py"]
-    Path("one.py").unlink()
-    write({"two.py": two})
-    assert outputs("two.py")["engine.py"] != first
-    write({"one.py": one})
-    results = {
-        r.path: r for r in groups.flattened(convert_files([(Path(n), True) for n in ("one.py", "two.py")], Options()))
-    }
-    for name, other in (("one.py", "two.py"), ("two.py", "one.py")):
-        plan = results[name].plan
-        assert plan is not None and results[name].output is None
-        assert plan.findings[0].code == "SHARED-FILE"
-        message = f"engine.py would have to be changed in another way for {other}"
-        assert plan.findings[0].message == message
-    assert "engine.py" not in results
 
 
 # ---- the command line

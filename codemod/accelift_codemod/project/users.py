@@ -1,0 +1,96 @@
+"""Which files of a project use globals of another file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from accelift_codemod.discover import Files, Nowhere
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.project.finder import Finder
+from accelift_codemod.project.program import stem_of
+from accelift_codemod.project.surface import surface
+from accelift_codemod.remembered import remembered
+from accelift_codemod.source import BadSource, Source
+
+_MOST_FILES = 5000
+
+
+def users(
+    root: Path, path: Path, names: set[str], members: Collection[Path], seen: frozenset[Path] = frozenset()
+) -> Iterator[tuple[Path, set[str]]]:
+    """The project's files, other than the members of a program, that use some of a file's globals, with those."""
+    for other in _naming(root).get(stem_of(path), ()):
+        if other == path or other in seen:
+            continue
+        how = use(other, path)
+        if (read := how.read(names)) and other not in members:
+            yield other, read
+        if bound := how.bound(names):  # others may import them from here
+            for further, taken in users(root, other, set(bound), members, seen | {path}):
+                yield further, {bound[name] for name in taken}
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a file does with globals of another."""
+
+    taken: Mapping[str, str]  # what it imports of them, by the names that it gives to them
+    star: bool  # it imports all of them
+    attributes: frozenset[str]  # those that it reads of anything, if it imports the other file itself
+    loads: frozenset[str]  # the names that it reads
+
+    def bound(self, names: Collection[str]) -> dict[str, str]:
+        """Some of the other file's globals, by the names that this file gives to them."""
+        own = {name: name for name in names} if self.star else {}
+        return {**own, **{called: name for called, name in self.taken.items() if name in names}}
+
+    def read(self, names: Collection[str]) -> set[str]:
+        """Those of these globals that it reads."""
+        return {n for called, n in self.bound(names).items() if called in self.loads} | (self.attributes & set(names))
+
+
+NO_USE = Use({}, False, frozenset(), frozenset())
+
+
+@remembered
+def use(path: Path, other: Path) -> Use:
+    """What a file does with globals of another."""
+    try:
+        source = Source.read(path)
+        finder = Finder(path, source)
+        if all(finder.find(name, level, path) != other for name, level in surface(path).imports):
+            return NO_USE
+        nodes = list(walk(source.tree))
+    except BadSource:
+        return NO_USE
+    taken: dict[str, str] = {}
+    whole = False
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            if finder.find(node.module or "", node.level, path) == other:
+                taken.update((alias.asname or alias.name, alias.name) for alias in node.names)
+            inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
+            whole = whole or any(finder.find(name, node.level, path) == other for name in inner)
+        elif isinstance(node, ast.Import):
+            whole = whole or any(finder.find(a.name, 0, path) == other for a in node.names)
+    attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute)) if whole else frozenset()
+    loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name))
+    return Use(taken, "*" in taken, attributes, loads)
+
+
+@remembered
+def _naming(root: Path) -> dict[str, list[Path]]:
+    """The files of a project by the words that they name modules with."""
+    files = Files()
+    try:
+        files.add(root)
+    except Nowhere:
+        return {}
+    found: dict[str, list[Path]] = {}
+    for path in [p.resolve() for p in files.named if p.suffix == ".py"][:_MOST_FILES]:
+        for word in surface(path).words:
+            found.setdefault(word, []).append(path)
+    return found

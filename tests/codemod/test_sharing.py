@@ -1,0 +1,153 @@
+"""Files that several scripts share: changed in one way that suits all, or left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accelift_codemod import groups
+from accelift_codemod.api import convert_files
+from accelift_codemod.options import Options
+from cli_runs import tree
+from projects import ENGINE, HEAD, LIFTED_ENGINE, MODEL, lifted, outputs, reason, script, write
+
+
+def test_another_script_uses_what_would_change(folder: Path) -> None:
+    files = {
+        "train.py": script("from engine import train\nfrom model import Net"),
+        "engine.py": ENGINE,
+        "model.py": MODEL,
+    }
+    write({**files, "other.py": "import engine\n\n\ndef again(*given):\n    engine.train(*given)\n"})
+    code, message = reason()
+    assert code == "SHARED-FILE"
+    assert message == "the conversion changes train in engine.py, which other.py uses, too"
+    assert tree(folder).keys() >= files.keys()
+
+
+def test_another_script_uses_something_else(folder: Path) -> None:
+    engine = ENGINE + "\n\ndef accuracy(right, count):\n    return right / count\n"
+    write(
+        {"train.py": script("from engine import train\nfrom model import Net"), "engine.py": engine, "model.py": MODEL}
+    )
+    write({"other.py": "from engine import accuracy\nfrom model import Net\n\nprint(accuracy(1, 2), Net)\n"})
+    assert sorted(outputs("train.py")) == ["engine.py", "train.py"]
+
+
+def test_another_script_uses_it_through_a_package(folder: Path) -> None:
+    body = script("from lib import train\nfrom model import Net")
+    write(
+        {"train.py": body, "lib/__init__.py": "from .engine import train\n", "lib/engine.py": ENGINE, "model.py": MODEL}
+    )
+    write({"other.py": "from lib import train\n\nprint(train)\n"})
+    assert reason()[0] == "SHARED-FILE"
+
+
+def test_scripts_that_share_a_file_are_converted_together(folder: Path) -> None:
+    body = script("from engine import train\nfrom model import Net")
+    write({"one.py": body, "two.py": body.replace("lr=0.1", "lr=0.2"), "engine.py": ENGINE, "model.py": MODEL})
+    found = outputs("one.py", "two.py")
+    assert sorted(found) == ["engine.py", "one.py", "two.py"]
+    assert found["engine.py"] == LIFTED_ENGINE
+    assert reason("one.py")[0] == "SHARED-FILE"  # alone, it would break the other
+
+
+def test_scripts_that_want_a_file_changed_differently(folder: Path) -> None:
+    """What one would call the accelerator is the name of something else in the other."""
+    one = script("from engine import train\nfrom model import Net")
+    two = one + "accelerator = 'gpu'\nprint(accelerator)\n"
+    write({"one.py": one, "engine.py": ENGINE, "model.py": MODEL})
+    first = outputs("one.py")["engine.py"]
+    Path("one.py").unlink()
+    write({"two.py": two})
+    assert outputs("two.py")["engine.py"] != first
+    write({"one.py": one})
+    results = {
+        r.path: r for r in groups.flattened(convert_files([(Path(n), True) for n in ("one.py", "two.py")], Options()))
+    }
+    for name, other in (("one.py", "two.py"), ("two.py", "one.py")):
+        plan = results[name].plan
+        assert plan is not None and results[name].output is None
+        assert plan.findings[0].code == "SHARED-FILE"
+        message = f"engine.py would have to be changed in another way for {other}"
+        assert plan.findings[0].message == message
+    assert "engine.py" not in results
+
+
+def test_each_script_uses_another_part_of_a_file(folder: Path) -> None:
+    """Both changes of the file are made: no script uses what only the other one changes."""
+    other = ENGINE.replace("def train(", "def fit(")
+    shared = ENGINE + "\n\n" + other.partition("\n\n\n")[2]
+    lifted_shared = LIFTED_ENGINE + "\n\n" + LIFTED_ENGINE.replace("def train(", "def fit(").partition("\n\n\n")[2]
+    one, two = "from engine import train\nfrom model import Net", "from engine import fit\nfrom model import Net"
+    write({"one.py": script(one), "two.py": script(two, train="fit"), "engine.py": shared, "model.py": MODEL})
+    assert outputs("one.py", "two.py") == {
+        "one.py": lifted(one),
+        "two.py": lifted(two, train="fit"),
+        "engine.py": lifted_shared,
+    }
+
+
+LOOP = ENGINE.partition("\n\n\n")[2]
+SAY = "def say(text):\n    print(text)\n"
+
+
+def alone(imports: str, device: str = "") -> str:
+    """A script with its training loop in it."""
+    body = script(f"import torch.nn.functional as F\n{imports}\nfrom model import Net\n\n{LOOP}")
+    return body.replace("Net()", f'Net().to("{device}")') if device else body
+
+
+def test_a_helper_of_a_script_that_means_the_cpu_and_of_one_that_does_not(folder: Path) -> None:
+    """Once it has been asked for the state of the processes, the library cannot choose the CPU any more."""
+    call = "from helper import say\nsay(1)"
+    write({"gpu.py": alone(call, "cuda"), "helper.py": SAY, "model.py": MODEL})
+    assert "PartialState().print(text)" in outputs("gpu.py")["helper.py"]
+    write({"cpu.py": alone(call)})
+    both = outputs("gpu.py", "cpu.py")
+    assert sorted(both) == ["cpu.py", "gpu.py"]  # what the helper prints is printed by every process
+    assert "cpu=True" in both["cpu.py"] and "cpu=True" not in both["gpu.py"]
+
+
+# ---- scripts that others import from
+
+
+MAIN = """\
+def main():
+    torch.manual_seed(0)
+    loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, loader, optimizer)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_script_imports_from_another_what_stays_as_it_is(folder: Path) -> None:
+    net = MODEL.partition("\n\n\n")[2]
+    one = f"{HEAD}import torch.nn as nn\nimport torch.nn.functional as F\n\n\n{net}\n\n{LOOP}\n\n{MAIN}"
+    write({"one.py": one, "two.py": alone("").replace("from model", "from one")})
+    assert sorted(outputs("one.py", "two.py")) == ["one.py", "two.py"]
+
+
+def test_another_script_uses_what_gets_a_parameter_more(folder: Path) -> None:
+    one = f"{HEAD}import torch.nn.functional as F\nfrom model import Net\n\n\n{LOOP}\n\n{MAIN}"
+    write({"one.py": one, "model.py": MODEL})
+    assert "def train(model, loader, optimizer, accelerator):" in outputs("one.py")["one.py"]
+    write({"two.py": "from one import main\n\nmain()\n"})
+    assert sorted(outputs("one.py")) == ["one.py"]  # main() is called as before
+    write({"two.py": "from one import train\n\nprint(train)\n"})
+    assert reason("one.py") == ("SHARED-FILE", "the conversion changes train in one.py, which two.py uses, too")
+
+
+def test_another_script_uses_what_needs_the_accelerator_of_the_main_block(folder: Path) -> None:
+    main = MAIN.partition("\n\n\n")[0].replace("def main():", 'if __name__ == "__main__":')
+    loop = LOOP.replace("(model, loader, optimizer)", "()") + "\n\ndef again():\n    train()\n\n\n"
+    one = f"{HEAD}import torch.nn.functional as F\nfrom model import Net\n\n\n{loop}"
+    one += main.replace("train(model, loader, optimizer)", "again()") + "\n"
+    write({"one.py": one, "model.py": MODEL})
+    assert "accelerator.backward(loss)" in outputs("one.py")["one.py"]
+    write({"two.py": "from one import again\n\nprint(again)\n"})
+    assert reason("one.py") == ("SHARED-FILE", "the conversion changes again in one.py, which two.py uses, too")
