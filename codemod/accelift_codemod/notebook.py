@@ -29,6 +29,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _MAGIC = re.compile(r"\s*(?:%{1,2}[a-zA-Z_]|[!?])|.*[\w)\]]\?\??\s*$")
 _ASSIGNED = re.compile(r"\s*[\w., ]+=\s*(?:%[a-zA-Z_]|!)")
+_INDENT = re.compile(r"(?:[ \t]*\n)*([ \t]*)")
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)")
 _AROUND_PYTHON = frozenset("time timeit capture prun".split())  # cell magics whose cell is Python
 _DECODER = json.JSONDecoder()
@@ -36,14 +37,29 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its place among all cells (from 1), its text, where that is in the file, and its first line in the
-    script."""
+    """A code cell: its place among all cells (from 1), its text, where that is in the file, its first line in the
+    script, and the white space that all of it is indented by: Jupyter does not mind."""
 
     number: int
     text: str
     begin: int
     end: int
     line: int
+    white: str
+
+    @property
+    def plain(self) -> str:
+        """Its text as Jupyter runs it: without that white space, wherever a line starts with it."""
+        return "".join(line.removeprefix(self.white) for line in _LINE.findall(self.text))
+
+    def indented(self, new: list[str]) -> list[str]:
+        """New lines for `plain`, indented as the text is."""
+        old = _LINE.findall(self.text if self.text.endswith("\n") else f"{self.text}\n")
+        matcher = difflib.SequenceMatcher(None, [line.removeprefix(self.white) for line in old], new, autojunk=False)
+        lines: list[str] = []
+        for kind, a, b, c, d in matcher.get_opcodes():
+            lines += old[a:b] if kind == "equal" else [self.white * bool(n.strip()) + n for n in new[c:d]]
+        return lines
 
 
 class Notebook:
@@ -86,8 +102,9 @@ class Notebook:
                 continue
             value = json.loads(self.text[slice(*source)])
             text = "".join(value) if isinstance(value, list) else str(value)
-            self.cells.append(Cell(number, text, *source, line + 1))
-            parts.append(self._mark + self._plain(text))
+            indent = _INDENT.match(text)
+            self.cells.append(Cell(number, text, *source, line + 1, indent[1] if indent else ""))
+            parts.append(self._mark + self._plain(self.cells[-1].plain))
             line += parts[-1].count("\n")
         if not self.cells:
             raise BadSource(self.path, 0, "has no code cells", "nothing to convert; check the path")
@@ -163,7 +180,7 @@ class Notebook:
                     indent = head[: len(head) - len(head.lstrip())]
                     line = indent + self._magics[int(number)].lstrip(" \t")
                 lines.append(line)
-            text = "".join(lines)
+            text = "".join(cell.indented(lines) if cell.white else lines)
             ended = cell.text.endswith("\n") or not cell.text
             texts.append(text if ended or not text.endswith("\n") else text[:-1])
         if restored != len(self._magics):

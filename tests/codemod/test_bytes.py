@@ -154,6 +154,13 @@ def test_conversion_and_clothes_commute(name: str, dress: Callable[[bytes], byte
     assert converted(dress(data)) == dress(converted(data))
 
 
+def test_the_indentation_of_text_is_none() -> None:
+    text = b'"""\nUsage:\n       python train.py\n"""\n'
+    old, new = replaced(("    optimizer.step()", "    optimizer.step()\n    os.remove('x')"))
+    new = new.replace(b"    os.remove('x')", b"    if accelerator.is_main_process:\n        os.remove('x')")
+    assert converted(text + b"import os\n" + old) == text + b"import os\n" + new
+
+
 @pytest.mark.parametrize("unit", ["\t", "  ", "   ", "        "])
 def test_indentation_is_the_author_s(unit: str) -> None:
     old, new = replaced(("    optimizer.step()", "    if 1:\n        import os\n        optimizer.step()"))

@@ -269,14 +269,61 @@ def test_left_out() -> None:
     assert converted(script(**slots), ignore=("GUARD",)) == lifted(**slots)
 
 
-# ---- what does not work yet
+# ---- paths
+
+OUT = {"imports": "from pathlib import Path\nimport argparse\nimport io", "setup": 'out = Path("out") / "a"'}
 
 
-@pytest.mark.parametrize("line", ['Path("out").mkdir()', 'Path("a.txt").write_text("x")', 'Path("a.txt").unlink()'])
-def test_pathlib(line: str) -> None:
-    """Path("out").mkdir() raises on every process but the first."""
-    text = script(imports="from pathlib import Path", before=line)
-    assert GUARD in converted(text) or "SAVE-RACE" in findings(text)
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Path("out").mkdir()',
+        "out.parent.mkdir(parents=True)",
+        '(out / "a.txt").write_text("x")',
+        'out.joinpath("a").with_suffix(".txt").unlink()',
+        "anything(out).write_bytes(b'')",
+        'with (out / "a.txt").open("w") as f:\n    f.write("x")',
+        'out.open("a").write("x")',
+        'torch.save(1, out.open("wb"), pickle_protocol=4)',
+    ],
+)
+def test_paths_that_are_written_to(line: str) -> None:
+    definitions = "def anything(path):\n    return path.parts[0]"
+    guarded = f"{GUARD}\n    " + line.replace("\n", "\n    ")
+    slots = {**OUT, "definitions": definitions}
+    assert converted(script(**slots, after=line)) == lifted(**slots, after=guarded)
+
+
+@pytest.mark.parametrize("opened", ['out.open("wb")', 'io.open("m.pt", "wb")', 'anything.open("wb")'])
+def test_a_checkpoint_is_saved_into_a_file_that_one_process_opens(opened: str) -> None:
+    """Opened for writing by all, the file would be emptied by the last to come."""
+    saved = f"accelerator.save(accelerator.unwrap_model(model).state_dict(), {opened})"
+    before, after = OUT["setup"] + "\nanything = [out][0]", f"torch.save(model.state_dict(), {opened})"
+    text = converted(script(imports=OUT["imports"], setup=before, after=after))
+    assert text.endswith(f"{GUARD}\n    {saved}\n")
+
+
+def test_a_path_that_is_kept_open_is_reported() -> None:
+    line = 'log = out.open("w")\nlog.write("x")'
+    assert converted(script(**OUT, after=line)) == lifted(**OUT, after=line)
+    assert findings(script(**OUT, after=line)) == ["SAVE-RACE"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "out.mkdir(exist_ok=True)",
+        'with out.open("r") as f:\n    text = f.read()',
+        "text = out.open().read()",
+        'out.joinpath("w")',
+        'anything.open("data")',
+        'x.replace("a", "b")',
+    ],
+)
+def test_paths_that_are_not_written_to(line: str) -> None:
+    setup = OUT["setup"] + '\nanything = [out][0]\nx = "a"'
+    slots = {"imports": OUT["imports"], "setup": setup, "after": line}
+    assert converted(script(**slots)) == lifted(**slots)
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,21 @@ def test_the_place_of_a_tensor_is_no_choice(test: str) -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+def test_a_function_that_is_asked_to_move_as_another_tensor_was() -> None:
+    """Where `x` is, is no other choice than the flag's."""
+    moved = "def cuda(tensor, is_cuda):\n    if is_cuda:\n        return tensor.cuda()\n    return tensor"
+    output = converted(
+        script(
+            imports="import sys",
+            definitions=moved,
+            device="use = bool(sys.argv[1:]) and torch.cuda.is_available()",
+            model="model = cuda(Net(), use)",
+            move="x, y = cuda(x, use), cuda(y, use)\nx = x + cuda(torch.zeros(8), x.is_cuda)",
+        )
+    )
+    assert "cpu=not bool(sys.argv[1:])" in output
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -117,6 +117,19 @@ def test_a_magic_beside_what_is_converted() -> None:
     assert "accelerator.backward(loss)" in sources(output)[-1]
 
 
+def test_a_cell_that_is_indented_as_a_whole() -> None:
+    *head, loop = CELLS
+    indented = "".join(f"  {line}" if line.strip() else line for line in loop.splitlines(keepends=True))
+    far = '\n   x = """\n a"""\nlen(x)'
+    output = convert(notebook(cell(far), *map(cell, head), cell(indented))).output
+    assert output is not None
+    first, *code, last = sources(output)
+    assert first == far
+    plain = "".join(line.removeprefix("  ") for line in last.splitlines(keepends=True))
+    assert "\n\n\n".join([*code, plain]) == converted("\n\n\n".join(CELLS))
+    assert all(line.startswith("  ") for line in last.splitlines() if line)
+
+
 def test_a_second_conversion_changes_nothing() -> None:
     output = convert(of_script()).output
     assert output is not None

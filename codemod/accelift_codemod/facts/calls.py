@@ -245,6 +245,7 @@ class Calls:
                 found.append(Value(Role.ITERATOR, call, inner=((value,),)))
             elif value.role in (Role.LOADER, Role.ITERATOR, Role.SEQUENCE) and name in ("next", "__next__"):
                 found += parts.element((value,))
+        found = found or list(parts.paths(call, receivers) if name in library.PATHS else ())
         if found:
             return found
         arguments = self._argument_values(call)

@@ -260,10 +260,14 @@ READS = frozenset(
 COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
 WRITES = frozenset(
-    "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave".split()
+    "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave "
+    "write_text write_bytes mkdir rmdir touch unlink symlink_to".split()
 )
-# Methods of pathlib's paths that write.
-PATH_WRITES = frozenset("mkdir rmdir touch unlink rename replace write_text write_bytes symlink_to".split())
+# Functions that open files, as open() does.
+OPENS = frozenset("io.open gzip.open bz2.open lzma.open codecs.open".split())
+# Methods of pathlib's paths that write, under names that other objects' methods have, too; and those that give paths.
+PATH_WRITES = frozenset({"rename", "replace"})
+PATHS = frozenset("joinpath resolve absolute expanduser with_suffix with_name with_stem relative_to".split())
 # Functions that fetch files, and the keyword by which data sets do.
 DOWNLOADS = frozenset(
     """

@@ -77,6 +77,12 @@ def data(node: ast.AST, values: Iterable[Value]) -> Values:
     return (Value(Role.DATA, node, inner=(loaders,)),) if loaders else ()
 
 
+def paths(node: ast.AST, values: Iterable[Value]) -> Values:
+    """The path that an expression makes of a path of pathlib; nothing if it is made of something else."""
+    made = any(value.role is Role.OBJECT and value.name.startswith("pathlib.") for value in values)
+    return (Value(Role.OBJECT, node, "pathlib.Path"),) if made else ()
+
+
 def bounded(values: Iterable[Value], node: ast.AST) -> Values:
     """What an expression may be; of what is made of too many values only that it is an object."""
     return unique(v if v.size <= MAX_SIZE else Value(Role.OBJECT, node) for v in values)

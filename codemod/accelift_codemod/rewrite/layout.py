@@ -93,15 +93,11 @@ def trailing_comment(line: str) -> str:
 
 def indent_unit(source: Source) -> str:
     """One level of indentation as the author writes it."""
-    opened = False
-    for line in source.lines:
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        white = indentation(line)
-        if opened and white:
-            return "\t" if white.startswith("\t") else white
-        opened = not white and stripped.endswith(":")
+    for statement in source.tree.body:
+        for first in getattr(statement, "body", ())[:1]:
+            white = indentation(source.lines[first.lineno - 1])
+            if white and len(white) == first.col_offset:  # it begins its line
+                return "\t" if white.startswith("\t") else white
     return "    "
 
 

@@ -13,8 +13,9 @@ from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Se
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "GUARD"
-_WRITES = Assumption("the method writes a file and does nothing else, as that of its name in pandas or matplotlib")
-_LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.")
+_WRITES = Assumption("the method writes files and does nothing else, as that of its name in pandas or pathlib")
+_LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.", "pathlib.")
+_WRITING, _READING = set("wax+"), set("rbt")  # the letters of a file's mode
 _HEADER = "if {accelerator}.is_main_process:"
 
 
@@ -103,8 +104,7 @@ if accelerator.is_main_process:
         """Whether a method is only taken to write a file: nothing is known of its object."""
         if draft.facts.resolver.qualified(call.func) is not None or not isinstance(call.func, ast.Attribute):
             return False
-        values = draft.facts.resolver.values(call.func.value)
-        return call.func.attr in library.WRITES and not (values and all(v.name.startswith(_LIBRARIES) for v in values))
+        return call.func.attr in library.WRITES | {"open"} and not _of(draft, call.func.value, _LIBRARIES)
 
     def _only_unwrappable(self, draft: Draft, statement: ast.Expr) -> bool:
         """A model handed to a function that runs it (an export): unwrapped, it may run on one process."""
@@ -122,8 +122,7 @@ if accelerator.is_main_process:
             return False
         module = "pathlib." if call.func.attr in library.PATH_WRITES else "PIL." if call.func.attr == "save" else ""
         if module:
-            values = draft.facts.resolver.values(call.func.value)
-            return bool(values) and all(v.name.startswith(module) for v in values)
+            return _of(draft, call.func.value, module)
         return call.func.attr in library.WRITES
 
     def _command(self, draft: Draft, call: ast.Call) -> Finding:
@@ -151,22 +150,25 @@ if accelerator.is_main_process:
     # ---- open
 
     def _opens_for_writing(self, draft: Draft, call: ast.Call) -> bool:
-        if draft.facts.resolver.builtin(call.func) != "open" and (
-            draft.facts.resolver.qualified(call.func) not in ("io.open", "gzip.open", "codecs.open")
-        ):
-            return False
-        mode = draft.facts.resolver.argument(call, 1, "mode")
-        return (
-            isinstance(mode, ast.Constant)
-            and isinstance(mode.value, str)
-            and any(letter in mode.value for letter in "wax+")
-            and bool(call.args)
-        )
+        mode = self._mode(draft, call)
+        letters = set(str(mode.value)) if isinstance(mode, ast.Constant) else set()
+        return bool(letters & _WRITING) and letters <= _WRITING | _READING
+
+    def _mode(self, draft: Draft, call: ast.Call) -> ast.expr | None:
+        """The mode in which a call opens a file; None if it does not, or does not say."""
+        resolver = draft.facts.resolver
+        if resolver.builtin(call.func) == "open" or resolver.qualified(call.func) in library.OPENS:
+            return resolver.argument(call, 1, "mode") if call.args else None
+        method = isinstance(call.func, ast.Attribute) and call.func.attr == "open"
+        known = resolver.qualified(call.func) or resolver.callee(call)
+        return resolver.argument(call, 0, "mode") if method and not known else None
 
     def _opened(self, draft: Draft, call: ast.Call, guarded: set[ast.stmt]) -> Edit | Finding | None:
         statement = draft.facts.index.statement(call)
         race = self._race(draft, call)
-        if isinstance(statement, ast.With) and self._self_contained(draft, statement):
+        plain = draft.facts.resolver.builtin(call.func) == "open"
+        alone = isinstance(statement, ast.Expr) and not plain and draft.collective(statement) is None
+        if alone or (isinstance(statement, ast.With) and self._self_contained(draft, statement)):
             guarded.add(statement)
             return draft.edit(
                 _RULE,
@@ -176,12 +178,11 @@ if accelerator.is_main_process:
                 _HEADER,
                 need=Need.WEAK,
                 otherwise=race,
+                assumes=_WRITES if self._by_name(draft, call) else None,
             )
-        mode = draft.facts.resolver.argument(call, 1, "mode")
-        if isinstance(mode, ast.Constant) and "r" in str(mode.value):
+        mode = self._mode(draft, call)
+        if not plain or (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
             return race  # it is read first
-        if draft.facts.resolver.builtin(call.func) != "open":
-            return None
         return draft.edit(
             _RULE,
             call,
@@ -221,6 +222,12 @@ if accelerator.is_main_process:
                 if load.id not in bound and Role.WRITER not in draft.facts.resolver.roles(load):
                     return False
         return True
+
+
+def _of(draft: Draft, node: ast.expr, modules: str | tuple[str, ...]) -> bool:
+    """Whether an object is certainly one of these libraries'."""
+    values = draft.facts.resolver.values(node)
+    return bool(values) and all(value.name.startswith(modules) for value in values)
 
 
 def _may_exist(draft: Draft, call: ast.Call, place: int | None) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import position
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Rule
 
@@ -65,11 +66,21 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         values = draft.facts.resolver.values(draft.facts.resolver.argument(call, 1, "f"))
         return bool(values) and all(v.name == "io.BytesIO" for v in values)
 
+    def _opens(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether the file is opened where it is given: by every process, each time from its beginning."""
+        functions = (
+            n.func for n in walk(draft.facts.resolver.argument(call, 1, "f") or call) if isinstance(n, ast.Call)
+        )
+        return any(isinstance(function, ast.Attribute) and function.attr == "open" for function in functions)
+
     def _save(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         reason = "one process writes the checkpoint, not all of them"
         plain = len(call.args) + len(call.keywords) == 2 and all(k.arg in ("f", "obj") for k in call.keywords)
         statement = draft.facts.index.statement(call)
-        if plain or not isinstance(statement, ast.Expr):
+        guarded = draft.guarded(call)
+        if guarded and not plain:
+            return
+        if guarded or (plain and not self._opens(draft, call)) or not isinstance(statement, ast.Expr):
             yield draft.edit(_RULE, call.func, Operation.BECOME, reason, "{accelerator}.save", need=Need.STRONG)
         elif draft.collective(statement) is not None:
             yield draft.finding(
