@@ -168,8 +168,9 @@ class Devices:
             return None
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
-        if isinstance(node, ast.Attribute) and self.option(node) is not None and not self.attribute_bindings(node):
-            return self.conditions.atom(node, ' == "cpu"')
+        if isinstance(node, ast.Attribute) and self.option(node) is not None:
+            if not self.attribute_bindings(node) or self.is_before(node):
+                return self.conditions.atom(node, ' == "cpu"')
         if self._is_number(node):
             return FALSE
         bindings: list[Binding] = []
@@ -184,6 +185,12 @@ class Devices:
             if len({self.index.function(b.node) for b in bindings}) == 1:
                 return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
+
+    def is_before(self, node: ast.expr) -> bool:
+        """Whether an attribute is read for what it is set to from then on: `args.device = torch.device(args.device)`."""
+        bindings = self.attribute_bindings(node) if isinstance(node, ast.Attribute) else []
+        value = bindings[0].value if len(bindings) == 1 else None
+        return value is not None and any(part is node for part in walk(value))
 
     def _is_number(self, node: ast.expr | None) -> bool:
         """Whether an expression is a command-line option with a number: that of a GPU."""
