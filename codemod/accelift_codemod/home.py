@@ -197,8 +197,9 @@ class Home:
                     f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
                     "choose the device in this file, by torch.cuda.is_available() and a flag",
                 )
-        if condition is not None and self.variable is None and any(map(self.facts.devices.is_before, condition.atoms())):
-            condition = None  # what they read is something else after the choice, and that stays where it is
+        if condition is not None and self.variable is None:
+            if any(self.facts.devices.is_before(atom) for atom in condition.atoms()):
+                condition = None  # what it asks for is another thing after the choice
         if condition is not None:
             condition = condition.seen(lambda atom: self._visible(atom, self.home))
         if condition is None or not self.evaluable(condition, self.home):

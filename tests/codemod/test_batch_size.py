@@ -190,6 +190,29 @@ def test_chance_that_reaches_the_data_through_functions(setup: str, line: str, c
     assert [code for code in findings(text) if code.startswith("DATA")] == codes
 
 
+PERMUTED = "def permuted(x):\n    {}return x[order]"
+VISION = "import numpy as np\nfrom torchvision import datasets, transforms"
+BY_ORDER = 'data = datasets.MNIST("d", transform=transforms.Compose([transforms.Lambda(permuted)]))'
+SHUFFLED = "data = TensorDataset(torch.arange(512.0).view(64, 8)[order], (torch.arange(64) % 3)[order])"
+
+
+@pytest.mark.parametrize(
+    ("setup", "drawn", "data", "codes"),
+    [
+        ("order = np.arange(8)\nnp.random.shuffle(order)", "", BY_ORDER, ["DATA-UNSEEDED"]),
+        ("order = torch.randperm(8)", "", BY_ORDER, ["DATA-UNSEEDED"]),
+        ("np.random.seed(1)\norder = np.random.permutation(8)", "", BY_ORDER, []),
+        ("order = 0", "order = np.random.permutation(8)\n    ", BY_ORDER, []),  # anew for each sample
+        ("order = torch.randperm(64)", "", SHUFFLED, ["DATA-UNSEEDED"]),
+        ("torch.manual_seed(0)\norder = torch.randperm(64)", "", SHUFFLED, []),
+        ("order = torch.randperm(64)\nshown = order[:3]", "", 'data = datasets.MNIST("d")', []),
+    ],
+)
+def test_orders_that_data_sets_are_given(setup: str, drawn: str, data: str, codes: list[str]) -> None:
+    text = script(imports=VISION, setup=setup, definitions=PERMUTED.format(drawn), data=data)
+    assert [code for code in findings(text) if code.startswith("DATA")] == codes
+
+
 def test_data_drawn_in_the_call_that_makes_a_data_set_of_the_script_s_own() -> None:
     slots = {"definitions": SAMPLES.format("pass"), "imports": "import numpy as np"}
     text = script(**slots, data="data = Samples(torch.randn(64, 8))")

@@ -168,6 +168,28 @@ def test_a_device_given_by_name_is_asked_for_the_cpu() -> None:
     assert creation(before) == f"Accelerator(cpu=args.device == 'cpu', {SPLIT})"
 
 
+BY_OPTION = {"model": "model = Net().to(args.device)", "move": "x, y = x.to(args.device), y.to(args.device)"}
+
+
+@pytest.mark.parametrize("chosen", ["args.device", 'args.device if torch.cuda.is_available() else "cpu"'])
+@pytest.mark.parametrize("default", ["cpu", "cuda"])
+def test_an_option_that_is_set_to_the_device_that_it_names(chosen: str, default: str) -> None:
+    option = f'"--device", default="{default}"'
+    before = with_options(f"args.device = torch.device({chosen})", option, **BY_OPTION)
+    created = f"accelerator = Accelerator(\n    cpu=args.device == 'cpu',\n    {SPLIT},\n)".replace("'", '"')
+    device = f"{created}\nargs.device = accelerator.device"
+    assert converted(before) == lifted(imports="import argparse", setup=parsed(option), device=device)
+
+
+def test_an_option_that_is_set_several_times_is_not_known() -> None:
+    device = (
+        "args.device = torch.device(args.device)\nif len(args.device.type) > 4:\n    args.device = other(args.device)"
+    )
+    definitions = "def other(device):\n    return device"
+    before = with_options(device, '"--device", default="cpu"', definitions=definitions, **BY_OPTION)
+    assert findings(before) == ["DEV-UNKNOWN"]
+
+
 def test_an_attribute_that_holds_the_answer_is_followed_to_the_flag() -> None:
     answer = "args.cuda = not args.no_cuda and torch.cuda.is_available()"
     before = with_options(

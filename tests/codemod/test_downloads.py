@@ -24,10 +24,11 @@ def first(code: str) -> str:
         (DATASETS, f'{MNIST}\ntest = datasets.MNIST("d", train=False, download=True)'),
         (DATASETS, 'data = datasets.MNIST(\n    "d",  # the folder\n    download=True,\n)'),
         ("from datasets import load_dataset", 'data = TensorDataset(load_dataset("x"))'),
+        (DATASETS, "data = datasets.MNIST(**options)"),
     ],
 )
 def test_downloads(imports: str, line: str) -> None:
-    slots = {"from_imports": imports, "setup": "wanted = True"}
+    slots = {"from_imports": imports, "setup": 'wanted = True\noptions = dict(root="d", download=True)'}
     assert converted(script(data=line, **slots)) == lifted(data=first(line), **slots)
     assert findings(script(data=line, **slots)) == []
 
@@ -51,6 +52,7 @@ def test_files_that_are_fetched(imports: str, line: str) -> None:
     [
         (DATASETS, 'data = datasets.MNIST("d", download=False)'),
         (DATASETS, 'data = datasets.MNIST("d")'),
+        (DATASETS, 'data = datasets.MNIST(**{"root": "d", "download": False})'),
         (DATASETS, 'no = False\ndata = datasets.MNIST("d", download=no)'),
         ("import urllib.request", "page = urllib.request.urlopen('u')\ndata = TensorDataset(page)"),
         ("", "def urlretrieve(u, f):\n    pass\n\nurlretrieve('u', 'f')\ndata = TensorDataset(torch.zeros(3))"),

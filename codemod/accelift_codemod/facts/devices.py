@@ -181,16 +181,17 @@ class Devices:
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
             given = {self.cpu(argument, depth + 1) for argument in self._arguments(bindings[0])}
             return given.pop() if len(given) == 1 else None
+        if _is_part(node, bindings):
+            return None
         if len(bindings) > 1 and all(self._binds_device(b, depth + 1) and b.how is How.ASSIGN for b in bindings):
             if len({self.index.function(b.node) for b in bindings}) == 1:
                 return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
 
     def is_before(self, node: ast.expr) -> bool:
-        """Whether an attribute is read for what it is set to from then on: `args.device = torch.device(args.device)`."""
+        """Whether an attribute is read for what it is set to next: `args.device = torch.device(args.device)`."""
         bindings = self.attribute_bindings(node) if isinstance(node, ast.Attribute) else []
-        value = bindings[0].value if len(bindings) == 1 else None
-        return value is not None and any(part is node for part in walk(value))
+        return len(bindings) == 1 and _is_part(node, bindings)
 
     def _is_number(self, node: ast.expr | None) -> bool:
         """Whether an expression is a command-line option with a number: that of a GPU."""
@@ -361,6 +362,11 @@ def _is_none(binding: Binding) -> bool:
     """`device = None`, before the device is chosen."""
     value = binding.value
     return binding.how is How.ASSIGN and isinstance(value, ast.Constant) and value.value is None
+
+
+def _is_part(node: ast.expr, bindings: list[Binding]) -> bool:
+    """Whether an expression is a part of what one of these bindings gives."""
+    return any(part is node for b in bindings if b.value is not None for part in walk(b.value))
 
 
 def _template(node: ast.expr) -> bool:

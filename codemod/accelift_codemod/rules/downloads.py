@@ -11,6 +11,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Value, Values
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -75,10 +76,17 @@ with accelerator.main_process_first():
         given = call.args[4:6] if (draft.facts.resolver.qualified(call.func) or "").startswith(_DATASETS) else []
         if any(isinstance(a, ast.Constant) and a.value is True for a in given):
             return True  # MNIST(root, train, transform, target_transform, download)
+        if draft.facts.resolver.builtin(call.func) is not None:
+            return False  # dict(download=True)
         for keyword in call.keywords:
-            if keyword.arg == "download":
-                constants = [v for v in draft.facts.resolver.values(keyword.value) if v.role is Role.CONSTANT]
-                return not constants or any(v.keys[0] for v in constants)
+            values = draft.facts.resolver.values(keyword.value)
+            if keyword.arg is None:  # **options
+                values = tuple(v for one in values for v in _entry(one, "download"))
+            elif keyword.arg != "download":
+                continue
+            constants = [v for v in values if v.role is Role.CONSTANT]
+            if any(v.keys[0] for v in constants) or not (constants or keyword.arg is None):
+                return True
         return False
 
     def _fetches(self, draft: Draft, call: ast.Call) -> bool:
@@ -158,3 +166,9 @@ with accelerator.main_process_first():
     def _runs_batches(self, draft: Draft, statement: ast.stmt) -> bool:
         functions = {loop.function for loop in (*draft.blueprint.train_loops, *draft.blueprint.eval_loops)}
         return bool(draft.blueprint.timeline.calls_into(statement) & functions)
+
+
+def _entry(options: Value, key: str) -> Values:
+    """What a dict holds under a key."""
+    known = zip(options.keys, options.inner, strict=True) if options.role is Role.DICT else ()
+    return next((inner for name, inner in known if name == key), ())

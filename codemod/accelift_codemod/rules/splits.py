@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -29,7 +29,6 @@ _NOISE = {
         ("numpy.random.randn", "numpy.random.rand", "numpy.random.randint", "numpy.random.normal"), seeds.NUMPY
     ),
 }
-_DATASETS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 _PICKERS = (
     "torch.utils.data.Subset",
     "torch.utils.data.dataset.Subset",
@@ -117,14 +116,24 @@ class Splits(Rule):
             names = _SHUFFLES.get(draft.facts.resolver.qualified(call.func) or "")
             if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
                 continue
-            picks = self._picked(draft, call, _PICKERS)
-            if picks is not None:
+            picks = self._picked(draft, call)
+            if picks is None:
+                continue
+            name = draft.facts.segment(picks.func)
+            if self._makes_data(draft, picks) and not self._is_own(draft, picks):
+                yield draft.finding(
+                    "DATA-UNSEEDED",
+                    Severity.ERROR,
+                    call,
+                    f"what `{name}` is made of is shuffled without a seed: every process would have other samples",
+                    "seed the generator before",
+                )
+            else:
                 yield draft.finding(
                     "DATA-SAMPLER-RNG",
                     Severity.ERROR,
                     call,
-                    f"the indices for `{draft.facts.segment(picks.func)}` are shuffled without a seed: every process "
-                    "would pick other samples",
+                    f"the indices for `{name}` are shuffled without a seed: every process would pick other samples",
                     "seed the generator before",
                 )
 
@@ -134,7 +143,8 @@ class Splits(Rule):
             names = _NOISE.get(draft.facts.resolver.qualified(call.func) or "")
             if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
                 continue
-            if self._picked(draft, call, _DATASETS) is not None:
+            picks = self._picked(draft, call)
+            if picks is not None and self._makes_data(draft, picks):
                 yield draft.finding(
                     "DATA-UNSEEDED",
                     Severity.ERROR,
@@ -144,34 +154,39 @@ class Splits(Rule):
                 )
                 return
 
-    def _picked(self, draft: Draft, start: ast.Call, pickers: tuple[str, ...]) -> ast.Call | None:
+    def _picked(self, draft: Draft, start: ast.Call) -> ast.Call | None:
         """The subset, sampler or data set that is made from what a call draws or shuffles, or what is computed from it.
 
         That is followed through variables, into the functions that get it, and out of those that return it.
         """
+        home = draft.function(start)
         queue: list[ast.AST] = [start]
         in_place = (draft.facts.resolver.qualified(start.func) or "").endswith(".shuffle")
         if in_place and start.args and isinstance(start.args[0], ast.Name):
-            queue = [n for n in self._loads(draft, start.args[0]) if position(n) > position(start)]
+            loads = self._loads(draft, start.args[0])
+            queue = [n for n in loads if draft.function(n) is not home or position(n) > position(start)]
         seen = set(queue)
         while queue:
             node = queue.pop()
-            found = list(self._next(draft, node, pickers))
-            if found and isinstance(found[0], ast.Call) and self._is_picker(draft, found[0], pickers):
+            found = list(self._next(draft, node, home))
+            if found and isinstance(found[0], ast.Call) and self._is_picker(draft, found[0]):
                 return found[0]
             queue += [n for n in found if n not in seen]
             seen.update(found)
         return None
 
-    def _next(self, draft: Draft, node: ast.AST, pickers: tuple[str, ...]) -> Iterator[ast.AST]:
-        """Where the value of an expression goes: the call that picks samples by it alone, or all that reads it."""
+    def _next(self, draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AST]:
+        """Where the value of an expression goes: the call that picks samples by it alone, or all that reads it.
+
+        What was drawn in the `home` of another function is also where that function is handed to: `Lambda(permuted)`.
+        """
         resolver = draft.facts.resolver
         child = node
         for parent in draft.facts.index.ancestors(node):
             if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
                 return
             if isinstance(parent, ast.Call) and child is not parent.func:
-                if self._is_picker(draft, parent, pickers):
+                if self._is_picker(draft, parent):
                     yield parent
                     return
                 if resolver.builtin(parent.func) == "len":
@@ -186,6 +201,8 @@ class Splits(Rule):
                     yield from self._loads(draft, name)
             elif isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
                 yield from resolver.sites(function)
+                if draft.facts.index.function(function) is home and isinstance(function, ast.FunctionDef):
+                    yield from draft.facts.loads(draft.facts.index.scope(function), function.name)
             if isinstance(parent, ast.stmt):
                 return
             child = parent
@@ -203,8 +220,18 @@ class Splits(Rule):
         first = function.args.args[0].arg if function.args.args else ""
         return draft.facts.index.enclosing_class(call) if "classmethod" in marks and call.func.id == first else None
 
-    def _is_picker(self, draft: Draft, call: ast.Call, pickers: tuple[str, ...]) -> bool:
+    def _is_picker(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call makes a subset, a sampler or a data set, one of the script's own classes, too."""
+        picks = (draft.facts.resolver.qualified(call.func) or "") in _PICKERS
+        return picks or self._is_own(draft, call) or self._makes_data(draft, call)
+
+    def _is_own(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call makes a data set of the script's own."""
         target = draft.facts.resolver.callee(call) or self._class_of_method(draft, call)
-        own = isinstance(target, ast.ClassDef) and draft.facts.resolver.class_role(target) is Role.DATASET
-        return own or (draft.facts.resolver.qualified(call.func) or "") in pickers
+        return isinstance(target, ast.ClassDef) and draft.facts.resolver.class_role(target) is Role.DATASET
+
+    def _makes_data(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call makes a data set of what it is given: not a part of another one."""
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        known = draft.facts.resolver.library_role(qualified) is Role.DATASET
+        return self._is_own(draft, call) or (known and qualified not in _PICKERS)
