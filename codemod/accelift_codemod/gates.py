@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from accelift_codemod import diff
-from accelift_codemod.facts.index import How, Index
+from accelift_codemod.facts.index import How, Index, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.rewrite import Rewritten
 from accelift_codemod.rewrite.layout import comments, trailing_comment
@@ -38,6 +38,9 @@ def failures(source: Source, before: Index, rewritten: Rewritten, again: Callabl
     unbound = _unbound(after) - _unbound(before)
     if unbound:
         found.append(f"the output uses names that nothing binds: {', '.join(sorted(unbound))}")
+    early = _early(after) - _early(before)
+    if early:
+        found.append(f"the output uses names before anything binds them: {', '.join(sorted(early))}")
     unused = _unused_imports(after) - _unused_imports(before)
     if unused:
         found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
@@ -66,6 +69,17 @@ def _unbound(index: Index) -> set[str]:
         for scope in index.scopes.values()
         for name in scope.loads
         if scope.owner(name) is None and not hasattr(builtins, name) and name not in _MODULE_NAMES
+    }
+
+
+def _early(index: Index) -> set[str]:
+    """Globals that code outside functions reads on a line above all that binds them."""
+    module = index.module
+    return {
+        name
+        for name, loads in module.loads.items()
+        if name in module.bindings and not hasattr(builtins, name)
+        if position(min(loads, key=position)) < min(position(b.node) for b in module.bindings[name])
     }
 
 

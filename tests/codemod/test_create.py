@@ -320,3 +320,15 @@ def test_a_flag_that_says_no(test: str) -> None:
         "move": f"if {test}:\n    x, y = x.cuda(), y.cuda()",
     }
     assert "cpu=args.plain" in converted(script(**slots))
+
+
+def test_the_import_stands_before_a_device_that_is_chosen_on_the_line_of_torch() -> None:
+    device = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    output = converted(script(device="").replace("import torch\n", f"import torch; {device}\n", 1))
+    lines = output.splitlines()
+    place = lines.index("import torch")
+    assert lines[place : place + 3] == [
+        "import torch",
+        "from accelift import Accelerator, DataLoaderConfiguration",
+        CREATED,
+    ]

@@ -305,8 +305,11 @@ def _import_place(draft: Draft, node: ast.AST, use: ast.AST | None) -> tuple[ast
         body = draft.facts.body(node)
         anchor, operation = max((s for s in body if position(s) <= position(use)), key=position), Operation.BEFORE
     block, place = draft.facts.index.block(anchor)
+    using = {use, *draft.facts.index.ancestors(use)} if use is not None else set()
     if operation is Operation.AFTER:
         while place + 1 < len(block) and block[place + 1].lineno == block[place].end_lineno:
+            if block[place + 1] in using:
+                break
             place += 1
     else:
         while place and block[place - 1].end_lineno == block[place].lineno:
