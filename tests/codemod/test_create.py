@@ -257,6 +257,19 @@ def test_a_device_that_cannot_be_read_is_refused(definitions: str, device: str) 
     assert unchanged(script(definitions=definitions, device=device)).code == "DEV-UNKNOWN"
 
 
+LOADER = "loader = DataLoader(data, batch_size=16, shuffle=True)"
+
+
+def test_a_device_that_is_chosen_again_when_the_arguments_are_known_is_refused() -> None:
+    """An accelerator in place of the first choice would read arguments that are not there yet."""
+    again = 'device = torch.device("cuda" if args.gpu and torch.cuda.is_available() else "cpu")'
+    options = parsed('"--gpu", action="store_true"')
+    block = "\n".join(f"    {line}" for line in [*options.splitlines(), again])
+    text = script(imports="import argparse", loader=f'{LOADER}\nif __name__ == "__main__":\n{block}')
+    finding = unchanged(text)
+    assert (finding.code, "`args`" in finding.message) == ("DEV-UNKNOWN", True)
+
+
 # ---- options
 
 

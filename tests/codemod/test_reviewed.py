@@ -292,6 +292,23 @@ def test_a_number_that_a_model_returns_beside_its_loss_is_not_treated_as_a_tenso
     assert findings(script(**slots)) == ["METRIC-TRAIN"]
 
 
+def test_the_parts_of_what_a_model_returns_are_known_by_its_forward() -> None:
+    two = (
+        "class Two(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(8, 3)\n\n"
+        "    def forward(self, x):\n        out = self.layer(x)\n        return out, out.norm()"
+    )
+    slots = {
+        "definitions": two,
+        "model": "model = Two().to(device)",
+        "forward": "optimizer.zero_grad()\nout, size = model(x)\nloss = F.cross_entropy(out, y)",
+        "epoch": "right = 0",
+        "batch_end": "right += out.argmax(1).eq(y).sum()",
+        "epoch_end": "print(right / len(data))",
+    }
+    assert "out.argmax(1).eq(y).sum().detach()" in converted(script(**slots))
+
+
 def test_arrays_are_not_gathered_but_what_they_are_made_of() -> None:
     evaluation = """\
 right = 0

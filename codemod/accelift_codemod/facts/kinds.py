@@ -103,13 +103,16 @@ class Kinds:
             )
         if not isinstance(node, ast.Call):
             return None
-        target = self.resolver.callee(node)
-        if isinstance(target, FUNCTIONS):
-            returned = [s.value for s in self.resolver.returns(target)]
-            return self._one([self._part(v, path, steps + 1) if v is not None else None for v in returned])
-        if self.objects.models(node.func):
-            return None  # it may return anything
-        return self.of(node, steps + 1)
+        models = self.objects.models(node.func)
+        targets: list[ast.AST | None] = [self.resolver.method(m.declaration, "forward") for m in models]
+        found: list[Kind | None] = []
+        for target in targets or [self.resolver.callee(node)]:
+            if isinstance(target, FUNCTIONS):
+                returned = [s.value for s in self.resolver.returns(target)]
+                found += [self._part(value, path, steps + 1) if value is not None else None for value in returned]
+            else:
+                found.append(None if models else self.of(node, steps + 1))  # a model may return anything
+        return self._one(found)
 
     def _call(self, call: ast.Call, steps: int) -> Kind | None:
         func = call.func

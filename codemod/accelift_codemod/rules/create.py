@@ -74,6 +74,7 @@ accelerator = Accelerator(
         creation = self._creation(draft)
         variable = reach.variable
         in_place = reach.replaces_variable and variable is not None and variable.whole
+        self._check(draft, variable.statements[0] if in_place and variable is not None else reach.block[reach.place])
         reason = "one accelerator for the job: it knows processes and devices"
         if in_place and variable is not None:
             code = creation
@@ -112,6 +113,22 @@ accelerator = Accelerator(
                 "every process gets whole batches: the global batch grows with the number of processes",
                 "scale the learning rate by hand if you want to",
             )
+
+    def _check(self, draft: Draft, place: ast.stmt) -> None:
+        """Refuse a condition for the CPU that asks for what nothing has bound yet where the accelerator is made."""
+        names = (n for atom in draft.reach.cpu.atoms() for n in walk(atom) if isinstance(n, ast.Name))
+        for name in names:
+            owner = draft.facts.index.scope(name).owner(name.id)
+            if owner is None or not draft.facts.same_file(name, place):
+                continue
+            bound = (position(binding.node) for binding in owner.bindings[name.id])
+            if owner.is_module and draft.function(place) is None and min(bound) > position(place):
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    place.lineno,
+                    f"the device is chosen again by `{name.id}` in line {name.lineno}, which is not known here yet",
+                    "choose the device in one place, where the arguments are known",
+                )
 
     def _no_gpu(self, draft: Draft) -> None:
         """Refuse a script that asks CUDA what it has done there, and moves nothing there itself."""
