@@ -115,8 +115,9 @@ class _Choice:
 
     def models(self, optimizers: list[Value]) -> list[Value]:
         found: dict[Key, Value] = {}
+        chosen = set(optimizers)
         for optimizer in self.facts.objects.optimizers:
-            if optimizer.value in optimizers:
+            if optimizer.value in chosen:
                 for model in optimizer.models:
                     if isinstance(model.origin, ast.ClassDef):
                         raise refuse(

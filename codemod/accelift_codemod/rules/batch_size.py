@@ -70,6 +70,7 @@ class BatchSize(Rule):
         if draft.options.batch != "global":
             return
         seen: set[ast.AST] = set()
+        built = self._built(draft)
         for loop in draft.blueprint.train_loops:
             yield from self._literals(draft, loop)
             yield from self._ones(draft, loop)
@@ -81,8 +82,8 @@ class BatchSize(Rule):
                 )
             ]
             yield from self._drawn(draft, loop, list(sizes))
-            for given in self._built(draft, loop, list(sizes)):
-                if given not in seen:
+            for given in (a for size in sizes for a in built.get(_name(size), ())):
+                if given not in seen and any(self._same(draft, given, size) for size in sizes):
                     seen.add(given)
                     yield draft.finding(
                         "BATCH-MODEL",
@@ -247,14 +248,15 @@ class BatchSize(Rule):
                 return False
         return True
 
-    def _built(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast.expr]:
-        """The batch size of a loop, where a prepared model of the script is made with it."""
+    def _built(self, draft: Draft) -> dict[str, list[ast.expr]]:
+        """What prepared models of the script are made with, by the names of variables."""
+        found: dict[str, list[ast.expr]] = {}
         for item in draft.blueprint.items.values():
             made = item.value.origin
             if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
                 for argument in (*made.args, *(k.value for k in made.keywords)):
-                    if any(self._same(draft, argument, size) for size in sizes):
-                        yield argument
+                    found.setdefault(_name(argument), []).append(argument)
+        return found
 
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
         """Random numbers for a whole batch that are drawn before the loop and meet a share of it.
@@ -341,3 +343,7 @@ class BatchSize(Rule):
             left, right = (draft.facts.resolver.values(n.value) for n in (node, size))
             return bool({v.origin for v in left} & {v.origin for v in right})
         return False
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
