@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
+_MOST_OBJECTS = 1_000_000
 
 
 def convert_file(path: Path, options: Options, named: bool = True) -> FileResult:
@@ -111,6 +113,7 @@ def convert_files(
     if jobs <= 1 or len(files) < 2:
         for i, (path, named) in enumerate(files):
             results[i] = convert_file(path, options, named)
+            _tidy()
             advance()
     else:
         import warnings
@@ -139,7 +142,17 @@ def _alone(script: FileResult, options: Options) -> FileResult:
 def _convert_chunk(
     places: list[int], files: Sequence[tuple[Path, bool]], options: Options
 ) -> list[tuple[int, FileResult]]:
-    return [(i, convert_file(files[i][0], options, files[i][1])) for i in places]
+    found = []
+    for i in places:
+        found.append((i, convert_file(files[i][0], options, files[i][1])))
+        _tidy()
+    return found
+
+
+def _tidy() -> None:
+    """Free the syntax trees that files have left, if the garbage collector is off and there are many."""
+    if not gc.isenabled() and gc.get_count()[0] > _MOST_OBJECTS:
+        gc.collect()
 
 
 def _balanced(files: Iterable[tuple[Path, bool]], count: int) -> list[list[int]]:

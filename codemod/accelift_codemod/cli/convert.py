@@ -117,7 +117,7 @@ def command(
         raise click.UsageError("--write, --output and --check exclude each other")
     if "-" in paths:
         _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
-    gc.set_threshold(1_000_000)  # syntax trees are many objects, nearly all of them alive
+    gc.disable()  # while a file is converted, nearly all objects are alive: what it leaves goes between files
     if shard_manual and (target != "runtime" or batch != "global"):
         raise click.UsageError("--shard-manual needs --target runtime and --batch global")
     chosen, ignored = _codes(select, "--select"), _codes(ignore, "--ignore")
