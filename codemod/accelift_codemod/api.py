@@ -152,7 +152,7 @@ def _convert_chunk(
 def _tidy() -> None:
     """Free the syntax trees that files have left, if the garbage collector is off and there are many."""
     if not gc.isenabled() and gc.get_count()[0] > _MOST_OBJECTS:
-        gc.collect()
+        gc.collect(0)
 
 
 def _balanced(files: Iterable[tuple[Path, bool]], count: int) -> list[list[int]]:

@@ -23,29 +23,7 @@ def settle(results: Sequence[FileResult], alone: Callable[[FileResult], FileResu
     """
     if not any(r.members or r.sharers for r in results):
         return list(results)
-    own = {_real(r.path): r for r in results}
-    while True:
-        changing = _changing(own)
-        clash = next((found for r in own.values() if (found := _clash(r, own, changing)) is not None), None)
-        if clash is None:
-            break
-        for script, message in clash:
-            own[_real(script.path)] = _instead(script, alone) or _refused(script, message)
-    for real, scripts in changing.items():
-        versions = {_real(s.path): v for s in scripts if (v := _version(s, real)) is not None and v.output is not None}
-        for path, version in versions.items():
-            others = [v for other, v in versions.items() if other != path]
-            own[path] = _with(own[path], real, merged([version, *others]) or version)
-    return list(own.values())
-
-
-def _changing(own: dict[str, FileResult]) -> dict[str, list[FileResult]]:
-    """The scripts whose conversion changes a file, which may be the script itself, by that file."""
-    found: dict[str, list[FileResult]] = {}
-    for real, result in own.items():
-        for path in dict.fromkeys([real, *(_real(m.path) for m in result.members)]):
-            found.setdefault(path, []).append(result)
-    return found
+    return _Settlement(results, alone).results()
 
 
 def flattened(results: Sequence[FileResult]) -> list[FileResult]:
@@ -67,31 +45,67 @@ def flattened(results: Sequence[FileResult]) -> list[FileResult]:
 _Reasons = list[tuple[FileResult, str]]
 
 
-def _clash(script: FileResult, own: dict[str, FileResult], changing: dict[str, list[FileResult]]) -> _Reasons | None:
-    """The scripts of which not all can be converted, with the reasons; None if they can."""
-    for member in script.members:
-        real = _real(member.path)
-        for other in changing[real]:
-            theirs = _version(other, real)
-            if other is not script and theirs is not None and not compatible((member, theirs)):
-                return _both(script, other, member.path)
-    for sharer in script.sharers:
-        real, path = _real(sharer.member), _real(sharer.path)
-        users = [r for r in own.values() if r is not script and path in r.program]
-        if path == real:  # it uses itself when it is run
-            users = [r for r in users if _real(r.path) == path]
-        for name in sharer.names:
-            digests = [user.changes.get(real, {}).get(name) for user in users]
-            if not digests or None in digests:
-                who = "its own `if __name__` block" if path == real else _shown(sharer.path)
-                return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
-            for user, digest in zip(users, digests, strict=True):
-                if digest != script.changes[real][name]:
-                    return _both(script, user, sharer.member)
-        for user in users if sharer.asking else ():
-            if user.cpu:  # which is said too late, once the state of the processes has been asked for
-                return _both(script, user, sharer.member)[:1]
-    return None
+class _Settlement:
+    """What becomes of scripts, one after the other, until no two of them disagree about a file."""
+
+    def __init__(self, results: Sequence[FileResult], alone: Callable[[FileResult], FileResult]) -> None:
+        self.alone = alone
+        self.own = {_real(r.path): r for r in results}
+        self.users: dict[str, list[str]] = {}  # the scripts whose program has a file, by that file
+        for real, result in self.own.items():
+            for path in result.program:
+                self.users.setdefault(path, []).append(real)
+
+    def results(self) -> list[FileResult]:
+        queue = dict.fromkeys(real for real, r in self.own.items() if r.members or r.sharers)
+        while queue:
+            script = self.own[real := next(iter(queue))]
+            del queue[real]
+            for loser, message in self._clash(script) or ():
+                queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
+                self.own[_real(loser.path)] = _instead(loser, self.alone) or _refused(loser, message)
+        for path in self.users:
+            self._merge(path)
+        return list(self.own.values())
+
+    def _using(self, path: str) -> list[FileResult]:
+        """The scripts that are converted, and whose program has a file."""
+        found = (self.own[real] for real in self.users.get(path, ()))
+        return [result for result in found if path in result.program]
+
+    def _clash(self, script: FileResult) -> _Reasons | None:
+        """The scripts of which not all can be converted, with the reasons; None if they can."""
+        for member in script.members:
+            real = _real(member.path)
+            for other in self._using(real):
+                theirs = _version(other, real)
+                if other is not script and theirs is not None and not compatible((member, theirs)):
+                    return _both(script, other, member.path)
+        for sharer in script.sharers:
+            real, path = _real(sharer.member), _real(sharer.path)
+            users = [r for r in self._using(path) if r is not script]
+            if path == real:  # it uses itself when it is run
+                users = [r for r in users if _real(r.path) == path]
+            for name in sharer.names:
+                digests = [user.changes.get(real, {}).get(name) for user in users]
+                if not digests or None in digests:
+                    who = "its own `if __name__` block" if path == real else _shown(sharer.path)
+                    return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
+                for user, digest in zip(users, digests, strict=True):
+                    if digest != script.changes[real][name]:
+                        return _both(script, user, sharer.member)
+            for user in users if sharer.asking else ():
+                if user.cpu:  # which is said too late, once the state of the processes has been asked for
+                    return _both(script, user, sharer.member)[:1]
+        return None
+
+    def _merge(self, path: str) -> None:
+        """Give all scripts one version of a file."""
+        versions = {_real(r.path): v for r in self._using(path) if (v := _version(r, path)) is not None}
+        if len({version.output for version in versions.values()}) > 1:
+            for script, version in versions.items():
+                others = [v for other, v in versions.items() if other != script]
+                self.own[script] = _with(self.own[script], path, merged([version, *others]) or version)
 
 
 def _both(script: FileResult, other: FileResult, path: str) -> _Reasons:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 def compatible(versions: Iterable[FileResult]) -> bool:
     """Whether versions of a file change other lines of it, or the same lines in the same way."""
+    versions = list({version.output: version for version in versions}.values())
+    if len(versions) < 2:
+        return True
     return all(before.end <= after.start and before.start < after.start for before, after in pairwise(_hunks(versions)))
 
 
