@@ -69,7 +69,7 @@ def convert_bytes(data: bytes, path: str, options: Options, place: Path | None =
         except Python2Source as error:
             return _python2(path, error)
 
-    return guarded(path, work, options.time_limit)
+    return guarded(path, work, options.time_limit).light()
 
 
 def _python2(path: str, error: Python2Source) -> FileResult:

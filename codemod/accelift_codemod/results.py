@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from accelift_codemod.plan import Finding, Outcome, Plan
@@ -51,6 +51,13 @@ class FileResult:
     def refused(cls, path: str, digest: str, finding: Finding) -> FileResult:
         """What became of a file that is left alone, for a reason."""
         return cls(path, Plan(path, digest, (), (finding,), Outcome.REFUSED, finding.message))
+
+    def light(self) -> FileResult:
+        """The result without the syntax trees that its edits point into."""
+        plan = self.plan
+        if plan is not None and plan.edits:
+            plan = replace(plan, edits=tuple(replace(edit, node=None) for edit in plan.edits))
+        return replace(self, plan=plan, members=tuple(member.light() for member in self.members))
 
     @property
     def outcome(self) -> Outcome:
