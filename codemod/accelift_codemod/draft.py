@@ -192,6 +192,15 @@ class Draft:
             if position(n) < position(read)
         )
 
+    def asks_for_files(self, test: ast.expr) -> bool:
+        """Whether a test asks what files or folders there are."""
+        functions = [n.func for n in walk(test) if isinstance(n, ast.Call)]
+        return any(
+            (self.facts.resolver.qualified(function) or "").startswith("os.")
+            or (isinstance(function, ast.Attribute) and function.attr in _ASKS_FOR_FILES)
+            for function in functions
+        )
+
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
         functions: list[ast.AST] = [statement, *self.blueprint.timeline.calls_into(statement)]
@@ -261,5 +270,6 @@ def mentioned(code: str) -> set[str]:
 
 
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
+_ASKS_FOR_FILES = frozenset({"exists", "is_file", "is_dir", "glob"})
 _WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

@@ -71,16 +71,16 @@ def test_commands_are_left_and_reported(imports: str, line: str, codes: list[str
             f'{guarded("""os.mkdir("a")""")}\nn = 1\n{guarded("""os.mkdir("b")""")}',
         ),
         (
-            'if not os.path.exists("a"):\n    os.mkdir("a")',
-            f'if not os.path.exists("a"):\n    {GUARD}\n        os.mkdir("a")',
+            'if os.path.exists("a"):\n    os.rmdir("a")',
+            f'if os.path.exists("a"):\n    {GUARD}\n        os.rmdir("a")',
         ),
         (
             'if n:\n    pass\nelif not n:\n    os.mkdir("a")\nelse:\n    n = 1',
             f'if n:\n    pass\nelif not n:\n    {GUARD}\n        os.mkdir("a")\nelse:\n    n = 1',
         ),
         (
-            'try:\n    os.mkdir("a")\nexcept OSError:\n    pass',
-            f'try:\n    {GUARD}\n        os.mkdir("a")\nexcept OSError:\n    pass',
+            'try:\n    os.rmdir("a")\nexcept OSError:\n    pass',
+            f'try:\n    {GUARD}\n        os.rmdir("a")\nexcept OSError:\n    pass',
         ),
     ],
 )
@@ -122,6 +122,39 @@ def test_folders_that_may_be_there_are_made_by_all(line: str) -> None:
     slots = {"imports": "import os\nfrom pathlib import Path", "before": line}
     assert converted(script(**slots)) == lifted(**slots)
     assert findings(script(**slots)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        (
+            'if not os.path.exists("a"):\n    os.makedirs("a")',
+            'if not os.path.exists("a"):\n    os.makedirs("a", exist_ok=True)',
+        ),
+        (
+            'if not os.path.isdir("a"):\n    os.mkdir("a")',
+            'if not os.path.isdir("a"):\n    os.makedirs("a", exist_ok=True)',
+        ),
+        ("if not out.exists():\n    out.mkdir()", "if not out.exists():\n    out.mkdir(exist_ok=True)"),
+        (
+            'if "a" in os.listdir():\n    n = 1\nelse:\n    os.makedirs("a")',
+            'if "a" in os.listdir():\n    n = 1\nelse:\n    os.makedirs("a", exist_ok=True)',
+        ),
+        (
+            'try:\n    os.makedirs("a")\nexcept OSError:\n    pass',
+            'try:\n    os.makedirs("a")\nexcept OSError:\n    pass',
+        ),
+        ('if len(data) > 3:\n    os.makedirs("a")', f'if len(data) > 3:\n    {GUARD}\n        os.makedirs("a")'),
+        (
+            'try:\n    os.makedirs("a")\nexcept ValueError:\n    pass',
+            f'try:\n    {GUARD}\n        os.makedirs("a")\nexcept ValueError:\n    pass',
+        ),
+    ],
+)
+def test_folders_that_are_missing_are_made_by_all(line: str, made: str) -> None:
+    """Otherwise a process that comes to the next line before the main process has made it would not find it."""
+    slots = {"imports": "import os\nfrom pathlib import Path", "setup": 'out = Path("a")'}
+    assert converted(script(**slots, before=line)) == lifted(**slots, before=made)
 
 
 LINES = ["os.makedirs(name)", "shutil.rmtree(name)", "sys.stdout.write(name)"]
@@ -330,10 +363,8 @@ def test_paths_that_are_not_written_to(line: str) -> None:
     ("line", "apart"),
     [
         ('os.mkdir("out"); n = 1', f'{GUARD}\n    os.mkdir("out")\nn = 1'),
-        (
-            'if not os.path.isdir("out"): os.mkdir("out")',
-            f'if not os.path.isdir("out"):\n    {GUARD}\n        os.mkdir("out")',
-        ),
+        ("if len(data) > 3: os.rmdir('out')", f"if len(data) > 3:\n    {GUARD}\n        os.rmdir('out')"),
+        ('if not os.path.isdir("a"): os.mkdir("a")', 'if not os.path.isdir("a"): os.makedirs("a", exist_ok=True)'),
     ],
 )
 def test_statements_on_a_shared_line(line: str, apart: str) -> None:

@@ -10,7 +10,6 @@ from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -153,15 +152,9 @@ with accelerator.main_process_first():
             if isinstance(parent, FUNCTIONS):
                 break
             if isinstance(parent, ast.If) and not self._runs_batches(draft, parent):
-                if any(self._asks_for_files(draft, n) for n in walk(parent.test) if isinstance(n, ast.Call)):
+                if draft.asks_for_files(parent.test):
                     found = parent
         return found
-
-    def _asks_for_files(self, draft: Draft, call: ast.Call) -> bool:
-        qualified = draft.facts.resolver.qualified(call.func) or ""
-        if qualified.startswith("os."):
-            return True
-        return isinstance(call.func, ast.Attribute) and call.func.attr in ("exists", "is_file", "is_dir", "glob")
 
     def _runs_batches(self, draft: Draft, statement: ast.stmt) -> bool:
         functions = {loop.function for loop in (*draft.blueprint.train_loops, *draft.blueprint.eval_loops)}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -15,6 +16,8 @@ from accelift_codemod.rules import Explained, Rule
 _RULE = "GUARD"
 _WRITES = Assumption("the method writes files and does nothing else, as that of its name in pandas or pathlib")
 _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.", "pathlib.")
+_MAKES = ("os.makedirs", "os.mkdir")
+_FILE_ERRORS = ("", "FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException")
 _WRITING, _READING = set("wax+"), set("rbt")  # the letters of a file's mode
 _HEADER = "if {accelerator}.is_main_process:"
 
@@ -25,7 +28,8 @@ class Guards(Rule):
 
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
-    variable goes to `os.devnull` on the other processes, unless what is in it is read first.
+    variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
+    makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on.
     """
 
     code = _RULE
@@ -73,6 +77,12 @@ if accelerator.is_main_process:
                 continue
             if not isinstance(statement, ast.Expr) or statement.value is not call:
                 continue
+            if self._makes_folder(draft, call):
+                if self._is_caught(draft, statement):
+                    continue
+                if self._is_missing(draft, call):
+                    yield from self._by_all(draft, call)
+                    continue
             if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
                 yield self._command(draft, call)
             if not self._has_side_effect(draft, call):
@@ -99,6 +109,45 @@ if accelerator.is_main_process:
                 otherwise=self._race(draft, call),
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
+
+    def _makes_folder(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call makes a folder, and does not say that it may be there already."""
+        if draft.facts.resolver.argument(call, 2, "exist_ok") is not None:
+            return False
+        if draft.facts.resolver.qualified(call.func) in _MAKES:
+            return True
+        return (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr == "mkdir"
+            and _of(draft, call.func.value, "pathlib.")
+        )
+
+    def _is_missing(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether the script has just looked, and not found what a call makes."""
+        for parent in draft.facts.index.ancestors(call):
+            if isinstance(parent, FUNCTIONS):
+                break
+            if isinstance(parent, ast.If) and draft.asks_for_files(parent.test):
+                return True
+        return False
+
+    def _is_caught(self, draft: Draft, statement: ast.stmt) -> bool:
+        """Whether the script goes on if a folder is there already."""
+        block = draft.facts.index.parents[statement]
+        caught = [
+            draft.facts.resolver.builtin(kind) if kind is not None else ""
+            for handler in (block.handlers if isinstance(block, ast.Try) and statement in block.body else ())
+            for kind in (handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type])
+        ]
+        return any(name in _FILE_ERRORS for name in caught)
+
+    def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        """Every process makes the folder, so that it is there for each of them: another one may be the first."""
+        reason = "another process may make it at the same time, and each needs it"
+        yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, "exist_ok=True")
+        if draft.facts.resolver.qualified(call.func) == "os.mkdir" and isinstance(call.func, ast.Attribute):
+            code = f"{draft.facts.segment(call.func.value)}.makedirs"
+            yield draft.edit(_RULE, call.func, Operation.BECOME, "mkdir() has no exist_ok", code)
 
     def _by_name(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a method is only taken to write a file: nothing is known of its object."""
