@@ -153,12 +153,15 @@ class Making:
         )
 
     def _ties_devices(self, statement: ast.stmt) -> bool:
-        if isinstance(statement, ast.Assign):
-            return any(
-                isinstance(t, ast.Subscript) and self.resolver.qualified(t.value) == "os.environ"
-                for t in statement.targets
-            )
-        return False
+        """Whether a statement may set the environment, from which CUDA takes its settings once it is asked for."""
+        targets = (
+            target
+            for root in (statement, *self.timeline.calls_into(statement))
+            for node in walk(root)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+        )
+        return any(isinstance(t, ast.Subscript) and self.resolver.qualified(t.value) == "os.environ" for t in targets)
 
     def _atoms(self) -> list[ast.expr]:
         atoms = [] if self.reach.cpu.constant is not None else self.reach.cpu.atoms()

@@ -45,7 +45,9 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
         names = set(step.names)
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
-            names |= _tainted(effects, statement, names, whole) | _filled(draft, statement, names)
+            names |= _tainted(effects, statement, names, whole)
+            for inner in walk(statement) if statement not in whole else ():
+                names |= _filled(draft, inner, names) if isinstance(inner, (ast.Expr, ast.AugAssign)) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names

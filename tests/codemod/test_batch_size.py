@@ -190,6 +190,20 @@ def test_chance_that_reaches_the_data_through_functions(setup: str, line: str, c
     assert [code for code in findings(text) if code.startswith("DATA")] == codes
 
 
+@pytest.mark.parametrize(
+    ("made", "share"),
+    [
+        ("torch.tensor([0] * batch_size)", "torch.tensor([0] * (batch_size // accelerator.num_processes))"),
+        ("torch.tensor(batch_size * [0, 1])", "torch.tensor((batch_size // accelerator.num_processes) * [0, 1])"),
+        ("torch.tensor(batch_size)", "torch.tensor(batch_size)"),  # the number itself
+        ("torch.tensor([batch_size])", "torch.tensor([batch_size])"),
+    ],
+)
+def test_lists_that_are_repeated_for_each_sample(made: str, share: str) -> None:
+    slots = {"setup": "batch_size = 16", "loader": "loader = DataLoader(data, batch_size=batch_size, shuffle=True)"}
+    assert f"flags = {share}" in converted(script(**slots, batch_end=f"flags = {made}"))
+
+
 PERMUTED = "def permuted(x):\n    {}return x[order]"
 VISION = "import numpy as np\nfrom torchvision import datasets, transforms"
 BY_ORDER = 'data = datasets.MNIST("d", transform=transforms.Compose([transforms.Lambda(permuted)]))'

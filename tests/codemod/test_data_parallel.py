@@ -90,3 +90,14 @@ else:
 print(model.module.layer)"""
     output = converted(script(setup="parallel = False", model=wrap))
     assert "DataParallel" not in output and ".module" not in output
+
+
+OWN = (
+    "class Middle(nn.DataParallel):\n    pass\n\n\nclass Own({}):\n    def scatter(self, *given):\n        return given"
+)
+
+
+@pytest.mark.parametrize("base", ["nn.DataParallel", "Middle"])
+def test_a_data_parallel_of_the_scripts_own_is_refused(base: str) -> None:
+    text = script(definitions=OWN.format(base), model="model = Own(Net()).to(device)")
+    assert unchanged(text).code == "ALREADY-DISTRIBUTED"

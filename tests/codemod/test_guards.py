@@ -34,6 +34,7 @@ def guarded(code: str) -> str:
         ("import pandas as pd", 'pd.DataFrame([1]).to_csv("a.csv")'),
         ("import sys", 'sys.stdout.write("x")'),
         ("import json", 'json.dump({}, open("a.json", "w"))'),
+        ("import zipfile", "with zipfile.ZipFile('a.zip', 'w') as f:\n    f.write('a')"),
         (OS, 'os.makedirs(\n    "out",  # here\n    exist_ok=False,\n)'),
     ],
 )

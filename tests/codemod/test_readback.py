@@ -80,3 +80,14 @@ def test_a_data_set_that_gets_the_name_of_the_file(name: str, line: str, waits: 
 def test_what_need_not_wait(before: str, after: str) -> None:
     slots = {"imports": NUMPY, "setup": "n = 0"}
     assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
+
+
+def test_what_a_function_writes_is_read_after_its_call() -> None:
+    definitions = "def write(name):\n    np.save(name, np.zeros(3))"
+    guarded = f"def write(name):\n    {GUARD}\n        np.save(name, np.zeros(3))"
+    slots = {"imports": NUMPY, "after": 'write("a.npy")\na = np.load("a.npy")'}
+    waited = f'write("a.npy")\n{WAIT}\na = np.load("a.npy")'
+    expected = lifted(imports=NUMPY, definitions=guarded, after=waited)
+    assert converted(script(definitions=definitions, **slots)) == expected
+    other = {"imports": NUMPY, "after": 'write("a.npy")\na = np.load("b.npy")'}
+    assert WAIT not in converted(script(definitions=definitions, **other))

@@ -9,6 +9,7 @@ from accelift_codemod.api import convert_bytes
 from accelift_codemod.options import Options
 from scripts import CREATED, added, converted, findings, lifted, script, unchanged
 
+LOADER = "loader = DataLoader(data, batch_size=16, shuffle=True)"
 PARAMETER = """\
 def train(net, loader):
     {move}
@@ -307,6 +308,41 @@ def test_the_parts_of_what_a_model_returns_are_known_by_its_forward() -> None:
         "epoch_end": "print(right / len(data))",
     }
     assert "out.argmax(1).eq(y).sum().detach()" in converted(script(**slots))
+
+
+def test_a_decision_on_losses_that_are_kept_under_a_condition() -> None:
+    slots = {
+        "imports": "import numpy as np",
+        "before": "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)",
+        "epoch": "losses = []",
+        "batch_end": "if len(losses) < 100:\n    losses.append(float(loss))",
+        "epoch_end": "scheduler.step(np.mean(losses))",
+    }
+    assert findings(script(**slots)) == ["COLL-RANKFLOW"]
+
+
+SET = 'os.environ["CUDA_VISIBLE_DEVICES"] = "0"'
+
+
+@pytest.mark.parametrize("chosen", [f"if len(data) > 3:\n    {SET}", "choose()"])
+def test_the_environment_is_set_before_the_accelerator_asks_for_gpus(chosen: str) -> None:
+    moved = {"device": "", "model": "model = Net().cuda()", "move": "x, y = x.cuda(), y.cuda()", "imports": "import os"}
+    function = f"def choose():\n    {SET}"
+    output = converted(script(**moved, definitions=function, loader=f"print(1)\n{chosen}\n{LOADER}"))
+    body = output[output.index("\ndata =") :]
+    assert chosen in body and body.index(chosen) < body.index("Accelerator(")
+
+
+def test_forward_is_called_through_the_wrapper() -> None:
+    """Its layers may be called by their forward(), too."""
+    net = "class Deep(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = Net()\n\n"
+    net += "    def forward(self, x):\n        return self.net.forward(x)"
+    slots = {
+        "definitions": net,
+        "model": "model = Deep().to(device)",
+        "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model.forward(x), y)",
+    }
+    assert "loss = F.cross_entropy(model.forward(x), y)" in converted(script(**slots))
 
 
 def test_arrays_are_not_gathered_but_what_they_are_made_of() -> None:

@@ -16,6 +16,33 @@ def test_weights_that_each_process_would_draw_for_itself(slots: dict[str, str]) 
     assert findings(script(**slots)) == ["INIT-UNSEEDED"]
 
 
+TEACHER = {
+    "model": "model = Net().to(device)\nteacher = Net().to(device)",
+    "forward": "optimizer.zero_grad()\nloss = F.mse_loss(model(x), teacher(x).detach())",
+}
+BEHIND = {**TEACHER, "definitions": "def target(x):\n    with torch.no_grad():\n        return teacher(x)"}
+BEHIND["forward"] = BEHIND["forward"].replace("teacher(x).detach()", "target(x)")
+
+
+@pytest.mark.parametrize("slots", [TEACHER, BEHIND])
+def test_a_network_beside_the_model_that_each_process_would_draw_for_itself(slots: dict[str, str]) -> None:
+    assert "INIT-UNSEEDED" in findings(script(**slots))
+    assert "INIT-UNSEEDED" not in findings(script(setup="torch.manual_seed(0)", **slots))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'teacher = Net().to(device)\nteacher.load_state_dict(torch.load("t.pt"))',
+        "teacher = Net().to(device)\nteacher.load_state_dict(model.state_dict())",
+        "teacher = nn.Softmax(1)",
+    ],
+)
+def test_networks_that_are_alike_or_have_no_weights(made: str) -> None:
+    text = script(**{**TEACHER, "model": f"model = Net().to(device)\n{made}"})
+    assert "INIT-UNSEEDED" not in findings(text)
+
+
 @pytest.mark.parametrize(
     "slots",
     [

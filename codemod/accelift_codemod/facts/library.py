@@ -238,6 +238,8 @@ SIDE_EFFECTS = frozenset(
     cv2.imwrite cv2.imshow skimage.io.imsave scipy.io.savemat soundfile.write torchaudio.save
     numpy.save numpy.savez numpy.savez_compressed numpy.savetxt json.dump pickle.dump joblib.dump yaml.dump
     torch.onnx.export torch.jit.save safetensors.torch.save_file
+    imageio.v3.imwrite scipy.io.wavfile.write librosa.output.write_wav nibabel.save faiss.write_index
+    open3d.io.write_point_cloud open3d.io.write_triangle_mesh shutil.make_archive
     tensorboard_logger.configure tensorboard_logger.log_value tensorboard_logger.log_histogram
     tensorboard_logger.log_images
     sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint
@@ -261,10 +263,12 @@ COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
 WRITES = frozenset(
     "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave "
-    "write_text write_bytes mkdir rmdir touch unlink symlink_to".split()
+    "write_text write_bytes mkdir rmdir touch unlink symlink_to tofile".split()
 )
 # Functions that open files, as open() does.
-OPENS = frozenset("io.open gzip.open bz2.open lzma.open codecs.open".split())
+OPENS = frozenset(
+    "io.open gzip.open bz2.open lzma.open codecs.open tarfile.open zipfile.ZipFile h5py.File wave.open".split()
+)
 # Methods of pathlib's paths that write, under names that other objects' methods have, too; and those that give paths.
 PATH_WRITES = frozenset({"rename", "replace"})
 PATHS = frozenset("joinpath resolve absolute expanduser with_suffix with_name with_stem relative_to".split())

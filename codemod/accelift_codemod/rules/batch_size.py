@@ -17,6 +17,7 @@ _RULE = "BATCHSIZE"
 _Made = dict[Binding, list[tuple[ast.expr, bool]]]  # for what is bound: rows, and whether they are drawn
 _MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
 _DRAWS = frozenset("rand randn randint normal".split())
+_COPIES = ("torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray")
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
 _COUNTS = Assumption("the batch size counts samples here")
 _NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
@@ -197,6 +198,9 @@ class BatchSize(Rule):
 
     def _asked_rows(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
         """The arguments of a call that may say how many rows something is to have."""
+        if (draft.facts.resolver.qualified(call.func) or "") in _COPIES:
+            yield from (size for argument in call.args[:1] for size in self._repeated(argument))
+            return
         if self._takes_rows(draft, call):
             for argument in (*call.args, *(k.value for k in call.keywords)):
                 yield from self._candidates(argument)
@@ -320,6 +324,13 @@ class BatchSize(Rule):
         elif isinstance(node, (ast.Tuple, ast.List)):
             for element in node.elts:
                 yield from self._candidates(element)
+
+    def _repeated(self, node: ast.expr) -> Iterator[ast.expr]:
+        """How often a list is repeated: `[0] * batch_size`."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(one, ast.List):
+                    yield from self._candidates(other)
 
     def _of_loader(self, draft: Draft, node: ast.Attribute, loop: BatchLoop) -> bool:
         """`loader.batch_size`: that of the whole job."""

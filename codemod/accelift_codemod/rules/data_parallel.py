@@ -38,6 +38,7 @@ model = nn.DataParallel(model)
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        self._own(draft)
         calls = [c for c in draft.calls if (draft.facts.resolver.qualified(c.func) or "") in library.DATA_PARALLEL]
         for call in calls:
             argument = draft.facts.resolver.argument(call, 0, "module")
@@ -47,6 +48,20 @@ model = nn.DataParallel(model)
             yield checkpoints(draft, calls[0], "DataParallel")
         yield from bare_reads(draft, _RULE, calls)
         yield from tolerant_loads(draft, _RULE, calls)
+
+    def _own(self, draft: Draft) -> None:
+        """Refuse a script with a DataParallel of its own: what it does with batches and results is not known."""
+        resolver = draft.facts.resolver
+        for call in draft.calls:
+            bases = [base for cls in resolver.ancestry(resolver.callee(call)) for base in cls.bases]
+            if any((resolver.qualified(base) or "") in library.DATA_PARALLEL for base in bases):
+                raise refuse(
+                    "ALREADY-DISTRIBUTED",
+                    call.lineno,
+                    f"`{draft.facts.segment(call.func)}` is a DataParallel of the script's own, and what it does with "
+                    "batches and results is not known",
+                    "use the model without it: each process has one GPU",
+                )
 
 
 def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:

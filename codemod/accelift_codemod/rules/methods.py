@@ -16,7 +16,8 @@ from accelift_codemod.rules import Explained, Rule
 _RULE = "UNWRAP"
 # What a wrapped model answers as the model itself would.
 _TRANSPARENT = frozenset(
-    "parameters train eval zero_grad requires_grad_ to cuda cpu apply training buffers half float double".split()
+    "forward parameters train eval zero_grad requires_grad_ to cuda cpu apply training buffers half float "
+    "double".split()
 )
 _COPIES = frozenset(
     {"copy.deepcopy", "copy.copy", "torch.jit.script", "torch.jit.trace", "torch.onnx.export", "wandb.watch"}
@@ -224,7 +225,8 @@ with torch.no_grad():
             own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
             if not own or not isinstance(func, (ast.Attribute, ast.Subscript)):
                 continue
-            inner = draft.facts.resolver.method(cls, func.attr) if isinstance(func, ast.Attribute) else None
+            of_self = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
+            inner = draft.facts.resolver.method(cls, func.attr) if of_self and isinstance(func, ast.Attribute) else None
             if inner is None:
                 if isinstance(func, ast.Attribute) and func.attr in ("parameters", "named_parameters", "modules"):
                     continue
@@ -238,7 +240,7 @@ with torch.no_grad():
 
     def _is_layer(self, draft: Draft, func: ast.Attribute) -> bool:
         """Whether `self.name(...)` calls an attribute of its own (`self.fc.weight.pow(2)` calls a tensor's method)."""
-        return isinstance(func.value, (ast.Name, ast.Subscript))
+        return isinstance(func.value, (ast.Name, ast.Subscript)) or func.attr == "forward"
 
 
 def _loaded(value: Value) -> bool:

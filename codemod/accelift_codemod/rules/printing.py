@@ -68,6 +68,8 @@ class Printing(Rule):
                     )
 
     def _print(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
+        if self._tells_of_an_error(draft, call):
+            return  # which only this process may have met
         where = draft.function(call)
         place = f"in {where.name}()" if isinstance(where, FUNCTIONS) else "at module level"
         otherwise = draft.finding(
@@ -103,6 +105,16 @@ class Printing(Rule):
             need=Need.WEAK,
             otherwise=otherwise,
         )
+
+    def _tells_of_an_error(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a print stands where an error is handled that came while all processes compute together."""
+        for parent in draft.facts.index.ancestors(call):
+            if isinstance(parent, FUNCTIONS):
+                break
+            if isinstance(parent, ast.ExceptHandler):
+                block = draft.facts.index.parents[parent]
+                return isinstance(block, ast.Try) and any(draft.collective(s) is not None for s in block.body)
+        return False
 
     def _is_logging(self, draft: Draft, call: ast.Call) -> bool:
         func = call.func

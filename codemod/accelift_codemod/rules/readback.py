@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library, position
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding
 from accelift_codemod.rules import Rule
@@ -17,8 +18,8 @@ _RULE = "READBACK"
 class ReadBack(Rule):
     """Waits for the main process where every process reads a file that a guarded statement has written before.
 
-    Only if both name the file in the same words, in one function, and the file is read wherever it is written: a
-    process that waits where others do not would wait for ever. For checkpoints, see SAVE.
+    Only if both name the file in the same words, in one function or in what it calls, and the file is read wherever it
+    is written: a process that waits where others do not would wait for ever. For checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -36,8 +37,13 @@ exported = onnx.load("model.onnx")
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         reads = [c for c in draft.calls if self._paths(draft, c)]
-        written = [c for c in draft.calls if draft.guarded(c)] if reads else []
-        back = (read for read in reads if any(self._reads_back(draft, read, write) for write in written))
+        guarded = [c for c in draft.calls if draft.guarded(c)] if reads else []
+        written = [
+            write
+            for call in guarded
+            for write in self._written(draft, call, [*call.args, *(k.value for k in call.keywords)])
+        ]
+        back = (read for read in reads if any(self._reads_back(draft, read, *write) for write in written))
         yield from draft.awaited(_RULE, back)
 
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
@@ -51,7 +57,20 @@ exported = onnx.load("model.onnx")
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
         return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
 
-    def _reads_back(self, draft: Draft, read: ast.Call, write: ast.Call) -> bool:
+    def _written(
+        self, draft: Draft, call: ast.Call, given: list[ast.expr], depth: int = 2
+    ) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+        """A call that writes, and those of the functions that it is in, each with what it may name the file by."""
+        yield call, given
+        function = draft.function(call)
+        for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) and depth else ():
+            bound = draft.facts.resolver.bind(site, function) or {}  # type: ignore[arg-type]
+            names = [n.id for part in given for n in walk(part) if isinstance(n, ast.Name)]
+            handed = [bound[name] for name in names if name in bound]
+            constants = [part for part in given if isinstance(part, ast.Constant)]
+            yield from self._written(draft, site, [*handed, *constants], depth - 1)
+
+    def _reads_back(self, draft: Draft, read: ast.Call, write: ast.Call, given: list[ast.expr]) -> bool:
         """Whether a call reads what another one, before it in the same function, has written."""
         index = draft.facts.index
         if index.function(read) is not index.function(write) or position(read) < position(write):
@@ -59,11 +78,7 @@ exported = onnx.load("model.onnx")
         if draft.blueprint.timeline.exclusive(write, read) or not self._always(draft, read, write):
             return False
         paths = {ast.dump(path) for path in self._paths(draft, read)}
-        return any(
-            ast.dump(part) in paths
-            for argument in (*write.args, *(k.value for k in write.keywords))
-            for part in walk(argument)
-        )
+        return any(ast.dump(part) in paths for argument in given for part in walk(argument))
 
     def _always(self, draft: Draft, read: ast.Call, write: ast.Call) -> bool:
         """Whether every loop and condition that a file is read under is one that it is written under."""

@@ -1,0 +1,65 @@
+"""Reports errors that one process would deal with by itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rules import Explained, Rule
+
+# What is raised on all processes at once, or has nothing to do with computing.
+_HARMLESS = frozenset(
+    "KeyboardInterrupt StopIteration SystemExit GeneratorExit ImportError ModuleNotFoundError".split()
+)
+_EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
+
+
+class Errors(Rule):
+    """Reports handlers that let a script go on after an error that came while it was training.
+
+    Only one process may meet the error: a bad file, a batch that needs too much memory. It would go on elsewhere, while
+    the others wait for it in the step that it has left.
+    """
+
+    code = "ERRORS"
+    name = "errors that are caught"
+    findings = (
+        Explained(
+            "COLL-EXCEPT",
+            Severity.WARNING,
+            "goes on after an error in training",
+            "An error that comes while all processes train together is caught, and the script goes on. Only one "
+            "process may have met it: the others wait for that one in the step that it has left, until they time out.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for block in (node for node in walk(draft.facts.tree) if isinstance(node, ast.Try)):
+            if not draft.facts.runs(block) or not any(draft.collective(s) is not None for s in block.body):
+                continue
+            for handler in block.handlers:
+                if self._catches(draft, handler) and not self._ends(draft, handler.body[-1]):
+                    yield draft.finding(
+                        "COLL-EXCEPT",
+                        Severity.WARNING,
+                        handler,
+                        "a process that meets an error here goes on by itself, and the others wait for it",
+                        "raise it again at the end of the handler, so that the launcher ends all processes",
+                    )
+
+    def _catches(self, draft: Draft, handler: ast.ExceptHandler) -> bool:
+        """Whether a handler may catch an error of one process."""
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        return any(kind is None or draft.facts.resolver.builtin(kind) not in _HARMLESS for kind in kinds)
+
+    def _ends(self, draft: Draft, last: ast.stmt) -> bool:
+        """Whether a handler's last statement ends the process."""
+        call = last.value if isinstance(last, ast.Expr) else None
+        exits = isinstance(call, ast.Call) and (
+            draft.facts.resolver.qualified(call.func) in _EXITS
+            or draft.facts.resolver.builtin(call.func) in ("exit", "quit")
+        )
+        return isinstance(last, ast.Raise) or exits
