@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from accelift_codemod.merging import compatible, merged
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.remembered import remembered
 from accelift_codemod.results import FileResult
+
+if TYPE_CHECKING:
+    from accelift_codemod.project.sharing import Sharer
 
 
 def settle(results: Sequence[FileResult], alone: Callable[[FileResult], FileResult]) -> list[FileResult]:
@@ -57,13 +61,14 @@ class _Settlement:
                 self.users.setdefault(path, []).append(real)
 
     def results(self) -> list[FileResult]:
-        queue = dict.fromkeys(real for real, r in self.own.items() if r.members or r.sharers)
-        while queue:
-            script = self.own[real := next(iter(queue))]
-            del queue[real]
-            for loser, message in self._clash(script) or ():
-                queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
-                self.own[_real(loser.path)] = _instead(loser, self.alone) or _refused(loser, message)
+        for clash in (self._changes_others, self._disagrees):  # who is left alone anyway, is in nobody's way
+            queue = dict.fromkeys(real for real, r in self.own.items() if r.members or r.sharers)
+            while queue:
+                script = self.own[real := next(iter(queue))]
+                del queue[real]
+                for loser, message in clash(script):
+                    queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
+                    self.own[_real(loser.path)] = _instead(loser, self.alone) or _refused(loser, message)
         for path in self.users:
             self._merge(path)
         return list(self.own.values())
@@ -73,8 +78,26 @@ class _Settlement:
         found = (self.own[real] for real in self.users.get(path, ()))
         return [result for result in found if path in result.program]
 
-    def _clash(self, script: FileResult) -> _Reasons | None:
-        """The scripts of which not all can be converted, with the reasons; None if they can."""
+    def _users_of(self, script: FileResult, sharer: Sharer) -> list[FileResult]:
+        """The other scripts that are converted, and that a file belongs to which uses what a script changes."""
+        path = _real(sharer.path)
+        users = [r for r in self._using(path) if r is not script]
+        itself = path == _real(sharer.member)  # when it is run
+        return [r for r in users if _real(r.path) == path] if itself else users
+
+    def _changes_others(self, script: FileResult) -> _Reasons:
+        """A script that changes what is used by files that are not converted, or not in that way."""
+        for sharer in script.sharers:
+            real = _real(sharer.member)
+            users = self._users_of(script, sharer)
+            for name in sharer.names:
+                if not users or any(name not in user.changes.get(real, {}) for user in users):
+                    who = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
+                    return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
+        return []
+
+    def _disagrees(self, script: FileResult) -> _Reasons:
+        """Scripts of which not all can be converted, with the reasons."""
         for member in script.members:
             real = _real(member.path)
             for other in self._using(real):
@@ -82,22 +105,14 @@ class _Settlement:
                 if other is not script and theirs is not None and not compatible((member, theirs)):
                     return _both(script, other, member.path)
         for sharer in script.sharers:
-            real, path = _real(sharer.member), _real(sharer.path)
-            users = [r for r in self._using(path) if r is not script]
-            if path == real:  # it uses itself when it is run
-                users = [r for r in users if _real(r.path) == path]
-            for name in sharer.names:
-                digests = [user.changes.get(real, {}).get(name) for user in users]
-                if not digests or None in digests:
-                    who = "its own `if __name__` block" if path == real else _shown(sharer.path)
-                    return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
-                for user, digest in zip(users, digests, strict=True):
-                    if digest != script.changes[real][name]:
-                        return _both(script, user, sharer.member)
-            for user in users if sharer.asking else ():
-                if user.cpu:  # which is said too late, once the state of the processes has been asked for
+            real = _real(sharer.member)
+            for user in self._users_of(script, sharer):
+                changes = user.changes.get(real, {})
+                if any(changes.get(name) != script.changes[real][name] for name in sharer.names):
+                    return _both(script, user, sharer.member)
+                if sharer.asking and user.cpu:  # which is said too late, once the state has been asked for
                     return _both(script, user, sharer.member)[:1]
-        return None
+        return self._changes_others(script)
 
     def _merge(self, path: str) -> None:
         """Give all scripts one version of a file."""

@@ -101,3 +101,15 @@ OWN = (
 def test_a_data_parallel_of_the_scripts_own_is_refused(base: str) -> None:
     text = script(definitions=OWN.format(base), model="model = Own(Net()).to(device)")
     assert unchanged(text).code == "ALREADY-DISTRIBUTED"
+
+
+def test_the_wrapper_around_what_a_table_makes() -> None:
+    """The class is not known, and yet the model is the one that was wrapped."""
+    table = "TABLE = {'net': Net}\n\n\ndef create(name):\n    return TABLE[name]()"
+    slots = {
+        "imports": "import sys",
+        "definitions": table,
+        "optimizer": "optimizer = torch.optim.SGD(model.module.parameters(), lr=0.1)",
+    }
+    text = script(model="model = nn.DataParallel(create(sys.argv[1])).to(device)", **slots)
+    assert "torch.optim.SGD(model.parameters(), lr=0.1)" in converted(text)

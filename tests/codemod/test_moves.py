@@ -247,6 +247,13 @@ def test_the_place_of_a_tensor_is_no_choice(test: str) -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+def test_a_batch_that_becomes_a_tensor_of_the_cpu_is_moved_after_that() -> None:
+    move = "x = x.type(torch.FloatTensor)\nx, y = x.cuda(), y.cuda()"
+    output = converted(script(device="", model="model = Net().cuda()", move=move))
+    assert "x = x.type(torch.FloatTensor)\n        x, y = x.to(accelerator.device), y" in output
+    assert "loader = accelerator.prepare_data_loader(loader, device_placement=False)" in output
+
+
 def test_a_function_that_is_asked_to_move_as_another_tensor_was() -> None:
     """Where `x` is, is no other choice than the flag's."""
     moved = "def cuda(tensor, is_cuda):\n    if is_cuda:\n        return tensor.cuda()\n    return tensor"

@@ -345,6 +345,58 @@ def test_forward_is_called_through_the_wrapper() -> None:
     assert "loss = F.cross_entropy(model.forward(x), y)" in converted(script(**slots))
 
 
+def test_an_optimizer_of_a_picture_trains_no_module() -> None:
+    """The picture is no model for being made of something that is not known."""
+    definitions = (
+        "def paint(path, net):\n    picture = open(path)\n"
+        "    out = torch.autograd.Variable(picture.data * 0, requires_grad=True)\n"
+        "    own = torch.optim.Adam([out])\n    for _ in range(3):\n        own.zero_grad()\n"
+        "        net(out).sum().backward()\n        own.step()"
+    )
+    assert unchanged(script(definitions=definitions, after='paint("a", model)')).code == "DDP-FREEPARAM"
+
+
+def test_rows_for_the_batch_size_that_an_object_was_given() -> None:
+    trainer = (
+        "class Trainer:\n    def __init__(self, size):\n        self.size = size\n"
+        "        self.loader = DataLoader(TensorDataset(torch.zeros(64, 8), torch.arange(64) % 3), batch_size=size)\n"
+        "        self.model = Net().cuda()\n"
+        "        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)\n\n"
+        "    def fit(self):\n        ones = torch.ones({}).long().cuda()\n        for x, y in self.loader:\n"
+        "            x = x.cuda()\n            self.optimizer.zero_grad()\n"
+        "            loss = F.cross_entropy(self.model(x), ones)\n            loss.backward()\n"
+        "            self.optimizer.step()"
+    )
+    empty = dict.fromkeys(
+        (
+            "device",
+            "data",
+            "loader",
+            "model",
+            "optimizer",
+            "epochs",
+            "epoch",
+            "loop",
+            "move",
+            "forward",
+            "backward",
+            "step",
+        ),
+        "",
+    )
+    text = script(definitions=trainer.format("self.size"), after="Trainer(16).fit()", **empty)
+    assert "torch.ones(self.size // self.accelerator.num_processes)" in converted(text)
+    other = script(definitions=trainer.format("self.model.layer.in_features"), after="Trainer(16).fit()", **empty)
+    assert "num_processes" not in converted(other)
+
+
+def test_a_gpu_as_the_default_of_a_parameter_is_reported_where_it_is_read() -> None:
+    draw = 'def draw(n, device="{}"):\n    return torch.zeros(n, device=device)'
+    assert findings(script(definitions=draw.format("cuda:0"), after="draw(3)")) == ["DEV-LEFT"]
+    assert findings(script(definitions=draw.format("cuda"), after="draw(3)")) == []
+    assert findings(script(definitions=draw.format("cpu"), after="draw(3)")) == []
+
+
 def test_arrays_are_not_gathered_but_what_they_are_made_of() -> None:
     evaluation = """\
 right = 0

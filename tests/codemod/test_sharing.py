@@ -108,6 +108,16 @@ def test_a_helper_of_a_script_that_means_the_cpu_and_of_one_that_does_not(folder
     assert "cpu=True" in both["cpu.py"] and "cpu=True" not in both["gpu.py"]
 
 
+def test_a_script_that_is_left_alone_is_in_nobodys_way(folder: Path) -> None:
+    """The second script cannot be converted: the main block of what it imports uses what would change."""
+    one = alone("from helper import say\nsay(1)", "cuda")
+    two = script("from helper import say\nfrom engine import train\nfrom model import Net\n\naccelerator = say")
+    block = "\n\nif __name__ == '__main__':\n    train(None, [], None)\n"
+    files = {"one.py": one, "two.py": two, "helper.py": SAY, "model.py": MODEL, "engine.py": ENGINE + block}
+    write(files)
+    assert sorted(outputs("one.py", "two.py")) == ["helper.py", "one.py"]
+
+
 # ---- scripts that others import from
 
 

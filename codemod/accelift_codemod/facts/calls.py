@@ -165,6 +165,8 @@ class Calls:
                 return tuple(found)
         if qualified in library.NOT_DATA:
             return ()
+        if qualified.startswith("PIL."):
+            return (Value(Role.OBJECT, call, qualified),)  # a picture, whatever it is made of
         if qualified.endswith((".parse_args", ".parse_known_args")):
             return (Value(Role.ARGUMENTS, call),)
         arguments = self._argument_values(call)
@@ -246,6 +248,8 @@ class Calls:
             elif value.role in (Role.LOADER, Role.ITERATOR, Role.SEQUENCE) and name in ("next", "__next__"):
                 found += parts.element((value,))
         found = found or list(parts.paths(call, receivers) if name in library.PATHS else ())
+        if name in library.PICTURES and receivers and all(v.name.startswith("PIL.") for v in receivers):
+            found = [Value(Role.OBJECT, call, "PIL.Image.Image")]
         if found:
             return found
         arguments = self._argument_values(call)

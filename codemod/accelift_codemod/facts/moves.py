@@ -115,6 +115,8 @@ class Moves:
             if node in self.of:
                 node = self.of[node].receiver
             elif isinstance(node.func, ast.Attribute) and node.func.attr in _STAYS:
+                if node.func.attr == "type" and any(map(self._type_names, node.args)):
+                    break  # of a tensor of the CPU: `x.type(torch.FloatTensor)`
                 node = node.func.value
             elif self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
                 node = node.args[0]

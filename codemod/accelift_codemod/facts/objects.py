@@ -14,6 +14,7 @@ from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
+_TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
 _COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
 _MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
 
@@ -122,7 +123,7 @@ class Objects:
                     if statement.value is not None:
                         self._roots(statement.value, models, loose, seen)
                 return
-            if self.resolver.qualified(func) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+            if self.resolver.qualified(func) in _TENSORS:
                 loose.append(node)
                 return
             for argument in arguments:

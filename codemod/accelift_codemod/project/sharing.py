@@ -159,6 +159,8 @@ def _touched(index: Index, edit: Edit) -> set[str]:
     if edit.node is None:
         return set()
     top = _top(index, edit.node)
+    if top is edit.node and edit.operation in (Operation.BEFORE, Operation.AFTER):
+        return set()  # it only stands beside it
     if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
         return {top.name}
     return _bound(edit.node) if edit.operation in _REMOVE else set()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -346,13 +346,40 @@ class BatchSize(Rule):
         return any(self._same(draft, node, size) for size in sizes)
 
     def _same(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
-        """Whether two expressions read one variable."""
+        """Whether two expressions read one variable, or what it was set from: `self.size = args.size`."""
+        return any(self._one(draft, a, b) for a in self._sources(draft, node) for b in self._sources(draft, size))
+
+    def _sources(self, draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
+        """An expression, and the variables that it certainly has its value from."""
+        for _ in range(4):
+            yield node
+            bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+            if isinstance(node, ast.Attribute):
+                bindings = draft.facts.index.attribute_bindings.get(node.attr, [])
+            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
+                return
+            target, value = bindings[0].node, bindings[0].value
+            if isinstance(node, ast.Attribute) and not (
+                isinstance(target, ast.Attribute) and self._of_one(draft, node.value, target.value)
+            ):
+                return
+            if not isinstance(value, (ast.Name, ast.Attribute)):
+                return
+            node = value
+
+    def _of_one(self, draft: Draft, left: ast.expr, right: ast.expr) -> bool:
+        """Whether two expressions may denote one object."""
+        return bool(
+            {v.origin for v in draft.facts.resolver.values(left)}
+            & {v.origin for v in draft.facts.resolver.values(right)}
+        )
+
+    def _one(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
         if isinstance(node, ast.Name) and isinstance(size, ast.Name):
             owners = [draft.facts.index.scope(n).owner(n.id) for n in (node, size)]
             return node.id == size.id and owners[0] is not None and owners[0] is owners[1]
         if isinstance(node, ast.Attribute) and isinstance(size, ast.Attribute) and node.attr == size.attr:
-            left, right = (draft.facts.resolver.values(n.value) for n in (node, size))
-            return bool({v.origin for v in left} & {v.origin for v in right})
+            return self._of_one(draft, node.value, size.value)
         return False
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
-from accelift_codemod.facts.index import MARK
+from accelift_codemod.facts.index import FUNCTIONS, MARK, parameters
+from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Operation, Severity
 from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
+_NUMBERED = re.compile(r"cuda:\d+$")
 _ASKS = frozenset(
     "empty_cache synchronize memory_allocated memory_reserved max_memory_allocated reset_peak_memory_stats".split()
 )
@@ -96,6 +99,7 @@ accelerator = Accelerator(
         for other in draft.facts.devices.variables:
             if other is not variable and draft.facts.runs(other.statements[0]):
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
+        yield from self._defaults(draft)
         if reach.cpu == TRUE:
             self._no_gpu(draft)
             yield draft.finding(
@@ -113,6 +117,25 @@ accelerator = Accelerator(
                 "every process gets whole batches: the global batch grows with the number of processes",
                 "scale the learning rate by hand if you want to",
             )
+
+    def _defaults(self, draft: Draft) -> Iterator[Finding]:
+        """Parameters that are one particular GPU unless they are given another, and are still read."""
+        for function in draft.facts.index.functions:
+            if not isinstance(function, FUNCTIONS):
+                continue
+            for parameter in parameters(function.args):
+                given = default(function, parameter)
+                if not isinstance(given, ast.Constant) or not _NUMBERED.match(str(given.value)):
+                    continue
+                reads = draft.facts.loads(draft.facts.index.scopes[function], parameter.arg)
+                if any(not draft.gone(read) for read in reads):
+                    yield draft.finding(
+                        "DEV-LEFT",
+                        Severity.WARNING,
+                        given,
+                        f"`{parameter.arg}` is one particular GPU for every process",
+                        "give accelerator.device",
+                    )
 
     def _check(self, draft: Draft, place: ast.stmt) -> None:
         """Refuse a condition for the CPU that asks for what nothing has bound yet where the accelerator is made."""

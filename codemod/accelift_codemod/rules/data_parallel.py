@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library, position
+from accelift_codemod.facts import library, position
 from accelift_codemod.facts.objects import key
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 from accelift_codemod.refusals import refuse
@@ -110,7 +110,7 @@ def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:
     """Whether an expression certainly is one of the models that the calls wrap."""
     models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
     values = draft.facts.resolver.values(node)
-    return bool(values) and all(v.role is Role.MODEL and key(v) in models for v in values)
+    return bool(values) and all(draft.facts.objects.is_model(v) and key(v) in models for v in values)
 
 
 def _has_module(draft: Draft, declaration: ast.AST | None) -> bool:
