@@ -201,6 +201,14 @@ class Draft:
             for function in functions
         )
 
+    def ends(self, last: ast.stmt) -> bool:
+        """Whether a statement ends the process."""
+        call = last.value if isinstance(last, ast.Expr) else None
+        if not isinstance(call, ast.Call):
+            return isinstance(last, ast.Raise)
+        resolver = self.facts.resolver
+        return resolver.qualified(call.func) in _EXITS or resolver.builtin(call.func) in ("exit", "quit")
+
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
         functions: list[ast.AST] = [statement, *self.blueprint.timeline.calls_into(statement)]
@@ -270,6 +278,7 @@ def mentioned(code: str) -> set[str]:
 
 
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
+_EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 _ASKS_FOR_FILES = frozenset({"exists", "is_file", "is_dir", "glob"})
 _WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

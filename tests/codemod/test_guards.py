@@ -158,6 +158,23 @@ def test_folders_that_are_missing_are_made_by_all(line: str, made: str) -> None:
     assert converted(script(**slots, before=line)) == lifted(**slots, before=made)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'if os.path.exists("a"):\n    raise SystemExit("is there")\nos.makedirs("a")',
+            f'{GUARD}\n    if os.path.exists("a"):\n        raise SystemExit("is there")\n    os.makedirs("a")',
+        ),
+        (
+            'if os.path.exists("a"):\n    n = 2\nos.makedirs("b")',
+            f'if os.path.exists("a"):\n    n = 2\n{GUARD}\n    os.makedirs("b")',
+        ),
+    ],
+)
+def test_whoever_makes_a_folder_asks_whether_it_is_there(before: str, after: str) -> None:
+    assert converted(script(imports=OS, before=before)) == lifted(imports=OS, before=after)
+
+
 LINES = ["os.makedirs(name)", "shutil.rmtree(name)", "sys.stdout.write(name)"]
 
 

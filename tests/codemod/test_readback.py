@@ -91,3 +91,12 @@ def test_what_a_function_writes_is_read_after_its_call() -> None:
     assert converted(script(definitions=definitions, **slots)) == expected
     other = {"imports": NUMPY, "after": 'write("a.npy")\na = np.load("b.npy")'}
     assert WAIT not in converted(script(definitions=definitions, **other))
+
+
+def test_a_file_that_is_opened_to_be_read() -> None:
+    slots = {"imports": "import json", "before": "results = [1]"}
+    save, load = "json.dump(results, open('r.json', 'w'))", "with open('r.json') as f:\n    print(f.read())"
+    waited = f"{GUARD}\n    {save}\n{WAIT}\nwith open('r.json') as f:\n    accelerator.print(f.read())"
+    assert converted(script(**slots, after=f"{save}\n{load}")) == lifted(**slots, after=waited)
+    appended = load.replace("'r.json'", "'r.json', 'a'")
+    assert WAIT not in converted(script(**slots, after=f"{save}\n{appended}"))

@@ -14,7 +14,6 @@ from accelift_codemod.rules import Explained, Rule
 _HARMLESS = frozenset(
     "KeyboardInterrupt StopIteration SystemExit GeneratorExit ImportError ModuleNotFoundError".split()
 )
-_EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 
 
 class Errors(Rule):
@@ -41,7 +40,7 @@ class Errors(Rule):
             if not draft.facts.runs(block) or not any(draft.collective(s) is not None for s in block.body):
                 continue
             for handler in block.handlers:
-                if self._catches(draft, handler) and not self._ends(draft, handler.body[-1]):
+                if self._catches(draft, handler) and not draft.ends(handler.body[-1]):
                     yield draft.finding(
                         "COLL-EXCEPT",
                         Severity.WARNING,
@@ -54,12 +53,3 @@ class Errors(Rule):
         """Whether a handler may catch an error of one process."""
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         return any(kind is None or draft.facts.resolver.builtin(kind) not in _HARMLESS for kind in kinds)
-
-    def _ends(self, draft: Draft, last: ast.stmt) -> bool:
-        """Whether a handler's last statement ends the process."""
-        call = last.value if isinstance(last, ast.Expr) else None
-        exits = isinstance(call, ast.Call) and (
-            draft.facts.resolver.qualified(call.func) in _EXITS
-            or draft.facts.resolver.builtin(call.func) in ("exit", "quit")
-        )
-        return isinstance(last, ast.Raise) or exits

@@ -99,6 +99,8 @@ if accelerator.is_main_process:
                 )
                 continue
             guarded.add(statement)
+            if self._makes_folder(draft, call):
+                yield from self._asked_before(draft, statement)
             yield draft.edit(
                 _RULE,
                 statement,
@@ -130,6 +132,19 @@ if accelerator.is_main_process:
             if isinstance(parent, ast.If) and draft.asks_for_files(parent.test):
                 return True
         return False
+
+    def _asked_before(self, draft: Draft, statement: ast.stmt) -> Iterator[Edit]:
+        """A test just before a folder is made, which ends the script if it is there: a slower process would find it."""
+        block, place = draft.facts.index.block(statement)
+        test = block[place - 1] if place else None
+        if (
+            isinstance(test, ast.If)
+            and not test.orelse
+            and draft.asks_for_files(test.test)
+            and draft.ends(test.body[-1])
+        ):
+            reason = "a slower process would find what the main process has made"
+            yield draft.edit(_RULE, test, Operation.ENCLOSE, reason, _HEADER, need=Need.WEAK)
 
     def _is_caught(self, draft: Draft, statement: ast.stmt) -> bool:
         """Whether the script goes on if a folder is there already."""
