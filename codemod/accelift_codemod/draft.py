@@ -155,7 +155,7 @@ class Draft:
             for edit in self.edits_at(parent)
         )
 
-    def awaited(self, rule: str, reads: Iterable[ast.Call]) -> Iterator[Edit]:
+    def awaited(self, rule: str, reads: Iterable[ast.Call], need: Need = Need.STRONG) -> Iterator[Edit]:
         """Before calls that read files: wait for the main process, which may still be writing them."""
         waited: set[ast.stmt] = set()
         for read in reads:
@@ -168,7 +168,7 @@ class Draft:
                     Operation.BEFORE,
                     "the main process may still be writing the file",
                     "{accelerator}.wait_for_everyone()",
-                    need=Need.STRONG,
+                    need=need,
                 )
 
     def _asked(self, read: ast.Call) -> ast.stmt:

@@ -100,3 +100,13 @@ def test_a_file_that_is_opened_to_be_read() -> None:
     assert converted(script(**slots, after=f"{save}\n{load}")) == lifted(**slots, after=waited)
     appended = load.replace("'r.json'", "'r.json', 'a'")
     assert WAIT not in converted(script(**slots, after=f"{save}\n{appended}"))
+
+
+def test_a_data_set_that_keeps_what_it_has_made_waits_for_nobody() -> None:
+    """It may do so in the processes of a loader's workers."""
+    files = (
+        "class Files(torch.utils.data.Dataset):\n    def __len__(self):\n        return 64\n\n"
+        "    def __getitem__(self, i):\n        with open('a', 'w') as f:\n            f.write('1')\n"
+        "        return torch.zeros(8), int(open('a').read())"
+    )
+    assert WAIT not in converted(script(definitions=files, data="data = Files()"))

@@ -108,6 +108,15 @@ def test_a_helper_of_a_script_that_means_the_cpu_and_of_one_that_does_not(folder
     assert "cpu=True" in both["cpu.py"] and "cpu=True" not in both["gpu.py"]
 
 
+def test_a_folder_that_may_be_there_already_changes_nothing_for_others(folder: Path) -> None:
+    make = "import os\n\n\ndef make(name):\n    if not os.path.exists(name):\n        os.makedirs(name)\n"
+    write({"train.py": alone("from helper import make\nmake('a')"), "helper.py": make, "model.py": MODEL})
+    write({"other.py": "from helper import make\n\nmake('b')\n"})
+    assert outputs("train.py")["helper.py"] == make.replace("(name)\n", "(name, exist_ok=True)\n").replace(
+        "def make(name, exist_ok=True)", "def make(name)"
+    )
+
+
 def test_a_script_that_is_left_alone_is_in_nobodys_way(folder: Path) -> None:
     """The second script cannot be converted: the main block of what it imports uses what would change."""
     one = alone("from helper import say\nsay(1)", "cuda")

@@ -36,10 +36,16 @@ def test_a_network_beside_the_model_that_each_process_would_draw_for_itself(slot
         'teacher = Net().to(device)\nteacher.load_state_dict(torch.load("t.pt"))',
         "teacher = Net().to(device)\nteacher.load_state_dict(model.state_dict())",
         "teacher = nn.Softmax(1)",
+        "teacher = nn.Linear(8, 3).to(device)\nmodel = Both(model, teacher).to(device)",
     ],
 )
 def test_networks_that_are_alike_or_have_no_weights(made: str) -> None:
-    text = script(**{**TEACHER, "model": f"model = Net().to(device)\n{made}"})
+    both = (
+        "class Both(nn.Module):\n    def __init__(self, one, other):\n        super().__init__()\n"
+        "        self.one, self.other = one, other\n\n"
+        "    def forward(self, x):\n        return self.one(x) + self.other(x)"
+    )
+    text = script(**{**TEACHER, "model": f"model = Net().to(device)\n{made}"}, definitions=both)
     assert "INIT-UNSEEDED" not in findings(text)
 
 

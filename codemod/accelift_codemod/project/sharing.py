@@ -13,7 +13,7 @@ from pathlib import Path
 from accelift_codemod.draft import mentioned
 from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import STATE, Edit, Operation
+from accelift_codemod.plan import FOR_EACH, STATE, Edit, Operation
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.project.program import is_main
 from accelift_codemod.project.users import NO_USE, use, users
@@ -78,7 +78,7 @@ class Sharing:
         found = []
         for file in self.files:
             asking = {n for (path, n), edits in self._meanings.items() if path == file.path and _asks(edits)}
-            changed = {n for (path, n), edits in self._meanings.items() if path == file.path and not _only_asks(edits)}
+            changed = {n for (path, n), edits in self._meanings.items() if path == file.path and _changes(edits)}
             if file.path == self.script:
                 changed &= self._called_otherwise(file)
             readers = list(users(root, file.path, changed | asking, program)) if changed or asking else []
@@ -150,8 +150,10 @@ def _asks(edits: Iterable[tuple[str, Edit]]) -> bool:
     return any(STATE in edit.code for _, edit in edits)
 
 
-def _only_asks(edits: Iterable[tuple[str, Edit]]) -> bool:
-    return all(STATE in edit.code for _, edit in edits)
+def _changes(edits: Iterable[tuple[str, Edit]]) -> bool:
+    """Whether edits change what a global does for others: not those that only ask for the state, which is there for
+    every script, and not those that let a folder be there already."""
+    return any(STATE not in edit.code and edit.reason != FOR_EACH for _, edit in edits)
 
 
 def _touched(index: Index, edit: Edit) -> set[str]:

@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import FOR_EACH, Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "GUARD"
@@ -158,11 +158,10 @@ if accelerator.is_main_process:
 
     def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
         """Every process makes the folder, so that it is there for each of them: another one may be the first."""
-        reason = "another process may make it at the same time, and each needs it"
-        yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, "exist_ok=True")
+        yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, FOR_EACH, "exist_ok=True")
         if draft.facts.resolver.qualified(call.func) == "os.mkdir" and isinstance(call.func, ast.Attribute):
             code = f"{draft.facts.segment(call.func.value)}.makedirs"
-            yield draft.edit(_RULE, call.func, Operation.BECOME, "mkdir() has no exist_ok", code)
+            yield draft.edit(_RULE, call.func, Operation.BECOME, FOR_EACH, code)
 
     def _by_name(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a method is only taken to write a file: nothing is known of its object."""

@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding
+from accelift_codemod.plan import Edit, Finding, Need
 from accelift_codemod.rules import Rule
 
 _RULE = "READBACK"
@@ -44,7 +44,7 @@ exported = onnx.load("model.onnx")
             for write in self._written(draft, call, [*call.args, *(k.value for k in call.keywords)])
         ]
         back = (read for read in reads if any(self._reads_back(draft, read, *write) for write in written))
-        yield from draft.awaited(_RULE, back)
+        yield from draft.awaited(_RULE, back, Need.WEAK)
 
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""

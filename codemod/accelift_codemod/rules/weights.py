@@ -71,11 +71,19 @@ class Weights(Rule):
 
     def _beside(self, draft: Draft) -> Iterator[Value]:
         """The networks that training loops run beside the prepared ones, with weights that they are made with."""
-        loaded = {
+        settled = {
             value.origin
             for call in draft.facts.index.methods.get("load_state_dict", [])
             if isinstance(call.func, ast.Attribute)
             for value in draft.facts.resolver.values(call.func.value)
+        }
+        owners = [item.value.origin for item in draft.blueprint.items.values()]
+        settled |= {  # parts of what is prepared
+            value.origin
+            for owner in owners
+            if isinstance(owner, ast.Call)
+            for argument in (*owner.args, *(k.value for k in owner.keywords))
+            for value in draft.facts.resolver.values(argument)
         }
         for loop in draft.blueprint.train_loops:
             functions = {f for s in loop.body for f in draft.blueprint.timeline.calls_into(s)}
@@ -86,7 +94,7 @@ class Weights(Rule):
                     part = draft.facts.index.enclosing_class(model.origin)  # of a network that may be prepared
                     if part is not None and draft.facts.resolver.class_role(part) is Role.MODEL:
                         continue
-                    if model.origin not in loaded and self._is_random(draft, model):
+                    if model.origin not in settled and self._is_random(draft, model):
                         yield model
 
     def _is_random(self, draft: Draft, model: Value) -> bool:
