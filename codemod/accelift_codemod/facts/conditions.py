@@ -230,8 +230,9 @@ class Conditions:
         if len(bindings) != 1 or bindings[0].how is not How.PARAMETER:
             return None
         arguments = self._arguments(bindings[0])
-        asked = [a for a in arguments or () if not (isinstance(a, ast.Attribute) and a.attr == "is_cuda")]
-        found = {self.read(argument, depth + 1) for argument in asked}
+        # where another tensor is (`x.is_cuda`) follows from what the others say
+        chosen = [a for a in arguments or () if not (isinstance(a, ast.Attribute) and a.attr == "is_cuda")]
+        found = {self.read(argument, depth + 1) for argument in chosen}
         return found.pop() if len(found) == 1 else None
 
     def _arguments(self, binding: Binding) -> list[ast.expr] | None:
