@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -112,8 +111,8 @@ def convert_files(
     results: dict[int, FileResult] = {}
     if jobs <= 1 or len(files) < 2:
         for i, (path, named) in enumerate(files):
-            results[i] = convert_file(path, options, named)
             _tidy()
+            results[i] = convert_file(path, options, named)
             advance()
     else:
         import warnings
@@ -132,11 +131,14 @@ def convert_files(
 
 def _alone(script: FileResult, options: Options) -> FileResult:
     """What becomes of a script if the files that it imports stay as they are."""
-    try:
-        result = convert_bytes(read_bytes(Path(script.path)), script.path, options)
-    except BadSource as error:
-        return FileResult(script.path, error=str(error))
-    return replace(result, sharers=tuple(s for s in script.sharers if s.member == script.path))
+
+    def work() -> FileResult:
+        from accelift_codemod import conversion
+
+        path = Path(script.path)
+        return conversion.convert_alone(Source.decode(read_bytes(path), script.path), options, path)
+
+    return guarded(script.path, work, options.time_limit).light()
 
 
 def _convert_chunk(
@@ -144,13 +146,13 @@ def _convert_chunk(
 ) -> list[tuple[int, FileResult]]:
     found = []
     for i in places:
-        found.append((i, convert_file(files[i][0], options, files[i][1])))
         _tidy()
+        found.append((i, convert_file(files[i][0], options, files[i][1])))
     return found
 
 
 def _tidy() -> None:
-    """Free the syntax trees that files have left, if the garbage collector is off and there are many."""
+    """Free what earlier files have left of their syntax trees, if the garbage collector is off and that is much."""
     if not gc.isenabled() and gc.get_count()[0] > _MOST_OBJECTS:
         gc.collect(0)
 

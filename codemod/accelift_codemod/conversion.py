@@ -43,8 +43,15 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
         program = link(source, place, settings.roles(place))
     except CannotLink:
         program = None
-    if program is not None:
-        return convert_program(program, options)
+    return convert_program(program, options) if program is not None else convert_alone(source, options, place)
+
+
+def convert_alone(source: Source, options: Options, place: Path) -> FileResult:
+    """Convert a script, and leave the project files that it imports as they are. Nothing is written.
+
+    Raises:
+        BadSource: it does not parse.
+    """
     result = convert_source(source, options)
     if result.output is None:
         return result

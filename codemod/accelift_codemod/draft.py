@@ -192,15 +192,6 @@ class Draft:
             if position(n) < position(read)
         )
 
-    def asks_for_files(self, test: ast.expr) -> bool:
-        """Whether a test asks what files or folders there are."""
-        functions = [n.func for n in walk(test) if isinstance(n, ast.Call)]
-        return any(
-            (self.facts.resolver.qualified(function) or "").startswith("os.")
-            or (isinstance(function, ast.Attribute) and function.attr in _ASKS_FOR_FILES)
-            for function in functions
-        )
-
     def ends(self, last: ast.stmt) -> bool:
         """Whether a statement ends the process."""
         call = last.value if isinstance(last, ast.Expr) else None
@@ -208,6 +199,13 @@ class Draft:
             return isinstance(last, ast.Raise)
         resolver = self.facts.resolver
         return resolver.qualified(call.func) in _EXITS or resolver.builtin(call.func) in ("exit", "quit")
+
+    def caught(self, handler: ast.ExceptHandler) -> set[str]:
+        """The built-in errors that a handler catches; an empty name stands for others."""
+        if handler.type is None:
+            return {"BaseException"}
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        return {self.facts.resolver.builtin(kind) or "" for kind in kinds}
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""
@@ -279,6 +277,5 @@ def mentioned(code: str) -> set[str]:
 
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
-_ASKS_FOR_FILES = frozenset({"exists", "is_file", "is_dir", "glob"})
 _WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

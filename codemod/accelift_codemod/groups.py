@@ -90,10 +90,11 @@ class _Settlement:
         for sharer in script.sharers:
             real = _real(sharer.member)
             users = self._users_of(script, sharer)
-            for name in sharer.names:
-                if not users or any(name not in user.changes.get(real, {}) for user in users):
-                    who = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
-                    return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
+            missing = [name for name in sharer.reasons if any(name not in user.changes for user in users)]
+            if missing or (sharer.names and not users):
+                who = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
+                name = sharer.names[0]
+                return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
         return []
 
     def _disagrees(self, script: FileResult) -> _Reasons:
@@ -107,8 +108,7 @@ class _Settlement:
         for sharer in script.sharers:
             real = _real(sharer.member)
             for user in self._users_of(script, sharer):
-                changes = user.changes.get(real, {})
-                if any(changes.get(name) != script.changes[real][name] for name in sharer.names):
+                if any(user.changes.get(name) != script.changes[name] for name in sharer.reasons):
                     return _both(script, user, sharer.member)
                 if sharer.asking and user.cpu:  # which is said too late, once the state has been asked for
                     return _both(script, user, sharer.member)[:1]

@@ -145,6 +145,10 @@ def test_folders_that_may_be_there_are_made_by_all(line: str) -> None:
             'try:\n    os.makedirs("a")\nexcept OSError:\n    pass',
             'try:\n    os.makedirs("a")\nexcept OSError:\n    pass',
         ),
+        (
+            'try:\n    os.makedirs("a")\nexcept data.error:\n    pass',
+            f'try:\n    {GUARD}\n        os.makedirs("a")\nexcept data.error:\n    pass',
+        ),
         ('if len(data) > 3:\n    os.makedirs("a")', f'if len(data) > 3:\n    {GUARD}\n        os.makedirs("a")'),
         (
             'try:\n    os.makedirs("a")\nexcept ValueError:\n    pass',

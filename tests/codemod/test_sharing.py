@@ -161,6 +161,17 @@ def test_another_script_uses_what_gets_a_parameter_more(folder: Path) -> None:
     assert reason("one.py") == ("SHARED-FILE", "the conversion changes train in one.py, which two.py uses, too")
 
 
+def test_a_script_and_another_that_uses_its_loop_are_converted_together(folder: Path) -> None:
+    block = MAIN.partition("\n\n\n")[0].replace("def main():", 'if __name__ == "__main__":')
+    one = f"{HEAD}import torch.nn.functional as F\nfrom model import Net\n\n\n{LOOP}\n\n{block}\n"
+    two = script("from one import train\nfrom model import Net")
+    write({"one.py": one, "two.py": two, "model.py": MODEL})
+    both = outputs("one.py", "two.py")
+    assert sorted(both) == ["one.py", "two.py"]
+    assert "def train(model, loader, optimizer, accelerator):" in both["one.py"]
+    assert both["two.py"] == lifted("from one import train\nfrom model import Net")
+
+
 def test_another_script_uses_what_needs_the_accelerator_of_the_main_block(folder: Path) -> None:
     main = MAIN.partition("\n\n\n")[0].replace("def main():", 'if __name__ == "__main__":')
     loop = LOOP.replace("(model, loader, optimizer)", "()") + "\n\ndef again():\n    train()\n\n\n"

@@ -247,9 +247,8 @@ class Calls:
                 found.append(Value(Role.ITERATOR, call, inner=((value,),)))
             elif value.role in (Role.LOADER, Role.ITERATOR, Role.SEQUENCE) and name in ("next", "__next__"):
                 found += parts.element((value,))
-        found = found or list(parts.paths(call, receivers) if name in library.PATHS else ())
-        if name in library.PICTURES and receivers and all(v.name.startswith("PIL.") for v in receivers):
-            found = [Value(Role.OBJECT, call, "PIL.Image.Image")]
+        for kind in (kind for kind, methods in library.ALIKE.items() if name in methods):
+            found += parts.alike(call, receivers, kind)
         if found:
             return found
         arguments = self._argument_values(call)

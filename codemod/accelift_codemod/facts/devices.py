@@ -220,6 +220,11 @@ class Devices:
                     return part
         return None
 
+    def is_numbered(self, node: ast.AST | None) -> bool:
+        """Whether an expression is the name of one particular device, as `"cuda:0"`."""
+        match = _DEVICE.match(str(node.value)) if isinstance(node, ast.Constant) else None
+        return match is not None and match[2] is not None
+
     def is_own(self, node: ast.AST) -> bool:
         """Whether a device is chosen by the process's own number (`f"cuda:{local_rank}"`), or is that number."""
         ranks = (Part.RANK, Part.LOCAL_RANK)

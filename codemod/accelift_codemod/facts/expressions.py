@@ -125,7 +125,7 @@ class Expressions:
         return self.resolver.values(node.value)
 
     def _binary(self, node: ast.BinOp) -> Values:
-        if isinstance(node.op, ast.Div) and (paths := parts.paths(node, self.resolver.values(node.left))):
+        if isinstance(node.op, ast.Div) and (paths := parts.alike(node, self.resolver.values(node.left), "pathlib.")):
             return paths
         sides = (*self.resolver.values(node.left), *self.resolver.values(node.right))
         if isinstance(node.op, ast.Add) and any(v.role in (Role.SEQUENCE, Role.PARAMETERS) for v in sides):
@@ -218,7 +218,7 @@ class Expressions:
             if value.role in parts.BATCH_LIKE:
                 found.append(value if node.attr == "data" else parts.as_data(node, value))
             elif value.role is Role.OBJECT and node.attr == "parent":
-                found += parts.paths(node, (value,))
+                found += parts.alike(node, (value,), "pathlib.")
             elif value.role is Role.CLASS or value.declaration is not None:
                 method = self.resolver.method(value.declaration, node.attr)
                 if method is not None and method in self.resolver.properties:

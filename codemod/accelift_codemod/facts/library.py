@@ -269,11 +269,13 @@ WRITES = frozenset(
 OPENS = frozenset(
     "io.open gzip.open bz2.open lzma.open codecs.open tarfile.open zipfile.ZipFile h5py.File wave.open".split()
 )
-# Methods of PIL's pictures that give another one.
-PICTURES = frozenset("convert resize crop copy rotate transpose filter point quantize".split())
-# Methods of pathlib's paths that write, under names that other objects' methods have, too; and those that give paths.
+# Methods of pathlib's paths that write, under names that other objects' methods have, too.
 PATH_WRITES = frozenset({"rename", "replace"})
-PATHS = frozenset("joinpath resolve absolute expanduser with_suffix with_name with_stem relative_to".split())
+# Methods of a library's objects that give another one of their kind.
+ALIKE = {
+    "pathlib.": frozenset("joinpath resolve absolute expanduser with_suffix with_name with_stem relative_to".split()),
+    "PIL.": frozenset("convert resize crop copy rotate transpose filter point quantize".split()),
+}
 # Functions that fetch files, and the keyword by which data sets do.
 DOWNLOADS = frozenset(
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -77,10 +78,9 @@ def data(node: ast.AST, values: Iterable[Value]) -> Values:
     return (Value(Role.DATA, node, inner=(loaders,)),) if loaders else ()
 
 
-def paths(node: ast.AST, values: Iterable[Value]) -> Values:
-    """The path that an expression makes of a path of pathlib; nothing if it is made of something else."""
-    made = any(value.role is Role.OBJECT and value.name.startswith("pathlib.") for value in values)
-    return (Value(Role.OBJECT, node, "pathlib.Path"),) if made else ()
+def alike(node: ast.AST, values: Iterable[Value], library: str) -> Values:
+    """What an expression makes of objects of a library, which is one of their kind."""
+    return unique(replace(v, origin=node) for v in values if v.role is Role.OBJECT and v.name.startswith(library))
 
 
 def bounded(values: Iterable[Value], node: ast.AST) -> Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -24,13 +24,17 @@ _CREATION = re.compile(r"(\w+) = Accelerator\(")
 
 @dataclass(frozen=True)
 class Sharer:
-    """A file that uses globals of a file that a conversion changes: those that mean something else then, and those that
-    ask for the state of the processes."""
+    """A file that uses globals of a file that a conversion changes.
+
+    `names` are those that mean something else then, `reasons` the globals with their files that edits change for them;
+    `asking` tells whether any asks for the state of the processes.
+    """
 
     member: str
     path: str
     names: tuple[str, ...]
-    asking: tuple[str, ...]
+    reasons: tuple[tuple[str, str], ...]
+    asking: bool
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,6 @@ class Changed:
 
 
 _Global = tuple[Path, str]
-_Meanings = dict[_Global, set[tuple[str, Edit]]]
 
 
 class Sharing:
@@ -58,15 +61,14 @@ class Sharing:
     def __init__(self, script: Path, files: Sequence[Changed]) -> None:
         self.script = script
         self.files = files
-        self._meanings = self._found()
-
-    def changes(self) -> dict[str, dict[str, str]]:
-        """For each file and global: a digest of the edits that change what it does."""
-        found: dict[str, dict[str, str]] = {}
-        for (path, name), edits in self._meanings.items():
-            text = "\n".join(sorted(f"{where} {e.span} {e.operation} {e.code} {e.place}" for where, e in edits))
-            found.setdefault(str(path), {})[name] = sha256(text.encode(errors="surrogateescape")).hexdigest()
-        return found
+        self._edits: dict[_Global, list[Edit]] = {}  # of each global itself
+        for file in files:
+            for edit in file.edits:
+                for name in _touched(file.index, edit):
+                    self._edits.setdefault((file.path, name), []).append(edit)
+        self._uses: dict[_Global, set[_Global]] = {}
+        for user, used in self._found_uses() if self._edits else ():
+            self._uses.setdefault(user, set()).add(used)
 
     def sharers(self) -> tuple[Sharer, ...]:
         """Who uses what is changed, and is no file of the program.
@@ -75,10 +77,11 @@ class Sharing:
         """
         program = {file.path for file in self.files}
         root = project_folder(Path(os.path.commonpath([path.parent for path in program])))
+        all_changed, all_asking = self._reaching(_changes), self._reaching(_asks)
         found = []
         for file in self.files:
-            asking = {n for (path, n), edits in self._meanings.items() if path == file.path and _asks(edits)}
-            changed = {n for (path, n), edits in self._meanings.items() if path == file.path and _changes(edits)}
+            asking = {name for path, name in all_asking if path == file.path}
+            changed = {name for path, name in all_changed if path == file.path}
             if file.path == self.script:
                 changed &= self._called_otherwise(file)
             readers = list(users(root, file.path, changed | asking, program)) if changed or asking else []
@@ -86,40 +89,62 @@ class Sharing:
                 readers.append((file.path, (changed | asking) & _main_names(file)))
             for path, read in readers:
                 if read:
-                    names, asked = (tuple(sorted(read & group)) for group in (changed, asking))
-                    found.append(Sharer(file.shown, str(path), names, asked))
+                    names = tuple(sorted(read & changed))
+                    found.append(
+                        Sharer(file.shown, str(path), names, self._reasons(file.path, names), bool(read & asking))
+                    )
         return tuple(found)
 
-    def _found(self) -> _Meanings:
-        """The edits that change what globals do: their own, and those of what they use."""
-        meanings: _Meanings = {}
-        for file in self.files:
-            for edit in file.edits:
-                for name in _touched(file.index, edit):
-                    meanings.setdefault((file.path, name), set()).add((str(file.path), edit))
-        uses = list(self._uses()) if meanings else []
-        growing = True
-        while growing:
-            growing = False
-            for user, used in uses:
-                new = meanings.get(used, set()) - meanings.get(user, set())
-                if new:
-                    meanings.setdefault(user, set()).update(new)
-                    growing = True
-        return meanings
+    def changes(self) -> dict[tuple[str, str], str]:
+        """For each global that edits change: a digest of these."""
+        found = {}
+        for (path, name), edits in self._edits.items():
+            text = "\n".join(sorted(f"{e.span} {e.operation} {e.code} {e.place}" for e in edits))
+            found[str(path), name] = sha256(text.encode(errors="surrogateescape")).hexdigest()
+        return found
 
-    def _uses(self) -> Iterator[tuple[_Global, _Global]]:
+    def _reasons(self, path: Path, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """The globals that edits change, of those that some globals of a file use, and these themselves."""
+        seen = {(path, name) for name in names}
+        queue = [*seen]
+        while queue:
+            further = self._uses.get(queue.pop(), set()) - seen
+            seen |= further
+            queue += further
+        edited = ((str(where), name) for where, name in seen if any(map(_changes, self._edits.get((where, name), ()))))
+        return tuple(sorted(edited))
+
+    def _reaching(self, matches: Callable[[Edit], bool]) -> set[_Global]:
+        """The globals that such an edit changes, or changes something for that they use."""
+        users: dict[_Global, list[_Global]] = {}
+        for user, used in self._uses.items():
+            for one in used:
+                users.setdefault(one, []).append(user)
+        queue = [one for one, edits in self._edits.items() if any(map(matches, edits))]
+        found = set(queue)
+        while queue:
+            further = [user for user in users.get(queue.pop(), ()) if user not in found]
+            found.update(further)
+            queue += further
+        return found
+
+    def _found_uses(self) -> Iterator[tuple[_Global, _Global]]:
         """Functions, classes and what is imported, with the globals that they use."""
         for file in self.files:
             tops = [top for top in file.index.tree.body if isinstance(top, (*FUNCTIONS, ast.ClassDef))]
             read = {top.name: {n.id for n in walk(top) if isinstance(n, ast.Name)} for top in tops}
-            yield from (((file.path, user), (file.path, name)) for user, names in read.items() for name in names)
+            known = _names(file)
+            yield from (
+                ((file.path, user), (file.path, name)) for user, names in read.items() for name in names & known
+            )
             for other in self.files:
                 how = use(file.path, other.path) if other is not file else NO_USE
                 if how is NO_USE:
                     continue
                 names = _names(other)
-                yield from (((file.path, called), (other.path, name)) for called, name in how.bound(names).items())
+                for called, name in how.bound(names).items():
+                    yield (file.path, called), (other.path, name)
+                    yield from (((file.path, user), (file.path, called)) for user in read if called in read[user])
                 for top in tops if how.attributes else ():
                     members = {n.attr for n in walk(top) if isinstance(n, ast.Attribute)}
                     yield from (((file.path, top.name), (other.path, name)) for name in names & members)
@@ -135,9 +160,8 @@ class Sharing:
             top = _top(script.index, edit.node) if edit.node is not None else None
             if isinstance(top, ast.If) and is_main(top.test) and (creation := _CREATION.search(edit.code)):
                 made = creation[1]
-        needy = {edit for edit in script.edits if made and made in mentioned(edit.code)}
-        meanings = ((name, edits) for (path, name), edits in self._meanings.items() if path == script.path)
-        return found | {name for name, edits in meanings if any(edit in needy for _, edit in edits)}
+        needy = self._reaching(lambda edit: made in mentioned(edit.code)) if made else set()
+        return found | {name for path, name in needy if path == script.path}
 
 
 def _names(file: Changed) -> set[str]:
@@ -146,14 +170,14 @@ def _names(file: Changed) -> set[str]:
     return defined.union(*(_touched(file.index, edit) for edit in file.edits))
 
 
-def _asks(edits: Iterable[tuple[str, Edit]]) -> bool:
-    return any(STATE in edit.code for _, edit in edits)
+def _asks(edit: Edit) -> bool:
+    return STATE in edit.code
 
 
-def _changes(edits: Iterable[tuple[str, Edit]]) -> bool:
-    """Whether edits change what a global does for others: not those that only ask for the state, which is there for
-    every script, and not those that let a folder be there already."""
-    return any(STATE not in edit.code and edit.reason != FOR_EACH for _, edit in edits)
+def _changes(edit: Edit) -> bool:
+    """Whether an edit changes what a global does for others: not if it only asks for the state, which is there for
+    every script, nor if it lets a folder be there already."""
+    return STATE not in edit.code and edit.reason != FOR_EACH
 
 
 def _touched(index: Index, edit: Edit) -> set[str]:

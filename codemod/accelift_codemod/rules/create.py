@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
@@ -18,7 +17,6 @@ from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
-_NUMBERED = re.compile(r"cuda:\d+$")
 _ASKS = frozenset(
     "empty_cache synchronize memory_allocated memory_reserved max_memory_allocated reset_peak_memory_stats".split()
 )
@@ -125,7 +123,7 @@ accelerator = Accelerator(
                 continue
             for parameter in parameters(function.args):
                 given = default(function, parameter)
-                if not isinstance(given, ast.Constant) or not _NUMBERED.match(str(given.value)):
+                if given is None or not draft.facts.devices.is_numbered(given):
                     continue
                 reads = draft.facts.loads(draft.facts.index.scopes[function], parameter.arg)
                 if any(not draft.gone(read) for read in reads):

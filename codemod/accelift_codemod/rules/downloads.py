@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library
+from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
@@ -147,14 +147,8 @@ with accelerator.main_process_first():
 
         A process that finds the files already would otherwise never come to where the others wait for it.
         """
-        found = statement
-        for parent in draft.facts.index.ancestors(statement):
-            if isinstance(parent, FUNCTIONS):
-                break
-            if isinstance(parent, ast.If) and not self._runs_batches(draft, parent):
-                if draft.asks_for_files(parent.test):
-                    found = parent
-        return found
+        around = files.asking(draft.facts.resolver, statement)
+        return [statement, *(test for test in around if not self._runs_batches(draft, test))][-1]
 
     def _runs_batches(self, draft: Draft, statement: ast.stmt) -> bool:
         functions = {loop.function for loop in (*draft.blueprint.train_loops, *draft.blueprint.eval_loops)}

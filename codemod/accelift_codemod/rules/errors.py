@@ -40,7 +40,7 @@ class Errors(Rule):
             if not draft.facts.runs(block) or not any(draft.collective(s) is not None for s in block.body):
                 continue
             for handler in block.handlers:
-                if self._catches(draft, handler) and not draft.ends(handler.body[-1]):
+                if draft.caught(handler) - _HARMLESS and not draft.ends(handler.body[-1]):
                     yield draft.finding(
                         "COLL-EXCEPT",
                         Severity.WARNING,
@@ -48,8 +48,3 @@ class Errors(Rule):
                         "a process that meets an error here goes on by itself, and the others wait for it",
                         "raise it again at the end of the handler, so that the launcher ends all processes",
                     )
-
-    def _catches(self, draft: Draft, handler: ast.ExceptHandler) -> bool:
-        """Whether a handler may catch an error of one process."""
-        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-        return any(kind is None or draft.facts.resolver.builtin(kind) not in _HARMLESS for kind in kinds)

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library
+from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import FOR_EACH, Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -17,8 +16,7 @@ _RULE = "GUARD"
 _WRITES = Assumption("the method writes files and does nothing else, as that of its name in pandas or pathlib")
 _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.", "pathlib.")
 _MAKES = ("os.makedirs", "os.mkdir")
-_FILE_ERRORS = ("", "FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException")
-_WRITING, _READING = set("wax+"), set("rbt")  # the letters of a file's mode
+_FILE_ERRORS = {"FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 _HEADER = "if {accelerator}.is_main_process:"
 
 
@@ -70,7 +68,7 @@ if accelerator.is_main_process:
             statement = draft.facts.index.statement(call)
             if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))):
                 continue
-            if self._opens_for_writing(draft, call):
+            if files.writes(files.mode(draft.facts.resolver, call)):
                 edit = self._opened(draft, call, guarded)
                 if edit is not None:
                     yield edit
@@ -80,7 +78,7 @@ if accelerator.is_main_process:
             if self._makes_folder(draft, call):
                 if self._is_caught(draft, statement):
                     continue
-                if self._is_missing(draft, call):
+                if any(files.asking(draft.facts.resolver, call)):
                     yield from self._by_all(draft, call)
                     continue
             if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
@@ -124,15 +122,6 @@ if accelerator.is_main_process:
             and _of(draft, call.func.value, "pathlib.")
         )
 
-    def _is_missing(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether the script has just looked, and not found what a call makes."""
-        for parent in draft.facts.index.ancestors(call):
-            if isinstance(parent, FUNCTIONS):
-                break
-            if isinstance(parent, ast.If) and draft.asks_for_files(parent.test):
-                return True
-        return False
-
     def _asked_before(self, draft: Draft, statement: ast.stmt) -> Iterator[Edit]:
         """A test just before a folder is made, which ends the script if it is there: a slower process would find it."""
         block, place = draft.facts.index.block(statement)
@@ -140,7 +129,7 @@ if accelerator.is_main_process:
         if (
             isinstance(test, ast.If)
             and not test.orelse
-            and draft.asks_for_files(test.test)
+            and files.asks(draft.facts.resolver, test.test)
             and draft.ends(test.body[-1])
         ):
             reason = "a slower process would find what the main process has made"
@@ -149,12 +138,8 @@ if accelerator.is_main_process:
     def _is_caught(self, draft: Draft, statement: ast.stmt) -> bool:
         """Whether the script goes on if a folder is there already."""
         block = draft.facts.index.parents[statement]
-        caught = [
-            draft.facts.resolver.builtin(kind) if kind is not None else ""
-            for handler in (block.handlers if isinstance(block, ast.Try) and statement in block.body else ())
-            for kind in (handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type])
-        ]
-        return any(name in _FILE_ERRORS for name in caught)
+        handlers = block.handlers if isinstance(block, ast.Try) and statement in block.body else []
+        return any(draft.caught(handler) & _FILE_ERRORS for handler in handlers)
 
     def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
         """Every process makes the folder, so that it is there for each of them: another one may be the first."""
@@ -212,20 +197,6 @@ if accelerator.is_main_process:
 
     # ---- open
 
-    def _opens_for_writing(self, draft: Draft, call: ast.Call) -> bool:
-        mode = self._mode(draft, call)
-        letters = set(str(mode.value)) if isinstance(mode, ast.Constant) else set()
-        return bool(letters & _WRITING) and letters <= _WRITING | _READING
-
-    def _mode(self, draft: Draft, call: ast.Call) -> ast.expr | None:
-        """The mode in which a call opens a file; None if it does not, or does not say."""
-        resolver = draft.facts.resolver
-        if resolver.builtin(call.func) == "open" or resolver.qualified(call.func) in library.OPENS:
-            return resolver.argument(call, 1, "mode") if call.args else None
-        method = isinstance(call.func, ast.Attribute) and call.func.attr == "open"
-        known = resolver.qualified(call.func) or resolver.callee(call)
-        return resolver.argument(call, 0, "mode") if method and not known else None
-
     def _opened(self, draft: Draft, call: ast.Call, guarded: set[ast.stmt]) -> Edit | Finding | None:
         statement = draft.facts.index.statement(call)
         race = self._race(draft, call)
@@ -243,8 +214,7 @@ if accelerator.is_main_process:
                 otherwise=race,
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
-        mode = self._mode(draft, call)
-        if not plain or (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
+        if not plain or "r" in (files.mode(draft.facts.resolver, call) or ""):
             return race  # it is read first
         return draft.edit(
             _RULE,

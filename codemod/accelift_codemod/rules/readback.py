@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library, position
+from accelift_codemod.facts import Role, files, library, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need
@@ -49,20 +49,14 @@ exported = onnx.load("model.onnx")
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
         resolver = draft.facts.resolver
-        if resolver.qualified(call.func) in library.READS or self._opens(draft, call):
+        opened = files.mode(resolver, call)
+        if resolver.qualified(call.func) in library.READS or (opened is not None and not files.writes(opened)):
             return call.args[:1]
         target = resolver.callee(call)
         if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
             return []
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
         return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
-
-    def _opens(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call opens a file to read it."""
-        mode = draft.facts.resolver.argument(call, 1, "mode")
-        return draft.facts.resolver.builtin(call.func) == "open" and (
-            mode is None or (isinstance(mode, ast.Constant) and set(str(mode.value)) <= set("rbt"))
-        )
 
     def _written(
         self, draft: Draft, call: ast.Call, given: list[ast.expr], depth: int = 2
