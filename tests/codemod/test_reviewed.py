@@ -390,6 +390,18 @@ def test_rows_for_the_batch_size_that_an_object_was_given() -> None:
     assert "num_processes" not in converted(other)
 
 
+@pytest.mark.parametrize(("again", "shares"), [("", True), ("args.size = 8", False), ("args.size //= 2", False)])
+def test_a_copy_of_the_batch_size_is_that_unless_it_is_set_again(again: str, shares: bool) -> None:
+    options = 'p = argparse.ArgumentParser()\np.add_argument("--size", type=int, default=16)\nargs = p.parse_args()'
+    slots = {
+        "imports": "import argparse",
+        "setup": f"{options}\nrows = args.size\n{again}",
+        "loader": "loader = DataLoader(data, batch_size=args.size, shuffle=True)",
+        "batch_end": "noise = torch.randn(rows, 3)",
+    }
+    assert ("torch.randn(rows // accelerator.num_processes, 3)" in converted(script(**slots))) is shares
+
+
 def test_a_gpu_as_the_default_of_a_parameter_is_reported_where_it_is_read() -> None:
     draw = 'def draw(n, device="{}"):\n    return torch.zeros(n, device=device)'
     assert findings(script(definitions=draw.format("cuda:0"), after="draw(3)")) == ["DEV-LEFT"]

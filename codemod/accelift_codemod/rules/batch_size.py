@@ -363,9 +363,15 @@ class BatchSize(Rule):
                 isinstance(target, ast.Attribute) and self._of_one(draft, node.value, target.value)
             ):
                 return
-            if not isinstance(value, (ast.Name, ast.Attribute)):
+            if not isinstance(value, (ast.Name, ast.Attribute)) or self._is_set_again(draft, value, bindings[0]):
                 return
             node = value
+
+    def _is_set_again(self, draft: Draft, value: ast.Name | ast.Attribute, known: Binding) -> bool:
+        """Whether something has other values at other times, so that a copy of it may be an old one."""
+        if isinstance(value, ast.Name):
+            return len(draft.facts.resolver.bindings(value)) > 1
+        return any(b is not known for b in draft.facts.index.attribute_bindings.get(value.attr, []))
 
     def _of_one(self, draft: Draft, left: ast.expr, right: ast.expr) -> bool:
         """Whether two expressions may denote one object."""
