@@ -1,4 +1,4 @@
-"""Decisions that a training loop takes, on what differs from process to process."""
+"""Decisions that are taken on what differs from process to process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.sums import Loop
+
+_STEPS = 5  # from variable to variable, or out of a function
 
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
@@ -48,6 +51,74 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 "on another loss than others",
                 "decide on a value that is the same everywhere, averaged by accelerator.reduce",
             )
+
+
+def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
+    """Whether what variables hold flows into a schedule's step, or a test that leaves a loop or saves a checkpoint."""
+    queue, seen = [(load, 0) for load in starts], set(starts)
+    while queue:
+        load, steps = queue.pop(0)
+        statement = draft.facts.index.statement(load)
+        if _in_step(draft, load):
+            return True
+        more: list[ast.Name] = []
+        if isinstance(statement, (ast.If, ast.While)) and _within(statement.test, load, draft.facts.index.parents):
+            parts = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
+            if any(isinstance(n, (ast.Break, ast.Return)) or (saves and _saves(draft, n)) for n in parts):
+                return True
+            chosen = (n for n in parts if isinstance(n, (ast.Assign, ast.AugAssign)))  # `if loss < best: waited = 0`
+            more = [read for assignment in chosen for read in reads_of(draft, assignment)]
+        elif isinstance(statement, ast.Return):
+            function = draft.function(statement)
+            for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
+                outer = draft.facts.index.statement(site)
+                if isinstance(outer, ast.Expr) and _in_step(draft, site):
+                    return True
+                more += reads_of(draft, outer) if isinstance(outer, ast.Assign) else ()
+        elif isinstance(statement, (ast.Assign, ast.AugAssign)):
+            more = reads_of(draft, statement)
+        queue += [(read, steps + 1) for read in more if read not in seen and steps < _STEPS]
+        seen.update(more)
+    return False
+
+
+def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
+    """The loads that read what an assignment binds."""
+    found: list[ast.Name] = []
+    for target in walk(statement):
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            owner = draft.facts.index.scope(target).owner(target.id)
+            if owner is not None:
+                found += (
+                    load
+                    for load in draft.facts.loads(owner, target.id)
+                    if any(b.node is target for b in draft.facts.resolver.reaching(load, owner))
+                )
+    return found
+
+
+def _in_step(draft: Draft, node: ast.AST) -> bool:
+    """Whether an expression is in what a schedule is stepped by."""
+    for parent in draft.facts.index.ancestors(node):
+        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "step":
+            if Role.SCHEDULER in draft.facts.resolver.roles(parent.func.value):
+                return True
+        if isinstance(parent, ast.stmt):
+            return False
+    return False
+
+
+def _saves(draft: Draft, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
+
+
+def _within(tree: ast.AST, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    current: ast.AST | None = node
+    while current is not None:
+        if current is tree:
+            return True
+        current = parents.get(current)
+    return False
 
 
 def _differs(draft: Draft, statement: ast.stmt, value: ast.expr) -> Finding:

@@ -203,6 +203,44 @@ def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, c
 
 
 @pytest.mark.parametrize(
+    "compared",
+    [
+        "(out.unsqueeze(1) - out.unsqueeze(0)).pow(2).sum(2)",
+        "-torch.pow(out[:, None, :] - out[None, :, :], 2).sum(2)",
+        "F.cosine_similarity(out[:, None], out[None], dim=2)",
+        "nn.CosineSimilarity(dim=2)(out.unsqueeze(1), out.unsqueeze(0))",
+        "torch.eq(y[:, None], y[None, :]).float()",
+        "out @ torch.cat([out, out.detach()]).t()",
+        "F.normalize(torch.cat([out, out.detach()])) @ out.t()",
+        "out @ torch.cat(torch.unbind(out.view(len(out), 1, 3), dim=1), dim=0).T",
+        "out.unsqueeze(1).expand(len(out), len(out), 3) * out.unsqueeze(0).expand(len(out), len(out), 3)",
+        'torch.einsum("nc, mc -> nm", out, out.detach())',
+    ],
+)
+def test_samples_that_are_compared_with_each_other(compared: str) -> None:
+    forward = f"optimizer.zero_grad()\nout = model(x)\nloss = ({compared}).exp().mean()"
+    assert findings(script(forward=forward)) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "out.unsqueeze(1) - out[:, None]",
+        "out * torch.ones(3)[None]",
+        "out - torch.ones(3).unsqueeze(0)",
+        "torch.cat([out, out.detach()], dim=1)",
+        "torch.cat([out, out.detach()])",
+        'torch.einsum("nc, nc -> n", out, out.detach())',
+        'torch.einsum("nc, mc -> nm", out, torch.ones(5, 3))',
+        "torch.cat(out.split(1, dim=1), dim=1)",
+    ],
+)
+def test_samples_by_themselves(own: str) -> None:
+    forward = f"optimizer.zero_grad()\nout = model(x)\nloss = ({own}).exp().mean()"
+    assert findings(script(forward=forward)) == []
+
+
+@pytest.mark.parametrize(
     ("before", "forward"),
     [
         ("criterion = nn.MSELoss(False)", "loss = criterion(model(x), model(x).detach())"),

@@ -26,6 +26,56 @@ def test_other_rows_are_in_these_places(loss: str) -> None:
     assert "BATCH-PLACES" not in findings(trained(loss), batch="per-process")
 
 
+SHIFTED = """
+def shifted(number, by):
+    places = torch.arange(number) + by
+    places[-by:] = torch.arange(by)
+    return places
+"""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "out[shifted(len(out), 1)]",
+        "out[(torch.arange(len(out)) + 1) % len(out)]",
+        "out.roll(1, 0)",
+        "torch.roll(out, shifts=1, dims=(0,))",
+        "torch.flip(out, [0])",
+        "torch.cat([out[1:], out[:1]])",
+    ],
+)
+def test_rows_that_meet_their_neighbours(other: str) -> None:
+    """The pairs of one process are others than those of the whole batch."""
+    forward = f"optimizer.zero_grad()\nout = model(x)\nother = {other}\nclose = (out * other).sum(1)\n"
+    loss = "loss = F.mse_loss(close, torch.zeros_like(close))"
+    assert "BATCH-PLACES" in findings(script(definitions=SHIFTED, forward=forward + loss))
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["out.roll(1, 1)", "torch.flip(out, [1])", "out[:, torch.arange(3)]", "out[torch.arange(len(out)), y][:, None]"],
+)
+def test_columns_in_other_places(other: str) -> None:
+    forward = f"optimizer.zero_grad()\nout = model(x)\nother = {other}\nclose = (out * other).sum(1)\n"
+    loss = "loss = F.mse_loss(close, torch.zeros_like(close))"
+    assert "BATCH-PLACES" not in findings(script(forward=forward + loss))
+
+
+def test_support_and_query_of_an_episode() -> None:
+    forward = """
+support, query = x[:4], x[4:]
+far = (model(query)[:, None] - model(support)[None]).pow(2).sum(2)
+loss = F.cross_entropy(-far, y[4:] % 4)
+"""
+    assert "BATCH-PLACES" in findings(script(forward="optimizer.zero_grad()" + forward))
+
+
+def test_places_that_training_does_not_look_at() -> None:
+    shown = "shown = x[:4]\nprint(shown.mean(), x.roll(1, 0).std())"
+    assert "BATCH-PLACES" not in findings(script(batch_end=shown))
+
+
 @pytest.mark.parametrize(
     "loss",
     [

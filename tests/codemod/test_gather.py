@@ -166,6 +166,89 @@ def test_replicated(body: str, loaders: str) -> None:
     assert findings(text) == ["EVAL-REPLICATED"]
 
 
+NOISY = """\
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.start = torch.randn(3)
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        out = self.layer(x)
+        return out + 0.1 * torch.randn_like(out)
+"""
+PATIENCE = """\
+    measured = {}
+    if measured < best:
+        best, waited = measured, 0
+    else:
+        waited += 1
+    if waited > 2:
+        break
+"""
+EVALUATE = """\
+def evaluate(batches):
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in batches:
+            out = [model(x.to(device)){}]
+            total += sum(F.cross_entropy(o, y.to(device)).item() for o in out)
+    return total / len(batches)
+"""
+
+
+def stops_early(model: str = "Noisy()", draws: str = "", before: str = "", after: str = PATIENCE) -> list[str]:
+    """The findings of a script that stops by an evaluation which cannot be shared out."""
+    text = script(
+        definitions=NOISY + EVALUATE.format(draws),
+        loader=LOADERS,
+        model=f"model = {model}.to(device)",
+        before="best, waited = float('inf'), 0",
+        epoch_end=textwrap.dedent(after.format(f"{before}evaluate(test_loader)")),
+    )
+    return findings(text)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {},
+        {"model": "nn.Sequential(Noisy())"},
+        {"model": "Net()", "draws": " + torch.rand(3, device=device)"},
+        {"after": "    torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).step({})"},
+    ],
+)
+def test_a_decision_by_an_evaluation_that_draws(slots: dict[str, str]) -> None:
+    """Every process evaluates everything, but with random numbers of its own."""
+    assert {"COLL-RANKFLOW", "EVAL-REPLICATED"} <= set(stops_early(**slots))
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"model": "Net()"},
+        {"after": "    print({})"},
+        {"after": "    measured = {}\n    if measured < best:\n        best = measured"},
+    ],
+)
+def test_no_decision_or_nothing_drawn(slots: dict[str, str]) -> None:
+    found = stops_early(**slots)
+    assert "EVAL-REPLICATED" in found and "COLL-RANKFLOW" not in found
+
+
+def test_an_evaluation_that_seeds_itself() -> None:
+    seeded = EVALUATE.replace("    model.eval()", "    torch.manual_seed(0)\n    model.eval()")
+    text = script(
+        definitions=NOISY + seeded.format(""),
+        loader=LOADERS,
+        model="model = Noisy().to(device)",
+        before="best, waited = float('inf'), 0",
+        epoch_end=textwrap.dedent(PATIENCE.format("evaluate(test_loader)")),
+    )
+    assert "EVAL-REPLICATED" in findings(text) and "COLL-RANKFLOW" not in findings(text)
+
+
 def test_left_out() -> None:
     text = evaluated(f"out = model(x)\n{CORRECT}")
     output = converted(text, ignore=("METRIC",))

@@ -33,6 +33,13 @@ ELEMENTWISE = frozenset(
     "add_ sub_ mul_ div_".split()
 )
 
+# Functions of two tensors that are broadcast along each other.
+COMPARES = ELEMENTWISE | frozenset(
+    "eq ne gt lt ge le logical_and logical_or logical_xor isclose where pow cosine_similarity pairwise_distance".split()
+)
+# Methods that put the elements of a tensor into another order or shape.
+REORDERS = frozenset("view reshape flatten unsqueeze squeeze roll flip expand repeat".split())
+
 # Functions that reduce over dimensions: row-wise if a dimension other than the first is given.
 REDUCES = {
     "mean": "mean",

@@ -7,20 +7,22 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 _SHIFTS = (":-1", "1:")  # of sequences whose first dimension is time
+_TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 
 
 class BatchPlaces(Rule):
     """Reports a loss, or a forward pass, of rows that are taken by their place in a batch: `out[:labeled]`.
 
     A process has some rows of each batch. If the first ones are labelled, say, and the others not, the second process
-    would learn from what are no labels.
+    would learn from what are no labels. So it is with rows that meet their neighbours: `out.roll(1, 0)`.
     """
 
     code = "PLACES"
@@ -40,7 +42,7 @@ class BatchPlaces(Rule):
             return
         for loop in draft.blueprint.train_loops:
             for node in (n for statement in loop.body for n in walk(statement)):
-                if isinstance(node, ast.Subscript) and self._is_placed(draft, loop, node) and self._trains(draft, node):
+                if self._is_placed(draft, loop, node) and self._trains(draft, loop, node):
                     yield draft.finding(
                         "BATCH-PLACES",
                         Severity.WARNING,
@@ -51,22 +53,49 @@ class BatchPlaces(Rule):
                     )
                     break  # the other slices say the same
 
-    def _is_placed(self, draft: Draft, loop: BatchLoop, node: ast.Subscript) -> bool:
-        """Whether rows of a batch are taken from or up to a place that is the same for every batch."""
-        first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-        if not isinstance(first, ast.Slice) or isinstance(node.ctx, ast.Store):
-            return False
-        bounds = [bound for bound in (first.lower, first.upper) if bound is not None]
-        if ast.unparse(first) in _SHIFTS:
-            return False
-        env = draft.environment(loop, draft.facts.index.statement(node))
-        if env is None or not bounds or draft.facts.layouts.read(node.value, env) is not Layout.ROWS:
-            return False
-        return all(isinstance(b, ast.Constant) or draft.facts.layouts.read(b, env) is Layout.CONST for b in bounds)
+    def _is_placed(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
+        """Whether rows of a batch are taken by their place, or put into other places."""
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Store):
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            if isinstance(first, ast.Slice):
+                return self._is_cut(draft, loop, node, first)
+            if first is node.slice and "arange" in draft.facts.index.attributes:
+                return (
+                    self._layout(draft, loop, node, node.value) is Layout.ROWS
+                    and self._layout(draft, loop, node, first) is Layout.PLACES
+                )
+        func = node.func if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr in _TURNS:
+            function = draft.facts.resolver.qualified(func) == f"torch.{func.attr}"
+            tensor = draft.facts.resolver.argument(node, 0, "input") if function else func.value
+            along = draft.facts.resolver.argument(node, _TURNS[func.attr] + function, "dims")
+            first_dimension = along is None or ast.unparse(along).strip("()[],") == "0"
+            return first_dimension and self._layout(draft, loop, node, tensor) is Layout.ROWS
+        return False
 
-    def _trains(self, draft: Draft, node: ast.Subscript) -> bool:
-        """Whether what is taken goes into a loss or a model, with gradients."""
+    def _is_cut(self, draft: Draft, loop: BatchLoop, node: ast.Subscript, places: ast.Slice) -> bool:
+        """Whether rows are taken from or up to a place that is the same for every batch."""
+        bounds = [bound for bound in (places.lower, places.upper) if bound is not None]
+        if not bounds or ast.unparse(places) in _SHIFTS:
+            return False
+        return self._layout(draft, loop, node, node.value) is Layout.ROWS and all(
+            isinstance(b, ast.Constant) or self._layout(draft, loop, node, b) is Layout.CONST for b in bounds
+        )
+
+    def _layout(self, draft: Draft, loop: BatchLoop, node: ast.AST, part: ast.expr | None) -> Shape | None:
+        """How a part of a node depends on the batch."""
+        env = draft.environment(loop, draft.facts.index.statement(node))
+        return draft.facts.layouts.read(part, env) if env is not None and part is not None else None
+
+    def _trains(self, draft: Draft, loop: BatchLoop, node: ast.AST, followed: set[str] | None = None) -> bool:
+        """Whether what is taken goes into a loss or a model, with gradients, perhaps through variables."""
+        followed = set() if followed is None else followed
         for parent in draft.facts.index.ancestors(node):
+            if isinstance(parent, ast.Assign):
+                names = {name for target in parent.targets for name in stores(target)} - followed
+                followed |= names
+                uses = (n for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
+                return any(isinstance(n.ctx, ast.Load) and self._trains(draft, loop, n, followed) for n in uses)
             if isinstance(parent, ast.stmt):
                 return False
             if isinstance(parent, ast.Call) and not draft.gradients_off(parent):

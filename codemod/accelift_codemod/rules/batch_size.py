@@ -78,9 +78,8 @@ class BatchSize(Rule):
             sizes = [
                 size
                 for value in loop.loaders
-                if isinstance(
-                    size := draft.facts.objects.loader(value).arguments.get("batch_size"), (ast.Name, ast.Attribute)
-                )
+                if (size := draft.facts.objects.loader(value).arguments.get("batch_size")) is not None
+                and _is_place(size)
             ]
             yield from self._drawn(draft, loop, list(sizes))
             for given in (a for size in sizes for a in built.get(_name(size), ())):
@@ -208,7 +207,7 @@ class BatchSize(Rule):
         function = draft.facts.resolver.callee(call)
         bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
         for name, argument in (bound or {}).items():
-            if isinstance(argument, (ast.Name, ast.Attribute)) and self._only_rows(draft, function, name):
+            if _is_place(argument) and self._only_rows(draft, function, name):
                 yield argument
 
     def _compared(self, draft: Draft, loop: BatchLoop, test: ast.Compare) -> Iterator[ast.expr]:
@@ -319,7 +318,7 @@ class BatchSize(Rule):
         return False
 
     def _candidates(self, node: ast.expr) -> Iterator[ast.expr]:
-        if isinstance(node, (ast.Name, ast.Attribute)):
+        if _is_place(node):
             yield node
         elif isinstance(node, (ast.Tuple, ast.List)):
             for element in node.elts:
@@ -353,6 +352,12 @@ class BatchSize(Rule):
         """An expression, and the variables that it certainly has its value from."""
         for _ in range(4):
             yield node
+            if isinstance(node, ast.Subscript):
+                entry = self._entry(draft, node)
+                if entry is None:
+                    return
+                node = entry
+                continue
             bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
             if isinstance(node, ast.Attribute):
                 bindings = draft.facts.index.attribute_bindings.get(node.attr, [])
@@ -363,15 +368,33 @@ class BatchSize(Rule):
                 isinstance(target, ast.Attribute) and self._of_one(draft, node.value, target.value)
             ):
                 return
-            if not isinstance(value, (ast.Name, ast.Attribute)) or self._is_set_again(draft, value, bindings[0]):
+            if value is None or not _is_place(value) or self._is_set_again(draft, value, bindings[0]):
                 return
             node = value
 
-    def _is_set_again(self, draft: Draft, value: ast.Name | ast.Attribute, known: Binding) -> bool:
+    def _entry(self, draft: Draft, node: ast.Subscript) -> ast.expr | None:
+        """The variable that stands in the dict that an entry is read from: `{"size": args.size}["size"]`."""
+        dicts = {v.origin for v in draft.facts.resolver.values(node.value)}
+        made = dicts.pop() if len(dicts) == 1 else None
+        if not isinstance(made, ast.Dict) or self._is_stored(draft, node):
+            return None
+        values = [v for k, v in zip(made.keys, made.values, strict=True) if k is not None and _key(k) == _name(node)]
+        return values[0] if len(values) == 1 and _is_place(values[0]) else None
+
+    def _is_stored(self, draft: Draft, node: ast.Subscript) -> bool:
+        """Whether an entry of this name is set anywhere."""
+        return any(
+            isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and _key(n.slice) == _name(node)
+            for n in walk(draft.facts.tree)
+        )
+
+    def _is_set_again(self, draft: Draft, value: ast.expr, known: Binding) -> bool:
         """Whether something has other values at other times, so that a copy of it may be an old one."""
+        if isinstance(value, ast.Subscript):
+            return self._is_stored(draft, value)
         if isinstance(value, ast.Name):
             return len(draft.facts.resolver.bindings(value)) > 1
-        return any(b is not known for b in draft.facts.index.attribute_bindings.get(value.attr, []))
+        return any(b is not known for b in draft.facts.index.attribute_bindings.get(_name(value), []))
 
     def _of_one(self, draft: Draft, left: ast.expr, right: ast.expr) -> bool:
         """Whether two expressions may denote one object."""
@@ -386,8 +409,22 @@ class BatchSize(Rule):
             return node.id == size.id and owners[0] is not None and owners[0] is owners[1]
         if isinstance(node, ast.Attribute) and isinstance(size, ast.Attribute) and node.attr == size.attr:
             return self._of_one(draft, node.value, size.value)
+        if isinstance(node, ast.Subscript) and isinstance(size, ast.Subscript) and _name(node) == _name(size):
+            return self._of_one(draft, node.value, size.value)
         return False
 
 
+def _is_place(node: ast.expr) -> bool:
+    """Whether an expression reads a variable, an attribute, or an entry of a dict under a literal name."""
+    return isinstance(node, (ast.Name, ast.Attribute)) or (isinstance(node, ast.Subscript) and _key(node.slice) != "")
+
+
+def _key(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
 def _name(node: ast.expr) -> str:
+    """What a variable, an attribute or an entry of a dict is called."""
+    if isinstance(node, ast.Subscript):
+        return _key(node.slice)
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -6,11 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.cuts import Cut
+from accelift_codemod.decisions import steers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.noise import noise
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.sums import reads_after
 
 _RULE = "METRIC"
 _ROWS = Assumption("the model returns one row for each sample, as what it is compared with in the loop has")
@@ -69,6 +73,7 @@ for x, y in test_loader:
         for loop, cut in draft.blueprint.cuts.items():
             yield from self._gather(draft, loop, cut)
         for loop, reason in draft.blueprint.replicated.items():
+            yield from self._chance(draft, loop)
             yield draft.finding(
                 "EVAL-REPLICATED",
                 Severity.NOTE,
@@ -87,6 +92,25 @@ for x, y in test_loader:
 
         for loop in (*draft.blueprint.cuts, *draft.blueprint.replicated):
             yield from self._joined_again(draft, loop)
+
+    def _chance(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """An evaluation by every process that draws other random numbers on each, and on which a decision depends."""
+        node = loop.node
+        if isinstance(node, ast.comprehension):
+            return
+        measured = sorted({name for statement in node.body for name in stores(statement)})
+        decisive = any(steers(draft, reads_after(draft, node, name), saves=False) for name in measured)
+        drawn = noise(draft, loop) if decisive else None
+        if drawn is not None:
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.ERROR,
+                _line(draft, loop),
+                f"every process draws random numbers of its own in this evaluation (line {drawn.lineno}: "
+                f"`{draft.facts.segment(drawn)}`): what it measures differs from process to process, and a decision "
+                "depends on that",
+                "average it across processes with accelerator.reduce before it is used, or seed the evaluation",
+            )
 
     def _joined_again(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Metrics of torchmetrics that a loop updates, once each."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from accelift_codemod.decisions import decisions
+from accelift_codemod.decisions import decisions, reads_of, steers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
-from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -183,7 +182,7 @@ scheduler.step(running / len(loader))
         steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
         for name in sorted(names):
             inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
-            places = inside or [n for n in reads_after(draft, node, name) if self._flows(draft, [n])]
+            places = inside or [n for n in reads_after(draft, node, name) if steers(draft, [n])]
             if places:
                 found[name] = draft.finding(
                     "COLL-RANKFLOW",
@@ -212,7 +211,7 @@ scheduler.step(running / len(loader))
             statement = draft.facts.index.statement(load)
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 return load
-            more = _reads_of(draft, statement) if isinstance(statement, ast.Assign) else []  # `mean = sum(losses) / n`
+            more = reads_of(draft, statement) if isinstance(statement, ast.Assign) else []  # `mean = sum(losses) / n`
             queue += [n for n in more if n not in seen]
             seen.update(more)
         return None
@@ -244,81 +243,9 @@ scheduler.step(running / len(loader))
         resolver = draft.facts.resolver
         starts = resolver.reaching(target, owner)
         if owner.is_class:
-            return self._flows(draft, reads_outside(draft, node, owner, target.id))
+            return steers(draft, reads_outside(draft, node, owner, target.id))
         after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
-        return self._flows(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
-
-    def _flows(self, draft: Draft, starts: list[ast.Name], depth: int = 0) -> bool:
-        if depth > 4:
-            return False
-        parents = draft.facts.index.parents
-        for load in starts:
-            statement = draft.facts.index.statement(load)
-            for parent in draft.facts.index.ancestors(load):
-                if (
-                    isinstance(parent, ast.Call)
-                    and isinstance(parent.func, ast.Attribute)
-                    and parent.func.attr == "step"
-                ):
-                    if Role.SCHEDULER in draft.facts.resolver.roles(parent.func.value):
-                        return True
-                if isinstance(parent, ast.stmt):
-                    break
-            if isinstance(statement, (ast.If, ast.While)) and _within(statement.test, load, parents):
-                if any(
-                    isinstance(n, (ast.Break, ast.Return)) or self._saves(draft, n)
-                    for s in statement.body
-                    for n in walk(s)
-                ):
-                    return True
-            if isinstance(statement, ast.Return):
-                function = draft.function(statement)
-                for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
-                    outer = draft.facts.index.statement(site)
-                    if isinstance(outer, ast.Assign) and self._flows(draft, _reads_of(draft, outer), depth + 1):
-                        return True
-                    if isinstance(outer, ast.Expr) and self._flows_into_step(draft, site):
-                        return True
-            elif isinstance(statement, (ast.Assign, ast.AugAssign)) and self._flows(
-                draft, [n for n in _reads_of(draft, statement) if n not in starts], depth + 1
-            ):
-                return True
-        return False
-
-    def _flows_into_step(self, draft: Draft, node: ast.AST) -> bool:
-        for parent in draft.facts.index.ancestors(node):
-            if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "step":
-                return Role.SCHEDULER in draft.facts.resolver.roles(parent.func.value)
-            if isinstance(parent, ast.stmt):
-                return False
-        return False
-
-    def _saves(self, draft: Draft, node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
-
-
-def _reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
-    """The loads that read what an assignment binds."""
-    found: list[ast.Name] = []
-    for target in walk(statement):
-        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
-            owner = draft.facts.index.scope(target).owner(target.id)
-            if owner is not None:
-                found += (
-                    load
-                    for load in draft.facts.loads(owner, target.id)
-                    if any(b.node is target for b in draft.facts.resolver.reaching(load, owner))
-                )
-    return found
-
-
-def _within(tree: ast.AST, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    current: ast.AST | None = node
-    while current is not None:
-        if current is tree:
-            return True
-        current = parents.get(current)
-    return False
+        return steers(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
 
 
 def _ratios(draft: Draft, loop: BatchLoop, sums: Collection[str]) -> list[set[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TypeAlias
 
@@ -17,7 +17,9 @@ class Layout(Enum):
     ZERO = "a literal number"
     BATCH = "a batch, or a collection of its tensors"
     ROWS = "dimension 0 runs over the samples"
+    STACKED = "dimension 0 runs over the samples, several times"
     COLUMNS = "dimension 1 runs over the samples"
+    PLACES = "numbers of places in the batch"
     MIXED = "made by comparing samples of a batch with each other"
     MEAN = "a mean over the samples"
     WEIGHTED = "a mean over weights or over the targets that are not ignored"
@@ -41,8 +43,8 @@ ARITHMETIC: dict[str, ast.operator] = {
 }
 FIXED = (Layout.CONST, Layout.ZERO)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
-# Matrix products that bring every sample together with every other: similarities, covariances.
-_COMPARING = ((Layout.ROWS, Layout.COLUMNS), (Layout.COLUMNS, Layout.ROWS))
+# What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
+COMPARING: tuple[set[Shape], ...] = ({Layout.ROWS, Layout.COLUMNS}, {Layout.STACKED, Layout.COLUMNS})
 
 
 def join(left: Shape, right: Shape) -> Shape:
@@ -108,14 +110,18 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.PART_SUM if {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED} else Layout.UNKNOWN
     if left in FIXED and right in FIXED:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
+    if {left, right} in COMPARING:
+        return Layout.MIXED
+    if Layout.STACKED in (left, right):
+        return stacked((left, right), lambda pair: combine(operator, *pair))
+    if Layout.PLACES in (left, right):
+        return Layout.PLACES if {left, right} <= {Layout.PLACES, Layout.COUNT, *FIXED} else Layout.UNKNOWN
     if isinstance(operator, (ast.Add, ast.Sub)):
         return _add(left, right)
     if isinstance(operator, ast.Mult):
         return _multiply(left, right)
     if isinstance(operator, (ast.Div, ast.FloorDiv)):
         return _divide(left, right)
-    if isinstance(operator, ast.MatMult) and (left, right) in _COMPARING:
-        return Layout.MIXED
     if Layout.ROWS in (left, right) and {left, right} <= {Layout.ROWS, *FIXED}:
         if isinstance(operator, ast.MatMult) and left is not Layout.ROWS:
             return Layout.UNKNOWN
@@ -126,13 +132,25 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
 def elementwise(parts: Iterable[Shape]) -> Shape:
     """The layout of an elementwise function of several values."""
     found = list(parts)
-    if Layout.MIXED in found:
+    if Layout.MIXED in found or any(pair <= set(found) for pair in COMPARING):
         return Layout.MIXED
+    if Layout.STACKED in found:
+        return stacked(found, elementwise)
     if all(p in FIXED for p in found):
         return Layout.CONST
     if any(p is Layout.ROWS for p in found) and all(p is Layout.ROWS or p in FIXED for p in found):
         return Layout.ROWS
     return Layout.UNKNOWN
+
+
+def stacked(parts: Sequence[Shape], done: Callable[[list[Shape]], Shape]) -> Shape:
+    """The layout of what is done with tensors that have the samples several times, one set below the other."""
+    if Layout.ROWS in parts:
+        return Layout.UNKNOWN
+    found = done([Layout.ROWS if part is Layout.STACKED else part for part in parts])
+    if found in (Layout.COUNT, Layout.SHAPE):
+        return Layout.UNKNOWN
+    return Layout.STACKED if found is Layout.ROWS else found
 
 
 def _add(left: Layout, right: Layout) -> Layout:

@@ -214,8 +214,8 @@ class Layouts:
         base = self.read(node.value, env, frame)
         if base is Layout.MIXED:
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
-        if node.attr in ("T", "mT") and base in (Layout.ROWS, Layout.COLUMNS):
-            return Layout.COLUMNS if base is Layout.ROWS else Layout.ROWS
+        if node.attr in ("T", "mT") and base in (Layout.ROWS, Layout.STACKED, Layout.COLUMNS):
+            return Layout.ROWS if base is Layout.COLUMNS else Layout.COLUMNS
         if base is Layout.ROWS:
             if node.attr == "shape":
                 return Layout.SHAPE
@@ -228,16 +228,16 @@ class Layouts:
         base = self.read(node.value, env, frame)
         if base is Layout.MIXED:
             return base
-        if isinstance(node.slice, ast.Constant):
+        if isinstance(node.slice, ast.Constant) and node.slice.value is not None:
             place = node.slice.value
             if isinstance(place, int):
                 return item(base, place)
             return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
-        if base is Layout.ROWS:
-            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-            if isinstance(first, ast.Slice) and first.lower is first.upper is first.step is None:
-                return Layout.ROWS
-            return Layout.UNKNOWN
+        if base in (Layout.ROWS, Layout.STACKED):
+            places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+            if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
+                return Layout.COLUMNS
+            return base if _whole(places[0]) else Layout.UNKNOWN
         if base in FIXED:
             index = self.read(node.slice, env, frame) if not isinstance(node.slice, ast.Slice) else Layout.CONST
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
@@ -362,6 +362,11 @@ def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
             if isinstance(test.ops[0], ast.IsNot):
                 return [statement.body]
     return [statement.body, statement.orelse]
+
+
+def _whole(place: ast.expr) -> bool:
+    """Whether a part of a subscript takes all of a dimension."""
+    return isinstance(place, ast.Slice) and place.lower is place.upper is place.step is None
 
 
 def _flag(name: str) -> Shape:

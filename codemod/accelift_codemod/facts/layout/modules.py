@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.layout import operations
-from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout, Shape, join
+from accelift_codemod.facts.layout.algebra import COMPARING, FIXED, Environment, Layout, Shape, join, stacked
 from accelift_codemod.facts.layout.operations import integer
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value
@@ -46,6 +46,10 @@ class Modules:
             names = [p.arg for p in (*method.args.posonlyargs, *method.args.args)][1:]
             by_name = dict(zip(names, arguments, strict=False)) | keywords
             return self.function(method, by_name, value.declaration)
+        if Layout.STACKED in arguments and not keywords:
+            return stacked(arguments, lambda parts: self.forward(value, parts, {}))
+        if len(arguments) == 2 and value.name == "torch.nn.CosineSimilarity" and set(arguments) in COMPARING:
+            return Layout.MIXED
         if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):

@@ -7,12 +7,14 @@ import ast
 from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import (
     ARITHMETIC,
+    COMPARING,
     FIXED,
     SCALARS,
     Layout,
     Shape,
     combine,
     elementwise,
+    stacked,
 )
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Value
@@ -46,7 +48,17 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if receiver is Layout.COLUMNS:
         if name in ("matmul", "mm") and arguments:
             return combine(ast.MatMult(), receiver, arguments[0])
-        return Layout.ROWS if name == "t" or _swaps(name, call.args) else Layout.UNKNOWN
+        if name == "expand" and len(arguments) > 1 and arguments[1] is Layout.COUNT:
+            return receiver
+        return (
+            Layout.ROWS
+            if name == "t" or _swaps(name, call.args)
+            else operation(name, call, [receiver, *arguments], keywords, 0)
+        )
+    if receiver is Layout.STACKED:
+        return stacked([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
+    if receiver is Layout.PLACES:
+        return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
     if receiver in SCALARS:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
@@ -92,6 +104,14 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return _join_tensors(name, call, arguments)
     if not everything or all(e in FIXED for e in everything):
         return Layout.CONST
+    if name in ops.COMPARES and any(pair <= set(everything) for pair in COMPARING):
+        return Layout.MIXED
+    if name == "einsum":
+        return _einsum(call, everything)
+    if name == "arange" and everything == [Layout.COUNT]:
+        return Layout.PLACES
+    if Layout.STACKED in arguments:
+        return stacked(arguments, lambda parts: operation(name, call, parts, keywords, offset))
     tensor = arguments[0] if arguments else keywords.get("input", Layout.UNKNOWN)
     if tensor in SCALARS and name in ("mean", "sum"):
         return tensor
@@ -119,6 +139,8 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
         return Layout.MIXED
     dimension = argument(call, 1, "dim") or argument(call, None, "axis")
     place = 1 if name == "hstack" else integer(dimension) if dimension is not None else 0
+    if place == 0 and name != "stack" and (parts is Layout.BATCH or _all_rows(parts)):
+        return Layout.STACKED
     if not isinstance(parts, tuple):
         return Layout.CONST if parts in FIXED else Layout.UNKNOWN
     if all(p in FIXED for p in parts):
@@ -126,6 +148,23 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     if place is None or place == 0:
         return Layout.UNKNOWN
     return Layout.ROWS if all(p is Layout.ROWS for p in parts) else Layout.UNKNOWN
+
+
+def _all_rows(parts: Shape) -> bool:
+    return isinstance(parts, tuple) and bool(parts) and all(part is Layout.ROWS for part in parts)
+
+
+def _einsum(call: ast.Call, arguments: list[Shape]) -> Shape:
+    """A product of tensors, with the dimensions of each told by letters: `"id,jd->ij"` compares each with each."""
+    equation = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    terms, arrow, result = equation.replace(" ", "").partition("->") if isinstance(equation, str) else ("", "", "")
+    given = list(zip(terms.split(","), arguments[1:], strict=False))
+    letters = {term[:1] for term, layout in given if layout is Layout.ROWS}
+    if not arrow or not letters or "." in terms or any(lay not in (Layout.ROWS, *FIXED) for _, lay in given):
+        return Layout.UNKNOWN
+    if len(letters) > 1:
+        return Layout.MIXED
+    return Layout.ROWS if result[:1] in letters else Layout.UNKNOWN
 
 
 def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
@@ -168,9 +207,12 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
     if name == "squeeze":
         return Layout.ROWS if not given or (place is not None and place != 0) else Layout.UNKNOWN
     if name == "unsqueeze":
-        return Layout.ROWS if place is not None and place != 0 else Layout.UNKNOWN
+        return Layout.UNKNOWN if place is None else Layout.COLUMNS if place == 0 else Layout.ROWS
     if name == "t" or _swaps(name, given):
         return Layout.COLUMNS
+    if name in ("unbind", "split", "chunk"):
+        place = integer(argument(call, offset + (name != "unbind"), "dim"))
+        return Layout.UNKNOWN if place is None or place == 0 else Layout.BATCH
     if name in ("transpose", "swapaxes"):
         places = [integer(a) for a in given[:2]]
         return Layout.ROWS if len(places) == 2 and None not in places and 0 not in places else Layout.UNKNOWN

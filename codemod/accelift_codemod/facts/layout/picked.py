@@ -259,4 +259,4 @@ def _columns(value: Shape) -> bool:
 
 
 def _unknown(value: Shape) -> bool:
-    return any(map(_unknown, value)) if isinstance(value, tuple) else value is Layout.UNKNOWN
+    return any(map(_unknown, value)) if isinstance(value, tuple) else value in (Layout.UNKNOWN, Layout.PLACES)

@@ -1,0 +1,37 @@
+"""Random numbers that code draws in each iteration of a loop, in the networks that it runs, too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.chance import drawn_from, seeds
+from accelift_codemod.facts.tree import walk
+
+
+def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
+    """A call that draws from a global generator which the evaluation does not seed, in the loop or what it runs."""
+    function = draft.function(loop.node)
+    around = function.body if function is not None else [draft.facts.index.statement(loop.node)]
+    if any(isinstance(n, ast.Call) and seeds(draft.facts.resolver, n) for s in around for n in walk(s)):
+        return None
+    for node in _run(draft, loop.body):
+        if drawn_from(draft.facts.resolver, node) and getattr(draft.function(node), "name", "") != "__init__":
+            return node
+    return None
+
+
+def _run(draft: Draft, body: list[ast.stmt]) -> Iterator[ast.Call]:
+    """The calls in statements, in the functions that they call, and where the networks that these run are made."""
+    queue: list[ast.AST] = [*body, *(f for s in body for f in draft.blueprint.timeline.calls_into(s))]
+    seen = set(queue)
+    while queue:
+        for call in (n for n in walk(queue.pop()) if isinstance(n, ast.Call)):
+            yield call
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+            for value in (*draft.facts.objects.models(owner), *draft.facts.objects.models(call)):
+                made = {value.origin, *draft.facts.resolver.ancestry(value.declaration)} - seen
+                queue += made
+                seen |= made
