@@ -32,6 +32,6 @@ def _run(draft: Draft, body: list[ast.stmt]) -> Iterator[ast.Call]:
             yield call
             owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
             for value in (*draft.facts.objects.models(owner), *draft.facts.objects.models(call)):
-                made = {value.origin, *draft.facts.resolver.ancestry(value.declaration)} - seen
-                queue += made
-                seen |= made
+                made = [value.origin, *draft.facts.resolver.ancestry(value.declaration)]
+                queue += (node for node in made if node not in seen)
+                seen.update(made)
