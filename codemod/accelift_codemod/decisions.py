@@ -11,7 +11,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
-from accelift_codemod.sums import Loop
+from accelift_codemod.sums import Loop, local_names
 
 _STEPS = 5  # from variable to variable, or out of a function
 
@@ -80,6 +80,31 @@ def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
         queue += [(read, steps + 1) for read in more if read not in seen and steps < _STEPS]
         seen.update(more)
     return False
+
+
+def chosen_by_content(draft: Draft, statement: ast.stmt) -> ast.expr | None:
+    """The test around a statement of a training loop that asks whether something is in the batch, or equal to it."""
+    tests: list[ast.expr] = []
+    for parent in draft.facts.index.ancestors(statement):
+        loop = draft.blueprint.loops.get(parent)
+        if loop is not None and loop.trains and isinstance(parent, Loop):
+            local = local_names(draft, loop, parent) if tests else set()
+            return next((t for t in tests if any(is_content(draft, n, local) for n in walk(t))), None)
+        if isinstance(parent, ast.If) and any(
+            isinstance(n, ast.Compare) and any(isinstance(o, (ast.In, ast.Eq)) for o in n.ops)
+            for n in walk(parent.test)
+        ):
+            tests.append(parent.test)
+    return None
+
+
+def is_content(draft: Draft, node: ast.AST, local: set[str]) -> bool:
+    """Whether a node reads one of the variables, and not only its size."""
+    if not isinstance(node, ast.Name) or node.id not in local:
+        return False
+    parent = draft.facts.index.parents[node]
+    sized = isinstance(parent, ast.Attribute) and parent.attr in ("size", "shape")
+    return not sized and not (isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len")
 
 
 def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from scripts import added, converted, script, unchanged
 
@@ -51,12 +53,28 @@ def test_an_older_checkpoint_is_stripped_of_the_prefix(load: str) -> None:
     [
         ("model = Net().to(device)", "model.load_state_dict(state)"),  # was never wrapped
         (WRAPPED, "model.module.load_state_dict(state)"),  # without a prefix then, too
-        (WRAPPED, "model.load_state_dict(torch.load('m.pt'))"),  # nothing to hand to the function: a note says it
+        (WRAPPED, "model.load_state_dict(dict(state))"),  # nothing to hand to the function: a note says it
         (WRAPPED, "found = model.load_state_dict(state)"),
     ],
 )
 def test_other_state_dicts_are_loaded_as_they_are(model: str, load: str) -> None:
     assert "consume_prefix" not in converted(script(model=f"{model}\nstate = torch.load('m.pt')\n{load}", after=SAVE))
+
+
+@pytest.mark.parametrize(
+    "read", ["torch.load('m.pt')", "torch.load('m.pt', map_location='cpu')", "torch.load('m.pt')['model']"]
+)
+def test_an_older_checkpoint_that_is_read_where_it_is_loaded(read: str) -> None:
+    output = converted(script(model=f"{WRAPPED}\nmodel.load_state_dict({read})", after=SAVE))
+    tree = ast.unparse(ast.parse(output))
+    assert f"load_state_dict({{key.removeprefix('module.'): value for key, value in {read}.items()}})" in tree
+
+
+@pytest.mark.parametrize("model", ["model = Net().to(device)", f"{WRAPPED}\nmodel.module"])
+def test_a_checkpoint_that_never_had_the_prefix(model: str) -> None:
+    receiver = "model.module" if model.endswith(".module") else "model"
+    load = f"{receiver}.load_state_dict(torch.load('m.pt'))"
+    assert "removeprefix" not in converted(script(model=f"{model.removesuffix('model.module')}\n{load}", after=SAVE))
 
 
 def test_a_model_that_is_wrapped_after_it_is_loaded() -> None:

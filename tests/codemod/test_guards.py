@@ -382,3 +382,19 @@ def test_a_branch_alone_stays_outside() -> None:
     output, frame = bars(text)
     guarded = f"        {MAIN}\n            sys.stdout.write('>')"
     assert output == expected_bars(frame, text.replace("        sys.stdout.write('>')", guarded))
+
+
+@pytest.mark.parametrize("test", ["7 in y.tolist()", "(y[0] == 2).item()", "epoch == 1 and 7 in y.tolist()"])
+def test_what_is_written_of_a_certain_sample_is_written_by_the_process_that_has_it(test: str) -> None:
+    text = script(imports="import numpy as np", batch_end=f"if {test}:\n    np.save('found.npy', x.numpy())")
+    assert "is_main_process" not in converted(text)
+    assert "SAVE-RACE" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "test", ["epoch == 1", "epoch in (0, 1)", "x.size(0) == 16", "loss.item() < 0.5", "len(y) == 16"]
+)
+def test_what_is_written_at_a_certain_time_is_written_by_the_main_process(test: str) -> None:
+    text = script(imports="import numpy as np", batch_end=f"if {test}:\n    np.save('found.npy', x.numpy())")
+    assert "if accelerator.is_main_process:" in converted(text)
+    assert "SAVE-RACE" not in findings(text)

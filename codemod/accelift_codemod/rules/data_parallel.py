@@ -33,7 +33,8 @@ model = nn.DataParallel(model)
             Severity.NOTE,
             "checkpoints had other keys under DataParallel",
             "Checkpoints that the script saved under DataParallel name their parameters `module.…`; those it saves now "
-            "do not. A state dict in a variable is stripped of the prefix before it is loaded; strip others yourself.",
+            "do not. A state dict in a variable, or from torch.load, is stripped of the prefix as it is loaded; strip "
+            "others yourself.",
         ),
     )
 
@@ -145,16 +146,24 @@ def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[E
             continue
         if isinstance(receiver, ast.Attribute) and receiver.attr == "module":
             continue
-        if (
-            not name
-            or not _wrapped(draft, calls, receiver)
-            or not _is_plain(state)
-            or position(call) < position(calls[0])
-        ):
+        if not name or not _wrapped(draft, calls, receiver) or position(call) < position(calls[0]):
+            continue
+        why = "an older checkpoint has the wrapper's prefix"
+        if _is_read(draft, state):
+            code = "{key.removeprefix('module.'): value for key, value in {}.items()}"
+            yield draft.edit(rule, state, Operation.SURROUND, why, code)
+        if not _is_plain(state):
             continue
         text = draft.facts.segment(state)
         code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'
-        yield draft.edit(rule, statement, Operation.BEFORE, "an older checkpoint has the wrapper's prefix", code)
+        yield draft.edit(rule, statement, Operation.BEFORE, why, code)
+
+
+def _is_read(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression reads a checkpoint, and perhaps takes an entry of it."""
+    while isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        node = node.value
+    return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.load"
 
 
 def _is_plain(node: ast.expr) -> bool:

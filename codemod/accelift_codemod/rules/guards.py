@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.decisions import chosen_by_content
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads, stores
@@ -27,7 +28,8 @@ class Guards(Rule):
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
     variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
-    makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on.
+    makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. Nor what is
+    written when a certain sample turns up (`if wanted in ids:`), which any process may have in its share.
     """
 
     code = _RULE
@@ -97,6 +99,17 @@ if accelerator.is_main_process:
                 )
                 continue
             guarded.add(statement)
+            chosen = chosen_by_content(draft, statement)
+            if chosen is not None:
+                yield draft.finding(
+                    "SAVE-RACE",
+                    Severity.WARNING,
+                    call,
+                    f"`{draft.facts.segment(chosen)}` asks for something in the batch, and any process may have it "
+                    "in its share: what is written here is not left to the main process, and several may write at once",
+                    "write to a file whose name says the process (accelerator.process_index), or gather what is asked",
+                )
+                continue
             if self._makes_folder(draft, call):
                 yield from self._asked_before(draft, statement)
             yield draft.edit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from accelift_codemod.decisions import decisions, reads_of, steers
+from accelift_codemod.decisions import decisions, is_content, reads_of, steers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
@@ -222,12 +222,8 @@ scheduler.step(running / len(loader))
         for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
             if draft.facts.resolver.builtin(call.func) != "print":
                 continue
-            for name in (n for n in walk(call) if isinstance(n, ast.Name) and n.id in names):
-                parent = draft.facts.index.parents[name]
-                sized = isinstance(parent, ast.Attribute) and parent.attr in ("size", "shape")
-                if not sized and not (
-                    isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
-                ):
+            for name in walk(call):
+                if isinstance(name, ast.Name) and is_content(draft, name, names):
                     found.setdefault(name.id, name)
         return found
 
