@@ -83,6 +83,28 @@ def test_a_wrong_conversion_is_not_proved(tmp_path: Path) -> None:
     assert "NOT PROVED" in text and "SCHEDULER" in text and text.count("<polyline") == 2
 
 
+def test_an_optimizer_that_takes_the_place_of_another(tmp_path: Path) -> None:
+    """The first one of the original is gone by then; that of the conversion is still known to its accelerator."""
+    make = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
+    anew = f"    if epoch == 1:\n        {make.replace('model.', 'model[2].')}\n    for x, y"
+    script = project(tmp_path / "project", TRAIN.replace("    for x, y", anew))
+    done = accelift("verify", script, "--num-processes", "1", "--format", "json", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    answers = {one["question"]: one for one in json.loads(done.stdout)["comparisons"][0]["answers"]}
+    assert answers["the same optimizers and parameters"]["detail"] == "SGD, SGD"
+
+
+def test_checkpoints_of_steps_that_differ_are_not_said_to_agree(tmp_path: Path) -> None:
+    """Step by step, each step begins with the original's parameters, and these are what is saved in the end."""
+    script = project(tmp_path / "project", TRAIN.replace("model(x), y)", "model(x).roll(1, 0), y)"))
+    done = accelift("verify", script, "--format", "json", cwd=tmp_path)
+    assert done.code == 1, done.stderr
+    last = json.loads(done.stdout)["comparisons"][-1]["answers"]
+    answers = {one["question"]: one["verdict"] for one in last}
+    assert answers["the same parameters"] == "differs"
+    assert answers["the same checkpoints"] == "not comparable"
+
+
 def test_only_what_is_proved_is_written(tmp_path: Path) -> None:
     script = project(tmp_path / "project", TRAIN)
     done = accelift("convert", script, "--write", "--verify", cwd=tmp_path)

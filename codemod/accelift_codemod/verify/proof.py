@@ -256,12 +256,17 @@ class _Prover:
         exact = tolerance is None
         shaken = None if disturbed is None else disturbed.recording
         ends = compare_processes(ours, theirs, bool(converted.stopped), converted.last_words)
+        training = compare_training(ours, theirs, tolerance)
+        saves = compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact)
+        if disturbed is not None and training.first is not None and saves.verdict is not Verdict.DIFFERS:
+            detail = "each step begins with the original's parameters, which is what is saved here"
+            saves = Answer(saves.question, Verdict.NOT_COMPARABLE, detail)
         answers = [
             *ends,
-            *compare_training(ours, theirs, tolerance).answers,
+            *training.answers,
             compare_data(ours, theirs),
             compare_lines(ours, theirs, volatile_numbers(*self._twice()), shaken, exact),
-            compare_saves(ours, theirs, volatile_values(*self._twice()), shaken, exact),
+            saves,
         ]
         if theirs.world > ours.world:
             answers += [compare_printers(ours, theirs), compare_writers(theirs)]

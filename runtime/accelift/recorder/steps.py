@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -40,6 +41,7 @@ class Steps:
         self._limit = limit
         self._road = road
         self._numbers: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+        self._made = itertools.count()  # a number is not given again when an optimizer is gone
         self._count = 0
         self._losses: list[float | None] = []
         self._clips: list[float] = []
@@ -79,7 +81,7 @@ class Steps:
         if self._limit is not None and self._count >= self._limit:
             raise Enough  # once more, for scripts that caught it
         if optimizer not in self._numbers:
-            self._numbers[optimizer] = len(self._numbers)
+            self._numbers[optimizer] = next(self._made)
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             self._events.put(
                 "optimizer",
