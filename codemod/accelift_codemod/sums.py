@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
@@ -16,10 +16,11 @@ from accelift_codemod.plan import Assumption, Edit, Need, Operation
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
 Loop = ast.For | ast.AsyncFor | ast.While
+Sets = ast.Assign | ast.AugAssign
 _WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
 EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
 GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
-_REDUCTIONS = {Layout.MEAN: "mean", Layout.WEIGHTED: "mean", Layout.SUM: "sum"}
+_REDUCTIONS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 
 
 def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
@@ -117,15 +118,15 @@ def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[
     return [n for n in reads if n not in inside and not _into_attribute(draft.facts.index.statement(n))]
 
 
-def reduced(draft: Draft, loop: BatchLoop, statements: list[ast.AugAssign], local: set[str]) -> list[Edit]:
-    """The edits that make a sum that of all processes.
+def reduced(draft: Draft, loop: BatchLoop, statements: Sequence[Sets], local: set[str]) -> list[Edit]:
+    """The edits that make a sum, or another number, that of all processes.
 
-    Empty if it is not known of all the statements that add to it how they depend on the batch, or if some processes may
-    run one that others do not.
+    Empty if it is not known of all the statements that set it or add to it how they depend on the batch, or if some
+    processes may run one that others do not.
     """
     if any(_apart(draft, loop, statement, local) for statement in statements):
         return []
-    edits = [list(_reduced(draft, loop, statement)) for statement in statements]
+    edits = [list(_reduced(draft, loop, statement, local)) for statement in statements]
     return [edit for some in edits for edit in some] if all(edits) else []
 
 
@@ -140,7 +141,7 @@ def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) 
     return True
 
 
-def _added(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> tuple[ast.expr, ast.stmt]:
+def _added(draft: Draft, loop: BatchLoop, statement: Sets) -> tuple[ast.expr, ast.stmt]:
     """What a statement adds, and the statement that works it out: perhaps for a variable that is read here alone."""
     value = statement.value
     bindings = draft.facts.resolver.bindings(value) if isinstance(value, ast.Name) else []
@@ -163,8 +164,8 @@ def _taken(draft: Draft, node: ast.AST) -> ast.expr | None:
     return None
 
 
-def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterator[Edit]:
-    """Reduce what a statement adds."""
+def _reduced(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) -> Iterator[Edit]:
+    """Reduce what a statement adds, or sets; nothing if some of it cannot be."""
     value, made = _added(draft, loop, statement)
     env = draft.environment(loop, made)
     if env is None:
@@ -183,23 +184,26 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
         total = _total(draft, "{}") + ".item()"
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, total, need=Need.STRONG, assumes=assumes)
         return
-    for call in walk(value):
-        tensor_of = _taken(draft, call)
-        if tensor_of is None:
-            continue
-        layout = draft.facts.layouts.read(tensor_of, env)
-        reduction = _REDUCTIONS.get(layout) if isinstance(layout, Layout) else None
-        if reduction is None or _counts(value, call):
+    taken = {call: of for call in walk(value) if (of := _taken(draft, call)) is not None}
+    if taken:
+        layouts = {call: draft.facts.layouts.read(of, env) for call, of in taken.items()}
+        known = all(isinstance(found, Layout) and found in _REDUCTIONS for found in layouts.values())
+        within = {n for call in taken for n in walk(call)}
+        own = {name for target in _targets(statement) for name in stores(target)}
+        rest = {n.id for n in loads(value) if n not in within} & (local - own)
+        if not known or rest or any(_counts(value, call) for call in taken):
             return
-        yield draft.edit(
-            RULE,
-            tensor_of,
-            Operation.SURROUND,
-            _WHY,
-            _total(draft, "{}.detach()") if reduction == "sum" else AVERAGED,
-            need=Need.STRONG,
-            assumes=None if reduction == "sum" else EVEN,
-        )
+        for call, of in taken.items():
+            summed = layouts[call] is Layout.SUM
+            yield draft.edit(
+                RULE,
+                of,
+                Operation.SURROUND,
+                _WHY,
+                _total(draft, "{}.detach()") if summed else AVERAGED,
+                need=Need.STRONG,
+                assumes=None if summed else EVEN,
+            )
         return
     layout = draft.facts.layouts.read(value, env)
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
@@ -210,6 +214,10 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> Iterato
             yield draft.edit(
                 RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
             )
+
+
+def _targets(statement: Sets) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
 
 def _counted(node: ast.expr) -> ast.Name | None:

@@ -35,6 +35,13 @@ class Meter:
     [
         ("loss = F.cross_entropy(model(x), y)", ADD, ADDED),
         (
+            "loss = F.cross_entropy(model(x), y)\nother = F.mse_loss(model(x), model(x).detach())",
+            "running += loss.item() + 0.1 * other.item()",
+            "running += (\n    "
+            + 'accelerator.reduce(loss.detach(), reduction="mean").item()\n    '
+            + '+ 0.1 * accelerator.reduce(other.detach(), reduction="mean").item()\n)',
+        ),
+        (
             "loss = nn.CrossEntropyLoss()(model(x), y)",
             "running += loss.detach().item()",
             'running += accelerator.reduce(loss.detach().detach(), reduction="mean").item()',

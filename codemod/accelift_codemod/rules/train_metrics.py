@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from accelift_codemod.carried import carried
 from accelift_codemod.decisions import decisions, is_content, reads_of, steers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -93,10 +94,24 @@ scheduler.step(running / len(loader))
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
                     "average it across processes with accelerator.reduce before it is used",
                 )
+        steering = carried(draft, loop, node, local - decided)
+        for name, statements in steering.items():
+            reductions = reduced(draft, loop, statements, local)
+            yield from reductions
+            if not reductions:
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    statements[0],
+                    f"`{name}` is measured on one process's share of the data, and the loss of later iterations "
+                    "depends on it",
+                    "average it across processes with accelerator.reduce before it is used",
+                )
+        local = local - set(steering)
         others = self._others(draft, node, local - set(kept))
         yield from others.values()
         yield from decisions(draft, node, local)
-        printed = [name for name in own if name not in decided]
+        printed = [name for name in own if name not in decided and name not in steering]
         scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
         together = sorted(_closed(set(scaled), ratios) - decided)
         whole = {name: reduced(draft, loop, sums[name], local) for name in together}

@@ -1,0 +1,53 @@
+"""Numbers that an iteration measures and the loss of a later one depends on: BEGAN's balance, a moving average."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.sums import Loop, Sets
+
+_MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
+_TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)
+
+
+def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[str, list[Sets]]:
+    """The statements that set such numbers, by the variables that hold them."""
+    backwards = [c for c in draft.facts.loops.backwards if node in draft.facts.index.ancestors(c)]
+    # Each read that a loss is computed from, and whether on the way to it an iteration ended.
+    queue = [(n, False) for c in backwards if isinstance(c.func, ast.Attribute) for n in loads(c.func.value)]
+    seen = set(queue)
+    found: dict[str, dict[Sets, None]] = {}
+    for load, later in queue:
+        owner = draft.facts.index.scope(load).owner(load.id) if load.id in local else None
+        for binding in _bindings(draft, load, owner) if owner is not None else ():
+            statement = draft.facts.index.statement(binding.node)
+            if not isinstance(statement, (ast.Assign, ast.AugAssign)) or not node.lineno <= statement.lineno:
+                continue
+            late = later or position(binding.node) > position(load)
+            if late and _measures(draft, loop, statement):
+                found.setdefault(load.id, {})[statement] = None
+                continue
+            more = [(n, late) for n in loads(statement.value) if (n, late) not in seen]
+            queue += more
+            seen.update(more)
+    return {name: list(statements) for name, statements in found.items()}
+
+
+def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
+    """What a variable may hold where it is read."""
+    added = [b for b in owner.bindings.get(load.id, []) if b.how is How.AUGMENT]
+    return [*draft.facts.resolver.reaching(load, owner), *added]
+
+
+def _measures(draft: Draft, loop: BatchLoop, statement: Sets) -> bool:
+    """Whether a statement sets a number that is computed from the share of a batch."""
+    env = draft.environment(loop, statement)
+    if env is None or draft.facts.layouts.read(statement.value, env) in _TENSORS:
+        return False
+    parts = (n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call)))
+    return any(draft.facts.layouts.read(part, env) in _MEASURED for part in parts)

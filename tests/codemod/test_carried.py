@@ -1,0 +1,68 @@
+"""Numbers that an iteration measures and the loss of a later one depends on are those of all processes."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+ZERO = "optimizer.zero_grad()\nout = model(x)\n"
+BALANCED = f"{ZERO}real, fake = F.cross_entropy(out, y), out.pow(2).mean()\nloss = real - k * fake"
+MEAN = 'accelerator.reduce({}.detach(), reduction="mean").item()'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("k = k + 0.1 * fake.item()", f"k = k + 0.1 * {MEAN.format('fake')}"),
+        ("k += 0.1 * fake.item()", f"k += 0.1 * {MEAN.format('fake')}"),
+        (
+            "gap = torch.mean(0.5 * real - fake)\nk = k + gap.item()\nk = min(max(k, 0), 1)",
+            f"gap = torch.mean(0.5 * real - fake)\nk = k + {MEAN.format('gap')}\nk = min(max(k, 0), 1)",
+        ),
+        (
+            "k = 0.9 * k + 0.1 * float(real)",
+            'k = 0.9 * k + 0.1 * float(accelerator.reduce(real.detach(), reduction="mean"))',
+        ),
+    ],
+)
+def test_a_balance_is_that_of_all_processes(before: str, after: str) -> None:
+    slots = {"before": "k = 0.0", "forward": BALANCED}
+    assert converted(script(**slots, batch_end=before)) == lifted(**slots, batch_end=after)
+    assert "COLL-RANKFLOW" not in findings(script(**slots, batch_end=before))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "k = 0.9 * k + 0.1 * fake.detach()",  # a tensor: where it is taken a number of is not seen
+        "if epoch:\n    k = unread(fake.item(), out)",
+    ],
+)
+def test_a_balance_that_cannot_be_averaged_is_reported(after: str) -> None:
+    text = script(from_imports="from other import unread", before="k = 0.0", forward=BALANCED, batch_end=after)
+    assert "COLL-RANKFLOW" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["k = k + 0.1", "k = epoch / 2", "k = min(1.0, k * 1.1)", "shown = fake.item()", "last = real.item()\nk = k * 0.9"],
+)
+def test_a_schedule_is_the_same_everywhere(after: str) -> None:
+    slots = {"before": "k = 0.0", "forward": BALANCED, "batch_end": after}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert "COLL-RANKFLOW" not in findings(script(**slots))
+
+
+def test_what_is_carried_for_each_sample_stays_with_it() -> None:
+    slots = {
+        "before": "hidden = torch.zeros(16, 3)",
+        "forward": f"{ZERO}loss = F.cross_entropy(out + hidden.mean(), y)",
+        "batch_end": "hidden = out.detach()",
+    }
+    assert "reduce" not in converted(script(**slots))
+
+
+def test_a_number_of_this_iteration_is_no_matter_of_the_next() -> None:
+    forward = f"{ZERO}real, fake = F.cross_entropy(out, y), out.pow(2).mean()\nk = 0.5\nloss = real - k * fake"
+    slots = {"before": "k = 0.0", "forward": forward, "batch_end": "k = fake.item()"}
+    assert converted(script(**slots)) == lifted(**slots)
