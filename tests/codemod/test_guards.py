@@ -35,6 +35,8 @@ def guarded(code: str) -> str:
         ("import sys", 'sys.stdout.write("x")'),
         ("import json", 'json.dump({}, open("a.json", "w"))'),
         ("import zipfile", "with zipfile.ZipFile('a.zip', 'w') as f:\n    f.write('a')"),
+        ("import imageio", "with imageio.get_writer('a.gif') as f:\n    f.append_data([])"),
+        ("", "torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)).save('a.pt')"),
         (OS, 'os.makedirs(\n    "out",  # here\n    exist_ok=False,\n)'),
     ],
 )
@@ -100,6 +102,8 @@ def test_places(before: str, after: str) -> None:
         ("import numpy as np", 'a = np.load("a.npy")'),
         ("import matplotlib.pyplot as plt", "plt.plot([1])\nplt.close()"),
         ("import shutil", 'where = shutil.which("git")'),
+        ("import numpy as np", 'a = np.memmap("a.dat", mode="r", shape=(2,))'),
+        ("", "class Kept(nn.Linear):\n    def save(self):\n        self.kept = True\n\nKept(2, 2).save()"),
         ("", "class Os:\n    def makedirs(self, name):\n        pass\n\nos = Os()\nos.makedirs('a')"),
         (OS, "# os.makedirs('a')\nmake = os.makedirs"),
         ("", 'with open("a.txt") as f:\n    text = f.read()'),
@@ -116,6 +120,26 @@ def test_functions_that_see_the_accelerator() -> None:
     assert converted(script(imports=OS, definitions=definition, before="make('a')")) == lifted(
         imports=OS, definitions=f"def make(name):\n    {GUARD}\n        os.makedirs(name)", before="make('a')"
     )
+
+
+def test_an_animation_is_written_by_the_main_process() -> None:
+    made = "fig = plt.figure()\nmoving = FuncAnimation(fig, print, frames=3)\n"
+    imports = "import matplotlib.pyplot as plt\nfrom matplotlib.animation import FuncAnimation"
+    output = converted(script(imports=imports, before=f"{made}moving.save('a.gif')"))
+    assert output == lifted(imports=imports, before=made + guarded("moving.save('a.gif')"))
+
+
+@pytest.mark.parametrize(
+    ("imports", "line"),
+    [
+        ("import cv2", "film = cv2.VideoWriter('a.avi', 0, 5, (8, 8))\nfilm.write(None)"),
+        ("import imageio", "film = imageio.get_writer('a.gif')\nfilm.append_data(None)\nfilm.close()"),
+        ("import numpy as np", "table = np.memmap('a.dat', mode='w+', shape=(2,))\ntable[0] = 1"),
+    ],
+)
+def test_files_that_are_written_bit_by_bit_are_reported(imports: str, line: str) -> None:
+    assert converted(script(imports=imports, before=line)) == lifted(imports=imports, before=line)
+    assert findings(script(imports=imports, before=line)) == ["SAVE-RACE"]
 
 
 LINES = ["os.makedirs(name)", "shutil.rmtree(name)", "sys.stdout.write(name)"]

@@ -33,6 +33,13 @@ def writes(letters: str | None) -> bool:
     return bool(_WRITING & set(letters or ""))
 
 
+def keeps_open(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call makes an object that writes a file bit by bit, other than what open() returns."""
+    qualified = resolver.qualified(call.func)
+    given = resolver.argument(call, 2, "mode") if qualified == "numpy.memmap" else None
+    return (qualified or "") in library.WRITERS or (isinstance(given, ast.Constant) and given.value == "w+")
+
+
 def asking(resolver: Resolver, node: ast.AST) -> Iterator[ast.If]:
     """The conditions around a node, in its function, that ask what files or folders there are, the inner ones first."""
     for parent in resolver.index.ancestors(node):

@@ -269,8 +269,13 @@ WRITES = frozenset(
 OPENS = frozenset(
     "io.open gzip.open bz2.open lzma.open codecs.open tarfile.open zipfile.ZipFile h5py.File wave.open".split()
 )
-# Methods of pathlib's paths that write, under names that other objects' methods have, too.
-PATH_WRITES = frozenset({"rename", "replace"})
+# Methods that write, under names that other objects' methods have, too: of objects of these libraries.
+WRITES_OF = {
+    **dict.fromkeys(("rename", "replace"), ("pathlib.",)),
+    "save": ("PIL.", "matplotlib.animation.", "torch.jit."),
+}
+# Functions that open a file for an object which writes it bit by bit.
+WRITERS = frozenset("cv2.VideoWriter imageio.get_writer imageio.v2.get_writer".split())
 # Methods of a library's objects that give another one of their kind.
 ALIKE = {
     "pathlib.": frozenset("joinpath resolve absolute expanduser with_suffix with_name with_stem relative_to".split()),

@@ -70,7 +70,7 @@ if accelerator.is_main_process:
             statement = draft.facts.index.statement(call)
             if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))):
                 continue
-            if files.writes(files.mode(draft.facts.resolver, call)):
+            if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 edit = self._opened(draft, call, guarded)
                 if edit is not None:
                     yield edit
@@ -181,9 +181,11 @@ if accelerator.is_main_process:
             return qualified in library.SIDE_EFFECTS
         if not isinstance(call.func, ast.Attribute):
             return False
-        module = "pathlib." if call.func.attr in library.PATH_WRITES else "PIL." if call.func.attr == "save" else ""
-        if module:
-            return _of(draft, call.func.value, module)
+        libraries = library.WRITES_OF.get(call.func.attr)
+        if libraries is not None and draft.facts.objects.models(call.func.value):  # what torch.jit made of a network
+            return call.func.attr == "save" and draft.facts.resolver.callee(call) is None
+        if libraries is not None:
+            return _of(draft, call.func.value, libraries)
         return call.func.attr in library.WRITES
 
     def _command(self, draft: Draft, call: ast.Call) -> Finding:
@@ -227,8 +229,14 @@ if accelerator.is_main_process:
                 otherwise=race,
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
-        if not plain or "r" in (files.mode(draft.facts.resolver, call) or ""):
-            return race  # it is read first
+        if not plain or "r" in (files.mode(draft.facts.resolver, call) or ""):  # it is read first
+            return draft.finding(
+                "SAVE-RACE",
+                Severity.WARNING,
+                call,
+                f"`{draft.facts.segment(call.func)}` opens a file that every process would write to",
+                "open it, and write to it, under `if accelerator.is_main_process:`",
+            )
         return draft.edit(
             _RULE,
             call,
