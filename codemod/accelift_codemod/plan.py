@@ -73,7 +73,8 @@ class Operation(str, Enum):
     Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, by `code`; ADD_PARAMETER gives a
     function one more, at `place`; DROP_NAME removes a name from an import.
     TEST replaces the test of an `if` or `while`.
-    Statements: DROP removes it, SWAP puts `code` in its place, BEFORE and AFTER put `code` next to it, ENCLOSE puts
+    Statements: UNPAIR takes out of `x, y = x, f(y)` what is set to itself when its parts are edited; DROP removes it,
+    SWAP puts `code` in its place, BEFORE and AFTER put `code` next to it, ENCLOSE puts
     the statements of the span under the header `code`.
     """
 
@@ -93,6 +94,7 @@ class Operation(str, Enum):
     ADD_PARAMETER = "add-parameter"
     DROP_NAME = "drop-name"
     TEST = "test"
+    UNPAIR = "unpair"
     DROP = "drop"
     SWAP = "swap"
     BEFORE = "before"

@@ -31,6 +31,24 @@ def test_module(slots: dict[str, str], line: str) -> None:
     assert line in converted(script(**{"model": WRAPPED, **slots}))
 
 
+@pytest.mark.parametrize(
+    ("definitions", "setup"),
+    [
+        ("", "parts = {'net': Net().to(device)}\nparts['net'] = nn.DataParallel(parts['net'])"),
+        (
+            "class Both(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = Net()\n"
+            "        self.net = nn.DataParallel(self.net)\n\n    def forward(self, x):\n        return self.net(x)",
+            "",
+        ),
+    ],
+)
+def test_nothing_is_set_to_itself(definitions: str, setup: str) -> None:
+    model = "model = Both().to(device)" if definitions else "model = parts['net']"
+    output = converted(script(definitions=definitions, setup=setup, device="device = 'cuda'", model=model))
+    assert "DataParallel" not in output and "self.net = self.net\n" not in output
+    assert "parts['net'] = parts['net']" not in output
+
+
 def test_a_module_of_the_models_own_cannot_be_told_apart() -> None:
     own = "class Own(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.module = None"
     slots = {"definitions": own, "model": "model = nn.DataParallel(Own()).to(device)"}

@@ -94,7 +94,25 @@ def test_moves_in_variables_of_old_torch_go() -> None:
 
 def test_a_cast_that_comes_with_the_move_stays_with_it() -> None:
     before = script(move="x, y = x.to(device, torch.float32), y.to(device)")
-    assert converted(before) == lifted(device=REBOUND, move="x, y = x.to(device, torch.float32), y")
+    assert converted(before) == lifted(device=REBOUND, move="x = x.to(device, torch.float32)")
+
+
+@pytest.mark.parametrize(
+    ("move", "left"),
+    [
+        ("x, y = x.to(device), y.to(device).view(-1)", "y = y.view(-1)"),
+        ("x, y = (x.to(device) * 2, y.to(device))", "x = x * 2"),
+        ("(x, y) = x.to(device).float(), y.to(device)", "x = x.float()"),
+        ("x, y, z = x.to(device), y.to(device).long(), x", "y, z = y.long(), x"),
+        (
+            "x, y = (\n    x.to(device),  # inputs\n    y.to(device).view(-1),\n)",
+            "x, y = (\n    x,  # inputs\n    y.view(-1),\n)",
+        ),
+        ("x, y = y.to(device).float(), x.to(device).long()", "x, y = y.float(), x.long()"),
+    ],
+)
+def test_what_would_be_set_to_itself_goes(move: str, left: str) -> None:
+    assert converted(script(move=move)) == lifted(move=left)
 
 
 def test_a_batch_computed_on_the_cpu_first_keeps_the_authors_moves() -> None:

@@ -314,6 +314,22 @@ def _uncommented(gap: Any) -> Any:
     return gap.with_changes(first_line=first, empty_lines=[])
 
 
+def _unpair(node: Any, edit: Edit, parenthesize: bool) -> Node:
+    target, value = node.targets[0].target, node.value
+    if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+        raise CannotRewrite("the place of the edit does not set several variables")
+    pairs = zip(target.elements, value.elements, strict=True)
+    kept = [(left, right) for left, right in pairs if not left.value.deep_equals(right.value)]
+    if not kept or _commented(node):
+        return cast(Node, node)
+    if len(kept) == 1:
+        whole = node.targets[0].with_changes(target=kept[0][0].value)
+        return cast(Node, node.with_changes(targets=[whole], value=kept[0][1].value))
+    sides = [[one.with_changes(comma=cst.MaybeSentinel.DEFAULT) for one in side] for side in zip(*kept, strict=True)]
+    target, value = (side.with_changes(elements=kept) for side, kept in zip((target, value), sides, strict=True))
+    return cast(Node, node.with_changes(targets=[node.targets[0].with_changes(target=target)], value=value))
+
+
 def _drop(node: Any, edit: Edit, parenthesize: bool) -> Node:
     return cst.RemoveFromParent()
 
@@ -339,5 +355,6 @@ OPERATIONS: dict[Operation, Callable[[Any, Edit, bool], Node]] = {
     Operation.PARAMETER: _parameter,
     Operation.ADD_PARAMETER: _add_parameter,
     Operation.DROP_NAME: _same,
+    Operation.UNPAIR: _unpair,
     Operation.DROP: _drop,
 }

@@ -13,7 +13,7 @@ from accelift_codemod.rewrite.operations import OPERATIONS
 from accelift_codemod.rewrite.result import CannotRewrite
 from accelift_codemod.rewrite.tags import cst_tag
 
-_LATE = {Operation.SURROUND: 1, Operation.DROP: 2}  # operations that leave another kind of node
+_LATE = {Operation.SURROUND: 1, Operation.UNPAIR: 1, Operation.DROP: 2}  # operations that leave another kind of node
 
 
 def transform(code: str, tags: Sequence[str], edits: dict[int, list[tuple[Edit, bool]]]) -> str:

@@ -94,13 +94,8 @@ def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Ite
     reason = "the accelerator wraps the model, one process per GPU"
     statement = draft.facts.index.statement(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if (
-        isinstance(target, ast.Name)
-        and isinstance(argument, ast.Name)
-        and target.id == argument.id
-        and isinstance(statement, ast.Assign)
-        and statement.value is call
-    ):
+    same = target is not None and _is_plain(argument) and ast.unparse(target) == ast.unparse(argument)
+    if same and isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
         yield draft.edit(rule, statement, Operation.DROP, reason)
     else:
         place, keyword = (0, "") if argument in call.args else (None, "module")

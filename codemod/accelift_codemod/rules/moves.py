@@ -162,9 +162,12 @@ for x, y in loader:
     def _drop(self, draft: Draft, statement: ast.stmt, moves: list[Move]) -> Iterator[Edit]:
         calls = {m.call for m in moves}
         reason = "prepare puts it on the device" if self._about_model(draft, moves) else "the prepared loader moves it"
-        if self._is_identity(draft, statement, calls):
+        identities = self._identities(draft, statement, calls)
+        if identities and all(identities):
             yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=moves[0].receiver)
             return
+        if any(identities) and isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            yield draft.edit(_RULE, statement, Operation.UNPAIR, reason, subject=moves[0].receiver)
         for move in moves:
             copy = self._copy(draft, move)
             if copy is None:
@@ -181,8 +184,8 @@ for x, y in loader:
         roles = draft.facts.resolver.roles(moves[0].receiver)
         return not roles & {Role.BATCH, Role.DATA}
 
-    def _is_identity(self, draft: Draft, statement: ast.stmt, calls: set[ast.Call]) -> bool:
-        """Whether nothing is left of a statement without the moves."""
+    def _identities(self, draft: Draft, statement: ast.stmt, calls: set[ast.Call]) -> list[bool]:
+        """Of the variables that a statement sets, whether each is set to itself without the moves."""
 
         def bare(node: ast.expr) -> ast.expr:
             while isinstance(node, ast.Call):
@@ -195,20 +198,16 @@ for x, y in loader:
             return node
 
         if isinstance(statement, ast.Expr):
-            return isinstance(bare(statement.value), ast.Name) and statement.value in calls
-        pairs = assignments(statement)
-        if not pairs:
-            return False
-        for target, value in pairs:
-            if value is None:
-                return False
-            inner = bare(value)
+            return [isinstance(bare(statement.value), ast.Name) and statement.value in calls]
+        found = []
+        for target, value in assignments(statement):
+            inner = bare(value) if value is not None else None
             if isinstance(inner, ast.DictComp):
-                if not self._copies_dict(inner, bare, target):
-                    return False
-            elif not isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) or _text(target) != _text(inner):
-                return False
-        return True
+                found.append(self._copies_dict(inner, bare, target))
+            else:
+                plain = isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript))
+                found.append(plain and inner is not None and _text(target) == _text(inner))
+        return found
 
     def _copies_dict(self, node: ast.DictComp, bare: object, target: ast.expr) -> bool:
         """`batch = {k: v for k, v in batch.items()}`."""
