@@ -154,6 +154,8 @@ class Making:
 
     def _ties_devices(self, statement: ast.stmt) -> bool:
         """Whether a statement may set the environment, from which CUDA takes its settings once it is asked for."""
+        if "environ" not in self.index.attributes and "environ" not in self.index.module.bindings:
+            return False
         targets = (
             target
             for root in (statement, *self.timeline.calls_into(statement))

@@ -27,6 +27,7 @@ class Indexing:
         self.imports: list[ast.Import | ast.ImportFrom] = []
         self.star_imports: list[str] = []
         self.items: list[ast.Assign] = []
+        self.tries: list[ast.Try] = []
         self._of_names: dict[ast.AST, Scope] = {}  # the scopes of names, which are asked for most
         self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
         self._walk()
@@ -49,6 +50,7 @@ class Indexing:
             ast.ImportFrom: self._import_from,
             ast.Global: self._global,
             ast.Nonlocal: self._nonlocal,
+            ast.Try: self._try,
             ast.ExceptHandler: self._except,
             ast.MatchAs: self._match_name,
             ast.MatchStar: self._match_name,
@@ -235,6 +237,9 @@ class Indexing:
 
     def _nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
         scope.outer_names.update(dict.fromkeys(node.names, False))
+
+    def _try(self, node: ast.Try, scope: Scope) -> None:
+        self.tries.append(node)
 
     def _except(self, node: ast.ExceptHandler, scope: Scope) -> None:
         if node.name:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -36,7 +34,7 @@ class Errors(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        for block in (node for node in walk(draft.facts.tree) if isinstance(node, ast.Try)):
+        for block in draft.facts.index.tries:
             if not draft.facts.runs(block) or not any(draft.collective(s) is not None for s in block.body):
                 continue
             for handler in block.handlers:
