@@ -215,6 +215,13 @@ def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, c
         "out @ torch.cat(torch.unbind(out.view(len(out), 1, 3), dim=1), dim=0).T",
         "out.unsqueeze(1).expand(len(out), len(out), 3) * out.unsqueeze(0).expand(len(out), len(out), 3)",
         'torch.einsum("nc, mc -> nm", out, out.detach())',
+        "out / out.max()",
+        "out.std()",
+        "torch.norm(out - 1)",
+        "F.softmax(out, dim=0)",
+        "torch.sort(out, dim=0)[0]",
+        "out.topk(2, dim=0)[0]",
+        "F.cosine_similarity(out, out.detach(), dim=0)",
     ],
 )
 def test_samples_that_are_compared_with_each_other(compared: str) -> None:
@@ -233,6 +240,13 @@ def test_samples_that_are_compared_with_each_other(compared: str) -> None:
         'torch.einsum("nc, nc -> n", out, out.detach())',
         'torch.einsum("nc, mc -> nm", out, torch.ones(5, 3))',
         "torch.cat(out.split(1, dim=1), dim=1)",
+        "out / out.max(1, keepdim=True)[0]",
+        "out.std(1)",
+        "torch.norm(out - 1, dim=1)",
+        "F.softmax(out, dim=1)",
+        "torch.max(out, out.detach())",
+        "out.topk(2, dim=1)[0]",
+        "F.cosine_similarity(out, out.detach())",
     ],
 )
 def test_samples_by_themselves(own: str) -> None:

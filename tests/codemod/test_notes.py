@@ -190,3 +190,13 @@ def stack(samples):
 def test_batches_that_are_padded_to_their_longest_sample(collate: str, codes: list[str]) -> None:
     loader = f"loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn={collate})"
     assert findings(script(definitions=PADDING, loader=loader)) == codes
+
+
+@pytest.mark.parametrize(("over", "codes"), [("loader", ["BN-UPDATE"]), ("DataLoader(data, batch_size=64)", [])])
+def test_averages_of_batch_norm_of_a_share(over: str, codes: list[str]) -> None:
+    slots = {
+        "from_imports": "from torch.optim.swa_utils import AveragedModel, update_bn",
+        "before": "averaged = AveragedModel(model)",
+        "after": f"update_bn({over}, averaged)",
+    }
+    assert findings(script(**slots)) == codes

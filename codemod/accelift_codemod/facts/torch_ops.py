@@ -75,6 +75,11 @@ REDUCES = {
     "flip": "same",
     "roll": "same",
 }
+# Of these, those that of several shares of the samples do not give that of all of them, in any simple way.
+STATISTICS = frozenset(
+    "median mode max min amax amin logsumexp norm std var prod softmax log_softmax softmin cumsum sort topk "
+    "cosine_similarity".split()
+)
 # Where the dimension stands among the positional arguments after the tensor(s).
 DIMENSION_PLACE = {"topk": 1, "norm": 1, "cosine_similarity": 1, "gumbel_softmax": 3, "roll": 1}
 # What the dimension is if none is given; missing here: the whole tensor.

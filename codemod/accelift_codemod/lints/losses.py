@@ -128,7 +128,7 @@ accelerator.backward(loss)
         remedy = (
             "gather what is compared with torch.distributed.nn.functional.all_gather, or accept smaller comparisons"
         )
-        what = "compares the samples of a batch with each other"
+        what = "compares the samples of a batch with each other, or is a statistic of them that is no mean"
         yield from _of_layout(self, world, Layout.MIXED, what, "has its own share of them only", remedy)
 
 

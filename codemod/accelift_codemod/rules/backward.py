@@ -61,8 +61,8 @@ accelerator.backward(loss)
             Severity.ERROR,
             "a loss across the samples of a batch",
             "The loss compares the samples of a batch with each other, or with the batch's own mean (contrastive "
-            "losses, relativistic GANs, batch statistics). A process has only its share of the samples, so on several "
-            "processes it is another loss.",
+            "losses, relativistic GANs), or is a statistic of the batch that is no mean (a norm, a maximum, a standard "
+            "deviation). A process has only its share of the samples, so on several processes it is another loss.",
         ),
         Explained(
             "LOSS-UNKNOWN",
@@ -135,8 +135,8 @@ accelerator.backward(loss)
                 "LOSS-INBATCH",
                 Severity.ERROR,
                 call,
-                f"`{name}` compares the samples of a batch with each other, and every process has only its own share "
-                "of them",
+                f"`{name}` compares the samples of a batch with each other, or is a statistic of them that is no mean "
+                "(a norm, a maximum), and every process has only its own share of them",
                 "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share",
             )
         elif layout is Layout.WEIGHTED:

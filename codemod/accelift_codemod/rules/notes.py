@@ -34,6 +34,13 @@ class Notes(Rule):
             "them from the whole batch, at the price of communication.",
         ),
         Explained(
+            "BN-UPDATE",
+            Severity.WARNING,
+            "BatchNorm's averages of one process's share",
+            "torch.optim.swa_utils.update_bn passes over a loader to compute the averages that BatchNorm evaluates "
+            "with. Over a prepared one, each process computes those of its share, and the main process saves its own.",
+        ),
+        Explained(
             "RNG-SAMENOISE",
             Severity.NOTE,
             "processes draw the same noise",
@@ -87,6 +94,18 @@ class Notes(Rule):
         for call in draft.facts.index.methods.get("register_hook", []):
             if draft.facts.runs(call) and self._is_parameter(draft, call.func.value):  # type: ignore[attr-defined]
                 first.setdefault("hook", call)
+        for call in draft.facts.index.calls:
+            loader = draft.facts.resolver.argument(call, 0, "loader")
+            if draft.facts.resolver.qualified(call.func) == "torch.optim.swa_utils.update_bn" and any(
+                draft.blueprint.is_prepared(v) for v in draft.facts.resolver.values(loader)
+            ):
+                yield draft.finding(
+                    "BN-UPDATE",
+                    Severity.WARNING,
+                    call,
+                    "every process computes the averages of BatchNorm from its share of the data, and saves no other",
+                    "give it a DataLoader of its own, which is not prepared",
+                )
         padded = self._padded(draft)
         if padded is not None:
             yield draft.finding(

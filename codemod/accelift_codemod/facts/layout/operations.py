@@ -169,6 +169,9 @@ def _einsum(call: ast.Call, arguments: list[Shape]) -> Shape:
 
 def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
     kind = ops.REDUCES[name]
+    over = {"mean": Layout.MEAN, "sum": Layout.SUM}.get(
+        kind, Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN
+    )
     place = ops.DIMENSION_PLACE.get(name, 0) + offset
     if name == "cosine_similarity":
         place = 1 + offset
@@ -178,7 +181,7 @@ def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
         if assumed is None:
             if kind == "rows":
                 return Layout.ROWS
-            return {"mean": Layout.MEAN, "sum": Layout.SUM}.get(kind, Layout.UNKNOWN)
+            return over if kind != "same" else Layout.UNKNOWN
         dimensions: list[int | None] = [assumed]
     elif isinstance(dimension, (ast.Tuple, ast.List)):
         dimensions = [integer(d) for d in dimension.elts]
@@ -187,7 +190,7 @@ def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
     if None in dimensions:
         return Layout.UNKNOWN
     if 0 in dimensions:
-        return {"mean": Layout.MEAN, "sum": Layout.SUM}.get(kind, Layout.UNKNOWN)
+        return over
     return (Layout.ROWS, Layout.ROWS) if kind == "pair" else Layout.ROWS
 
 
