@@ -50,10 +50,19 @@ class Roots:
         Of several, the one from which the others have it: out of a container, or put into one.
         """
         found = self._of(value, kind, _Search(key(value), kind is Role.LOADER))
-        if len(found) > 1:
+        if len(found) > 1 or any(self._handed_in_a_list(scope, name) for scope, name in found):
             first = self._of(value, kind, _Search(key(value), True, True))
             found = first if len(first) == 1 else found
         return found
+
+    def _handed_in_a_list(self, scope: Scope, name: str) -> bool:
+        """Whether a variable is unpacked from a parameter: a function that is called again would prepare it again."""
+        return any(
+            binding.path
+            and isinstance(binding.value, ast.Name)
+            and all(b.how is How.PARAMETER for b in self.resolver.bindings(binding.value))
+            for binding in scope.bindings.get(name, ())
+        )
 
     def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()
@@ -178,7 +187,8 @@ class Roots:
                         return None
                     found |= traced
             elif search.through and binding.value is not None and self._takes(binding, search):
-                chosen = self._choice(binding.value, search)
+                unpacked = isinstance(binding.value, ast.Name)
+                chosen = (self._trace if unpacked else self._choice)(binding.value, search)
                 if chosen is None:
                     return None
                 if chosen:
@@ -211,8 +221,8 @@ class Roots:
 
     def _takes(self, binding: Binding, search: _Search) -> bool:
         """Whether a variable gets the object, or a container that has it, out of a container."""
-        values = self.resolver.bound(binding) if isinstance(binding.value, _TAKES) and not binding.path else ()
-        return holds(values, search.wanted)
+        taken = isinstance(binding.value, ast.Name) if binding.path else isinstance(binding.value, _TAKES)
+        return taken and holds(self.resolver.bound(binding), search.wanted)
 
     def _holders(self, node: ast.expr | None, search: _Search) -> list[ast.expr]:
         """The variables in an expression that are the object, or containers that have it."""

@@ -87,6 +87,38 @@ def test_optimizers_used_by_name_and_from_the_list_are_prepared_before_they_ente
     assert place in output
 
 
+TRAVEL = """\
+def train(nets, batches, optimizers):
+    encoder, head = nets
+    for x, y in batches:
+        x, y = x.to(device), y.to(device)
+        for one in optimizers:
+            one.zero_grad()
+        F.cross_entropy(head(encoder(x)), y).backward()
+        for one in optimizers:
+            one.step()
+
+
+def test(nets, batches):
+    first, second = nets
+    for x, y in batches:
+        print(second(first(x.to(device))).sum().item())
+"""
+
+
+@pytest.mark.parametrize("pair", ["[encoder, head]", "(encoder, head)"])
+@pytest.mark.parametrize("tested", ["\ntest({}, DataLoader(data))", ""])
+def test_models_that_travel_in_a_list(pair: str, tested: str) -> None:
+    """They are prepared where they are made, before they are put into it."""
+    slots = {
+        "definitions": TRAVEL,
+        **{k: v for k, v in TWO_NETS.items() if k in ("model", "optimizer")},
+        "loop": f"train({pair}, loader, [first, second]){tested.format(pair)}",
+    }
+    text = script(**slots, **dict.fromkeys(("move", "forward", "backward", "step"), ""))
+    assert prepared(text) == ["encoder, head, first, second, loader"]
+
+
 def test_models_in_a_dict() -> None:
     slots = {
         "model": NETS,
