@@ -215,6 +215,8 @@ def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, c
         "out @ torch.cat(torch.unbind(out.view(len(out), 1, 3), dim=1), dim=0).T",
         "out.unsqueeze(1).expand(len(out), len(out), 3) * out.unsqueeze(0).expand(len(out), len(out), 3)",
         'torch.einsum("nc, mc -> nm", out, out.detach())',
+        "out - out.mean(0)",
+        "2 * (out.detach() - out.mean()) / 3",
         "out / out.max()",
         "out.std()",
         "torch.norm(out - 1)",
@@ -252,6 +254,19 @@ def test_samples_that_are_compared_with_each_other(compared: str) -> None:
 def test_samples_by_themselves(own: str) -> None:
     forward = f"optimizer.zero_grad()\nout = model(x)\nloss = ({own}).exp().mean()"
     assert findings(script(forward=forward)) == []
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "(each + each.mean()).mean()",
+        "torch.mean(2 * (each - 0.5 * each.mean()) / 3)",
+        "((w * F.cross_entropy(out, y)).sum(dim=0) / w.sum(dim=0) + each).mean()",  # an average of one number
+    ],
+)
+def test_a_mean_of_samples_and_a_mean_is_one(loss: str) -> None:
+    each = 'each = F.cross_entropy(out, y, reduction="none")\nw = out.abs()\n'
+    assert findings(script(forward=f"optimizer.zero_grad()\nout = model(x)\n{each}loss = {loss}")) == []
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ class Layout(Enum):
     BATCH = "a batch, or a collection of its tensors"
     ROWS = "dimension 0 runs over the samples"
     STACKED = "dimension 0 runs over the samples, several times"
+    SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
     COLUMNS = "dimension 1 runs over the samples"
     PLACES = "numbers of places in the batch"
     MIXED = "made by comparing samples of a batch with each other"
@@ -112,6 +113,9 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
     if {left, right} in COMPARING:
         return Layout.MIXED
+    if Layout.SHIFTED in (left, right) and not isinstance(operator, (ast.Add, ast.Sub)):
+        scaled = isinstance(operator, (ast.Mult, ast.Div)) and right in FIXED
+        return Layout.SHIFTED if scaled or (isinstance(operator, ast.Mult) and left in FIXED) else Layout.MIXED
     if Layout.STACKED in (left, right):
         return stacked((left, right), lambda pair: combine(operator, *pair))
     if Layout.PLACES in (left, right):
@@ -132,7 +136,7 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
 def elementwise(parts: Iterable[Shape]) -> Shape:
     """The layout of an elementwise function of several values."""
     found = list(parts)
-    if Layout.MIXED in found or any(pair <= set(found) for pair in COMPARING):
+    if Layout.MIXED in found or Layout.SHIFTED in found or any(pair <= set(found) for pair in COMPARING):
         return Layout.MIXED
     if Layout.STACKED in found:
         return stacked(found, elementwise)
@@ -157,6 +161,8 @@ def _add(left: Layout, right: Layout) -> Layout:
     pair = {left, right}
     if pair <= {Layout.ROWS, *FIXED}:
         return Layout.ROWS
+    if Layout.SHIFTED in pair or pair == {Layout.ROWS, Layout.MEAN}:
+        return Layout.SHIFTED if pair <= {Layout.SHIFTED, Layout.ROWS, Layout.MEAN, *FIXED} else Layout.MIXED
     if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
     if pair <= {Layout.QUOTIENT, Layout.MEAN, *FIXED}:

@@ -169,6 +169,9 @@ class Layouts:
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
             if isinstance(node.op, ast.MatMult) and operations.squares(node.left, node.right) and left not in FIXED:
                 return Layout.MIXED
+            averaged = operations.averaged(node)
+            if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
+                return of  # a number, which is its own average by whatever weights
             return combine(node.op, left, right)
         if isinstance(node, ast.UnaryOp):
             return self.read(node.operand, env, frame)
@@ -212,7 +215,7 @@ class Layouts:
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
-        if base is Layout.MIXED:
+        if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
         if node.attr in ("T", "mT") and base in (Layout.ROWS, Layout.STACKED, Layout.COLUMNS):
             return Layout.ROWS if base is Layout.COLUMNS else Layout.COLUMNS
@@ -226,8 +229,8 @@ class Layouts:
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
-        if base is Layout.MIXED:
-            return base
+        if base in (Layout.MIXED, Layout.SHIFTED):
+            return Layout.MIXED
         if isinstance(node.slice, ast.Constant) and node.slice.value is not None:
             place = node.slice.value
             if isinstance(place, int):

@@ -45,6 +45,10 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         return receiver if receiver in (*SCALARS, Layout.COUNT) else Layout.UNKNOWN
     if receiver is Layout.MIXED:
         return Layout.CONST if name in ("size", "numel", "dim") else Layout.MIXED
+    if receiver is Layout.SHIFTED and name in ("detach", "cpu", "cuda", "to", "clone", "float", "double"):
+        return receiver
+    if receiver is Layout.SHIFTED and name in ("size", "numel", "nelement", "dim"):
+        return _size(name, call)
     if receiver is Layout.COLUMNS:
         if name in ("matmul", "mm") and arguments:
             return combine(ast.MatMult(), receiver, arguments[0])
@@ -66,6 +70,8 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         if name in ("detach", "cpu", "cuda", "to", "clone", "float", "double", "numpy", "mean", "sum", "squeeze"):
             return receiver
         return Layout.UNKNOWN
+    if receiver is Layout.SHIFTED:
+        return operation(name, call, [receiver, *arguments], keywords, 0)
     if receiver is Layout.UNKNOWN:
         whole = not arguments and not keywords
         return Layout.MEAN if name == "mean" and whole else Layout.UNKNOWN
@@ -106,6 +112,11 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return Layout.CONST
     if name in ops.COMPARES and any(pair <= set(everything) for pair in COMPARING):
         return Layout.MIXED
+    if Layout.SHIFTED in everything:
+        arithmetic = ARITHMETIC.get(name.rstrip("_")) if len(everything) == 2 else None
+        if arithmetic is not None:
+            return combine(arithmetic, everything[0], everything[1])
+        return Layout.MEAN if name == "mean" and _reduce(name, call, offset) is Layout.MEAN else Layout.MIXED
     if name == "einsum":
         return _einsum(call, everything)
     if name == "arange" and everything == [Layout.COUNT]:
@@ -238,6 +249,22 @@ def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] 
     return None
 
 
+def averaged(node: ast.BinOp) -> ast.expr | None:
+    """What an expression averages by weights: x of `(w * x).sum(d) / w.sum(d)`."""
+    parts = [
+        (side.func.value, [ast.dump(a) for a in (*side.args, *(k.value for k in side.keywords))])
+        for side in (node.left, node.right)
+        if isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "sum"
+    ]
+    if not isinstance(node.op, ast.Div) or len(parts) != 2 or parts[0][1] != parts[1][1]:
+        return None
+    product, weights = parts[0][0], ast.dump(parts[1][0])
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+        return None
+    sides = (product.left, product.right)
+    return next((other for one, other in zip(sides, sides[::-1], strict=True) if ast.dump(one) == weights), None)
+
+
 def squares(left: ast.expr, right: ast.expr) -> bool:
     """Whether a matrix product is that of a tensor and its own transpose: every row meets every other."""
     (first, turned), (second, turned_too) = _untransposed(left), _untransposed(right)
@@ -295,7 +322,7 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
-    if Layout.MIXED in arguments:
+    if Layout.MIXED in arguments or Layout.SHIFTED in arguments:
         return Layout.MIXED
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
