@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
 import pytest
 from scripts import added, converted, script, unchanged
@@ -149,3 +150,49 @@ def test_the_wrapper_around_what_a_table_makes() -> None:
     }
     text = script(model="model = nn.DataParallel(create(sys.argv[1])).to(device)", **slots)
     assert "torch.optim.SGD(model.parameters(), lr=0.1)" in converted(text)
+
+
+INSIDE = """\
+class Split(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+{}
+"""
+CALL = "nn.parallel.data_parallel(self.layer, x, range(2))"
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        (f"return {CALL}", "return self.layer(x)"),
+        (
+            f"if x.is_cuda:\n    out = {CALL}\nelse:\n    out = self.layer(x)\nreturn out",
+            "out = self.layer(x)\nreturn out",
+        ),
+        (
+            f"if x.is_cuda:\n    out = {CALL}\nelse:\n    out = 2 * self.layer(x)\nreturn out",
+            "if x.is_cuda:\n    out = self.layer(x)\nelse:\n    out = 2 * self.layer(x)\nreturn out",
+        ),
+        (f"return {CALL[:-1]}, module_kwargs={{}})", "return self.layer(x)"),
+    ],
+)
+def test_a_call_on_several_gpus_is_one_on_the_process_s_own(body: str, left: str) -> None:
+    slots = {"model": "model = Split().to(device)"}
+    output = converted(script(definitions=INSIDE.format(textwrap.indent(body, " " * 8)), **slots))
+    assert textwrap.indent(left, " " * 8) in output and "data_parallel" not in output
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return nn.parallel.data_parallel(self.layer, (x,), range(2))",
+        f"return {CALL[:-1]}, None, 0, {{'bias': None}})",
+        "return nn.parallel.parallel_apply(nn.parallel.replicate(self.layer, [0, 1]), x.chunk(2))[0]",
+    ],
+)
+def test_models_that_are_run_on_several_gpus_by_hand_are_refused(body: str) -> None:
+    text = script(definitions=INSIDE.format(textwrap.indent(body, " " * 8)), model="model = Split().to(device)")
+    assert unchanged(text).code == "ALREADY-DISTRIBUTED"

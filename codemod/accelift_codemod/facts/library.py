@@ -91,6 +91,9 @@ WRAPS_MODULE = frozenset(
     }
 )
 DATA_PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
+# What runs a network on several GPUs in one call, and what scripts do that with by hand.
+DATA_PARALLEL_CALL = "torch.nn.parallel.data_parallel"
+REPLICATES = frozenset({"torch.nn.parallel.replicate", "torch.nn.parallel.parallel_apply"})
 DISTRIBUTED_DATA_PARALLEL = frozenset(
     {"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"}
 )

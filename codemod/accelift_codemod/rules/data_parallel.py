@@ -40,6 +40,9 @@ model = nn.DataParallel(model)
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         self._own(draft)
+        for call in draft.calls:
+            if draft.facts.resolver.qualified(call.func) == library.DATA_PARALLEL_CALL:
+                yield from self._called(draft, call)
         calls = [c for c in draft.calls if (draft.facts.resolver.qualified(c.func) or "") in library.DATA_PARALLEL]
         for call in calls:
             argument = draft.facts.resolver.argument(call, 0, "module")
@@ -54,6 +57,13 @@ model = nn.DataParallel(model)
         """Refuse a script with a DataParallel of its own: what it does with batches and results is not known."""
         resolver = draft.facts.resolver
         for call in draft.calls:
+            if resolver.qualified(call.func) in library.REPLICATES:
+                raise refuse(
+                    "ALREADY-DISTRIBUTED",
+                    call.lineno,
+                    f"`{draft.facts.segment(call.func)}` runs a model on several GPUs from one process",
+                    "call the model itself: each process has one GPU",
+                )
             bases = [base for cls in resolver.ancestry(resolver.callee(call)) for base in cls.bases]
             if any((resolver.qualified(base) or "") in library.DATA_PARALLEL for base in bases):
                 raise refuse(
@@ -63,6 +73,32 @@ model = nn.DataParallel(model)
                     "batches and results is not known",
                     "use the model without it: each process has one GPU",
                 )
+
+    def _called(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        """`data_parallel(module, inputs, gpus)` is `module(inputs)`; so is a choice between the two."""
+        module, inputs = (draft.facts.resolver.argument(call, i, name) for i, name in enumerate(("module", "inputs")))
+        more = draft.facts.resolver.argument(call, 5, "module_kwargs")
+        several = isinstance(inputs, (ast.Tuple, ast.List)) or (
+            more is not None and ast.unparse(more) not in ("None", "{}")
+        )
+        if module is None or inputs is None or several:
+            raise refuse(
+                "ALREADY-DISTRIBUTED",
+                call.lineno,
+                f"`{draft.facts.segment(call)}` runs a model on several GPUs from one process",
+                "call the model itself: each process has one GPU",
+            )
+        code = f"{draft.facts.segment(module)}({draft.facts.segment(inputs)})"
+        reason = "each process has one GPU"
+        statement = draft.facts.index.statement(call)
+        choice = draft.facts.index.parents[statement]
+        written = draft.facts.segment(statement).replace(draft.facts.segment(call), code)
+        if isinstance(choice, ast.If) and choice.body == [statement] and len(choice.orelse) == 1:
+            other = draft.facts.segment(choice.orelse[0])
+            if "\n" not in written + other and ast.dump(ast.parse(written)) == ast.dump(ast.parse(other)):
+                yield draft.edit(_RULE, choice, Operation.SWAP, reason, other)
+                return
+        yield draft.edit(_RULE, call, Operation.BECOME, reason, code)
 
 
 def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
