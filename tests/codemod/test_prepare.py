@@ -212,6 +212,32 @@ def test_limits_of_accelerate_are_reported_for_that_target_only(loader: str, cod
     assert findings(before) == []
 
 
+FROZEN = "for p in model.layer.parameters():\n    p.requires_grad = False\nmodel.head = nn.Linear(3, 3)"
+
+
+@pytest.mark.parametrize(
+    ("model", "epoch", "codes"),
+    [
+        (FROZEN, "if epoch == 1:\n    for p in model.parameters():\n        p.requires_grad = True", ["DDP-UNFREEZE"]),
+        (FROZEN, "for name, p in model.named_parameters():\n    p.requires_grad_(epoch > 0)", ["DDP-UNFREEZE"]),
+        (FROZEN, "for p in model.parameters():\n    p.requires_grad = False", []),
+        (FROZEN, "for p in other.parameters():\n    p.grad = None", []),
+        (
+            "for p in other.parameters():\n    p.requires_grad = False",  # of a network that is not prepared
+            "for p in model.parameters():\n    p.requires_grad = epoch > 0",
+            [],
+        ),
+        ("other = Net()", "for p in model.parameters():\n    p.requires_grad = epoch > 0", []),  # trained when wrapped
+        (f"{FROZEN}\nfor p in model.parameters():\n    p.requires_grad = True", "", []),
+    ],
+)
+def test_parameters_that_are_unfrozen_after_prepare(model: str, epoch: str, codes: list[str]) -> None:
+    loader = "loader = DataLoader(data, batch_size=16, drop_last=True)"
+    text = script(loader=loader, model=f"model = Net().to(device)\nother = Net()\n{model}", epoch=epoch)
+    assert [code for code in findings(text, target="accelerate") if code == "DDP-UNFREEZE"] == codes
+    assert "DDP-UNFREEZE" not in findings(text)
+
+
 def test_copies_and_tied_weights_stay() -> None:
     copied = {"imports": "import copy", "optimizer": f"ema = copy.deepcopy(model)\n{OPTIMIZER}"}
     assert converted(script(**copied)) == lifted(device=REBOUND, model="model = Net().to(device)", **copied)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
 
 _ALL = frozenset({"parameters", "named_parameters"})
@@ -38,6 +39,40 @@ def switches(resolver: Resolver) -> Iterator[Switch]:
         if found is not None and isinstance(node, ast.stmt):
             root, path = _root(found[0])
             yield Switch(node, root, path, found[1])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where `requires_grad` of the parameters of something is set, and whether it is, or may be, to True."""
+
+    node: ast.Attribute
+    root: ast.expr
+    on: bool
+
+
+def settings(resolver: Resolver) -> Iterator[Setting]:
+    """Every place in a loop over `parameters()` that sets `requires_grad`."""
+    for attribute in resolver.index.attributes.get("requires_grad", []):
+        statement = resolver.index.parents.get(attribute)
+        root = _root_of(resolver, attribute)
+        if isinstance(statement, ast.Assign) and attribute in statement.targets and root is not None:
+            off = isinstance(statement.value, ast.Constant) and not statement.value.value
+            yield Setting(attribute, root, not off)
+    for call in resolver.index.methods.get("requires_grad_", []):
+        func = call.func
+        root = _root_of(resolver, func) if isinstance(func, ast.Attribute) else None
+        if isinstance(func, ast.Attribute) and root is not None:
+            given = [*call.args, *(k.value for k in call.keywords)]
+            yield Setting(func, root, not any(isinstance(g, ast.Constant) and not g.value for g in given))
+
+
+def _root_of(resolver: Resolver, attribute: ast.Attribute) -> ast.expr | None:
+    """The object whose parameters a loop passes over, if one of these is what has an attribute."""
+    bindings = resolver.bindings(attribute.value) if isinstance(attribute.value, ast.Name) else []
+    for every in (n for b in bindings if b.how is How.LOOP for n in ast.walk(b.value or b.node)):
+        if isinstance(every, ast.Attribute) and every.attr in _ALL:
+            return _root(every.value)[0]
+    return None
 
 
 def _call(statement: ast.stmt) -> tuple[ast.expr, bool] | None:

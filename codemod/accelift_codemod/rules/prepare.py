@@ -10,6 +10,7 @@ from accelift_codemod.blueprint import Group, Item
 from accelift_codemod.containers import EACH
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
+from accelift_codemod.facts.freezing import settings
 from accelift_codemod.facts.objects import key
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -58,6 +59,14 @@ for x, y in loader:
             "drop_last=True, or convert for the bundled runtime, which deals the last batch as it is.",
         ),
         Explained(
+            "DDP-UNFREEZE",
+            Severity.ERROR,
+            "parameters are unfrozen after prepare",
+            "DistributedDataParallel averages the gradients of the parameters that are trained when Accelerate wraps "
+            "the model. Those that are unfrozen later are trained on each process's own data. The bundled runtime "
+            "averages them, too.",
+        ),
+        Explained(
             "DATA-BUCKET",
             Severity.WARNING,
             "a batch sampler of the script's own",
@@ -71,6 +80,7 @@ for x, y in loader:
             yield from self._group(draft, group)
         if not draft.runtime:
             yield from self._accelerate_limits(draft)
+            yield from self._unfrozen(draft)
 
     def _group(self, draft: Draft, group: Group) -> Iterator[Edit]:
         if isinstance(group.anchor, ast.Call):
@@ -140,6 +150,24 @@ for x, y in loader:
                     f"{_called(item)} has a batch sampler of its own, whose batches Accelerate may cut wrongly",
                     "check that every sample is dealt, or convert with --target runtime",
                 )
+
+    def _unfrozen(self, draft: Draft) -> Iterator[Finding]:
+        """Parameters that are frozen when DistributedDataParallel wraps their model, and trained later."""
+        prepared = draft.blueprint.prepared_models
+        models = [item.value for item in draft.blueprint.items.values() if item.kind is Role.MODEL]
+        found = [s for s in settings(draft.facts.resolver) if draft.facts.runs(s.node)]
+        found = [s for s in found if prepared(s.root) or not draft.facts.objects.models(s.root)]
+        late = [s for s in found if any(draft.blueprint.after_prepare(s.node, model) for model in models)]
+        trained = next((s.node for s in late if s.on), None)
+        if trained is not None and any(not s.on and s not in late for s in found):
+            yield draft.finding(
+                "DDP-UNFREEZE",
+                Severity.ERROR,
+                trained,
+                "parameters are trained from here on that were frozen when prepare wrapped the model: their gradients "
+                "are not averaged, and the processes drift apart",
+                "prepare the model once more when they are, or convert with --target runtime",
+            )
 
 
 def _each(place: str, call: str) -> str:
