@@ -45,9 +45,13 @@ def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
 
 
 def _measures(draft: Draft, loop: BatchLoop, statement: Sets) -> bool:
-    """Whether a statement sets a number that is computed from the share of a batch."""
+    """Whether a statement sets a number that it takes from what is computed from the share of a batch.
+
+    Numbers that others have taken are followed to where those did.
+    """
     env = draft.environment(loop, statement)
     if env is None or draft.facts.layouts.read(statement.value, env) in _TENSORS:
         return False
-    parts = (n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call)))
-    return any(draft.facts.layouts.read(part, env) in _MEASURED for part in parts)
+    parts = [n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))]
+    taken = [n for n in parts if not isinstance(n, ast.Name) or not draft.facts.layouts.is_number(n)]
+    return any(draft.facts.layouts.read(part, env) in _MEASURED for part in taken)

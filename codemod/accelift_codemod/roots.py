@@ -191,6 +191,8 @@ class Roots:
                 chosen = (self._trace if unpacked else self._choice)(binding.value, search)
                 if chosen is None:
                     return None
+                if unpacked and not all(replaceable(self.facts, scope, name) for scope, name in chosen):
+                    chosen = set()  # it is first in a variable of its own here
                 if chosen:
                     self.copies.setdefault(binding.node)  # it is to get the prepared one
                 found |= chosen or {(owner, node.id)}  # of no variable: it is the first

@@ -20,6 +20,10 @@ MEAN = 'accelerator.reduce({}.detach(), reduction="mean").item()'
             f"gap = torch.mean(0.5 * real - fake)\nk = k + {MEAN.format('gap')}\nk = min(max(k, 0), 1)",
         ),
         (
+            "k = max(fake.item(), real.item() / 2)",
+            f"k = max(\n    {MEAN.format('fake')},\n    {MEAN.format('real')} / 2,\n)",
+        ),
+        (
             "k = 0.9 * k + 0.1 * float(real)",
             'k = 0.9 * k + 0.1 * float(accelerator.reduce(real.detach(), reduction="mean"))',
         ),

@@ -74,8 +74,10 @@ class Script:
 
     @property
     def coarse(self) -> bool:
-        """It computes in a dtype of few digits, where sums in another order are others."""
-        return "precision=bfloat16" in self.traits
+        """It computes in a dtype of few digits, where sums in another order are others, or carries an average from
+        batch to batch: of a smaller last one the processes' shares are not of one size.
+        """
+        return bool({"precision=bfloat16", "step=balance"} & set(self.traits))
 
 
 def generate(seed: int) -> Script:

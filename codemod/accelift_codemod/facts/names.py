@@ -86,7 +86,7 @@ class Names:
             if binding in reached or (position(binding.node) < here and not self._same_statement(binding, chain)):
                 continue
             shared = [loop for loop in index.enclosing_loops(binding.node) if loop in loops]
-            if shared and not any(loop in killer_loops for loop in shared):
+            if any(loop not in killer_loops for loop in shared):  # another iteration of that one reads it
                 reached.append(binding)
         return reached
 

@@ -110,6 +110,11 @@ _STEPS = {
     ),
     "sum": ("{zero}", "($loss + 0.1 * $out.pow(2).mean()).backward()", "$optimizer.step()"),
     "skip": ("{zero}", "if not torch.isfinite($loss):\n    continue\n$loss.backward()", "$optimizer.step()"),
+    "balance": (
+        "{zero}",
+        "($loss + balance * $out.pow(2).mean()).backward()",
+        "$optimizer.step()\nbalance = min(0.9 * balance + 0.1 * $loss.item(), 1.0)",
+    ),
     "twice": ("{zero}", "$loss.backward(retain_graph=True)", "$optimizer.step()"),
 }
 # The batch in pieces: the header of the loop over them, what they are called, and what the loss of one is scaled by.
@@ -242,7 +247,8 @@ def training(
         core = [_in_pieces(chance, loss, model)]
     parts = (move, extra.batch, step[0], *core, _tidy(step[2]), extra.stepped, schedule.batch, measure[1])
     body = block(opened, *parts, depth=1)
-    loop = block("$model.train()" if chance.maybe(0.7) else "", measure[0], header, body, measure[2])
+    first = "balance = 0.0" if "balance" in step[1] else ""
+    loop = block("$model.train()" if chance.maybe(0.7) else "", first, measure[0], header, body, measure[2])
     if "$count" in loop:
         made = block(made, "$count = [0]")
     binds = tuple(name for name in ("criterion", "scaler", "count") if f"${name} = " in block(loss.made, made))

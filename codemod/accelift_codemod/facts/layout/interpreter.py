@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.index import FUNCTIONS, How, Index
 from accelift_codemod.facts.layout import operations
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
@@ -199,9 +199,35 @@ class Layouts:
         if node.id in env:
             return env[node.id]
         values = self.resolver.values(node)
-        if any(v.role in (Role.BATCH, Role.DATA) for v in values) or self._set_by_hooks(node):
+        if self._set_by_hooks(node):
             return Layout.UNKNOWN
+        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
+            # A number that an earlier iteration left does not depend on this batch.
+            return Layout.CONST if self.is_number(node) else Layout.UNKNOWN
         return Layout.CONST
+
+    def is_number(self, node: ast.expr | None, seen: set[str] | None = None) -> bool:
+        """Whether an expression is certainly a number of Python: `0.9 * mean + 0.1 * loss.item()`."""
+        seen = set() if seen is None else seen
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, (int, float))
+        if isinstance(node, ast.BinOp):
+            return self.is_number(node.left, seen) and self.is_number(node.right, seen)
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "item":
+                return not node.args
+            builtin = self.resolver.builtin(node.func)
+            return builtin in ("float", "int") or (
+                builtin in ("min", "max", "abs", "round") and all(self.is_number(a, seen) for a in node.args)
+            )
+        if not isinstance(node, ast.Name) or node.id in seen:
+            return isinstance(node, ast.Name)
+        owner = self.index.scope(node).owner(node.id)
+        seen.add(node.id)
+        bindings = owner.bindings.get(node.id, []) if owner is not None else []
+        return bool(bindings) and all(
+            b.how in (How.ASSIGN, How.AUGMENT) and not b.path and self.is_number(b.value, seen) for b in bindings
+        )
 
     def _set_by_hooks(self, node: ast.Name) -> bool:
         """Whether a function inside a method, which a library may call, binds an attribute of self."""
