@@ -196,3 +196,21 @@ def test_a_call_on_several_gpus_is_one_on_the_process_s_own(body: str, left: str
 def test_models_that_are_run_on_several_gpus_by_hand_are_refused(body: str) -> None:
     text = script(definitions=INSIDE.format(textwrap.indent(body, " " * 8)), model="model = Split().to(device)")
     assert unchanged(text).code == "ALREADY-DISTRIBUTED"
+
+
+CHANGED = """\
+if len(data) > 99:
+    from {} import amp
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+model = nn.DataParallel(model)"""
+
+
+@pytest.mark.parametrize("library", ["apex", "other"])
+def test_a_model_that_a_library_may_have_changed(library: str) -> None:
+    """Under its wrapper it is still the one that is prepared."""
+    loaded = "model.module.load_state_dict(model.module.state_dict())"
+    text = script(before=f"{CHANGED.format(library)}\n{loaded}", after="torch.save(model.module.state_dict(), 'm.pt')")
+    output = converted(text)
+    assert ".module" not in output
+    assert "\nmodel.load_state_dict(model.state_dict())\n" in output
+    assert "accelerator.save(accelerator.unwrap_model(model).state_dict(), 'm.pt')" in output

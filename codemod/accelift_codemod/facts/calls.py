@@ -139,6 +139,11 @@ class Calls:
         if qualified in library.WRAPS_MODULE:
             argument = first if first is not None else self.resolver.argument(call, None, "module")
             return self.resolver.values(argument)
+        if qualified in library.RETURNS_ARGUMENTS:
+            names = library.RETURNS_ARGUMENTS[qualified]
+            given = [self.resolver.argument(call, i, name) for i, name in enumerate(names)]
+            returned = tuple(self.resolver.values(argument) for argument in given if argument is not None)
+            return returned[0] if len(returned) == 1 else (Value(Role.TUPLE, call, qualified, returned),)
         if qualified in library.ITERATES:
             return (
                 Value(

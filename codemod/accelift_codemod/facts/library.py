@@ -78,6 +78,12 @@ RETURNS_SELF = frozenset(
     "to cuda cpu xpu ipu train eval float half double bfloat16 type apply requires_grad_ share_memory to_empty".split()
 )
 
+# Callables that change what they are handed and return it: the names of these arguments, in order.
+RETURNS_ARGUMENTS = {
+    "apex.amp.initialize": ("models", "optimizers"),
+    "intel_extension_for_pytorch.optimize": ("model", "optimizer"),
+}
+
 # Callables that wrap a module and return one that stands for the same parameters.
 WRAPS_MODULE = frozenset(
     {

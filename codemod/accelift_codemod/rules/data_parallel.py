@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position
 from accelift_codemod.facts.objects import key
-from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -142,7 +142,7 @@ def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:
     """Whether an expression certainly is one of the models that the calls wrap."""
     models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
     values = draft.facts.resolver.values(node)
-    return bool(values) and all(draft.facts.objects.is_model(v) and key(v) in models for v in values)
+    return any(map(draft.facts.objects.is_model, values)) and all(key(v) in models for v in values)
 
 
 def _has_module(draft: Draft, declaration: ast.AST | None) -> bool:
@@ -158,9 +158,13 @@ def bare_reads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[Edit]
         if not isinstance(read.ctx, ast.Load) or not draft.facts.runs(read) or not _wrapped(draft, calls, read.value):
             continue
         values = draft.facts.resolver.values(read.value)
-        if all(draft.blueprint.is_prepared(v) and draft.blueprint.may_follow_prepare(read, v) for v in values):
-            continue
+        models = [v for v in values if draft.facts.objects.is_model(v)]
         text = draft.facts.segment(read.value)
+        if all(draft.blueprint.is_prepared(v) and draft.blueprint.may_follow_prepare(read, v) for v in models):
+            if len(models) < len(values):  # it may be what a library made of the model, too
+                code, need = f"{{accelerator}}.unwrap_model({text})", Need.STRONG
+                yield draft.edit(rule, read, Operation.BECOME, "the model has another wrapper", code, need=need)
+            continue
         yield draft.edit(rule, read, Operation.BECOME, "there is no wrapper around the model", text)
 
 
