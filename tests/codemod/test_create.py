@@ -98,7 +98,7 @@ def test_a_variable_named_device_that_is_none_stays() -> None:
         ('"--cuda", action="store_false"', "args.cuda and torch.cuda.is_available()", "not args.cuda"),
         ('"--no-cuda", dest="cuda", action="store_false"', "args.cuda is True", "not args.cuda"),
         ('"--no-cuda", action="store_false"', "args.no_cuda and torch.cuda.is_available()", "not args.no_cuda"),
-        ('"--device-kind", default="x"', 'args.device_kind == "x"', "not args.device_kind == 'x'"),
+        ('"--device-kind", default="x"', 'args.device_kind == "x"', "args.device_kind != 'x'"),
     ],
 )
 def test_a_flag_that_kept_the_script_on_the_cpu_still_does(option: str, test: str, cpu: str) -> None:
@@ -109,7 +109,7 @@ def test_a_flag_that_kept_the_script_on_the_cpu_still_does(option: str, test: st
 @pytest.mark.parametrize(
     ("device", "cpu"),
     [
-        ('device = torch.device(args.gpu if args.gpu >= 0 else "cpu")', "not (args.gpu >= 0)"),
+        ('device = torch.device(args.gpu if args.gpu >= 0 else "cpu")', "args.gpu < 0"),
         ('if args.gpu == -1:\n    device = "cpu"\nelse:\n    device = torch.device(args.gpu)', "args.gpu == -1"),
     ],
 )
@@ -222,6 +222,42 @@ def test_a_flag_that_an_object_was_given_is_followed(held: str) -> None:
         assert creation(before) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
     else:  # two conditions that exclude each other
         assert findings(before) == ["DEV-UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    ("option", "test", "cpu"),
+    [
+        ('"--gpu", type=int, default=-1', "args.gpu >= 0", "args.gpu < 0"),
+        ('"--gpu", default=None', "args.gpu is not None", "args.gpu is None"),
+        ('"--use-gpu", type=int, default=0', "args.use_gpu == 1", "args.use_gpu != 1"),
+        ('"--mode", default="cpu"', 'args.mode == "gpu"', "args.mode != 'gpu'"),
+        ('"--rate", default="x"', 'settings["use_gpu"]', "not settings['use_gpu']"),
+        ('"--rate", default="x"', 'not settings["no_gpu"]', "settings['no_gpu']"),
+    ],
+)
+def test_whatever_decides_that_everything_moves_is_a_flag(option: str, test: str, cpu: str) -> None:
+    text = with_options(
+        'settings = {"use_gpu": len(vars(args)) > 1, "no_gpu": len(vars(args)) < 2}',
+        option,
+        model=f"model = Net()\nif {test}:\n    model.cuda()",
+        move=f"if {test}:\n    x, y = x.cuda(), y.cuda()",
+    )
+    assert creation(text) == f"Accelerator(cpu={cpu}, {SPLIT})"
+
+
+@pytest.mark.parametrize(
+    ("before", "move"),
+    [
+        ("", "if epoch >= 0:\n    x, y = x.cuda(), y.cuda()\n    print(len(x))"),  # does something else, too
+        (
+            "other = Net() if len(data) > 9 else None\nif other is not None:\n    other.cuda()",
+            "x, y = x.cuda(), y.cuda()",
+        ),
+    ],
+)
+def test_a_test_about_something_else_is_no_flag(before: str, move: str) -> None:
+    text = script(device="", model="model = Net().cuda()", before=before, move=move)
+    assert creation(text) == f"Accelerator({SPLIT})"
 
 
 def test_a_flag_about_something_else_is_none() -> None:

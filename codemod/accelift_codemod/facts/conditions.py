@@ -28,6 +28,7 @@ class Condition:
     node: ast.expr | None = field(default=None, compare=False)
     parts: tuple[Condition, ...] = ()
     others: tuple[Condition, ...] = field(default=(), compare=False)  # written with other variables
+    opposite: str = field(default="", compare=False)  # how its contrary is written
 
     @property
     def constant(self) -> bool | None:
@@ -40,6 +41,8 @@ class Condition:
             return self.text
         if self.operator == "not":
             inner = self.parts[0]
+            if inner.opposite:
+                return inner.opposite
             return f"not {inner}" if inner.operator == "atom" and _simple(inner) else f"not ({inner})"
         return f" {self.operator} ".join(
             f"({p})" if p.operator in ("and", "or") and p.operator != self.operator else str(p) for p in self.parts
@@ -62,6 +65,19 @@ def _simple(condition: Condition) -> bool:
     return isinstance(condition.node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
 
 
+# Comparisons that are true where others are not.
+_OPPOSITES: dict[type[ast.cmpop], str] = {
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Lt: ">=",
+    ast.GtE: "<",
+    ast.Gt: "<=",
+    ast.LtE: ">",
+}
 TRUE = Condition("constant", True)
 FALSE = Condition("constant", False)
 
@@ -169,7 +185,11 @@ class Conditions:
             changed = {ast.dump(b.node.value) for b in self._changes(node.attr)}  # type: ignore[attr-defined]
             if len(changed & same) > 1:
                 others = []  # changed under several names: which of them comes first is not known
-        return Condition("atom", key=others[-1].key if others else text, text=text, node=node, others=tuple(others))
+        key, opposite = others[-1].key if others else text, ""
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not comparison:
+            left, right = self.segment(node.left), self.segment(node.comparators[0])
+            opposite = f"{left} {_OPPOSITES[type(node.ops[0])]} {right}"
+        return Condition("atom", key=key, text=text, node=node, others=tuple(others), opposite=opposite)
 
     def _before(self, name: ast.Name) -> list[ast.Name]:
         """The variables that passed an object on to this one, the nearest first."""

@@ -182,7 +182,7 @@ class Moves:
             if guard is not None:
                 test = self.conditions.read(guard[0].test)
                 condition = test if guard[1] else negate(test)
-                if not self._about_devices(guard[0].test):
+                if not self._about_devices(guard[0].test) and not self._only_moves(*guard):
                     condition = TRUE
             expression = self._conditional(move.call)
             if expression is not None:
@@ -204,6 +204,24 @@ class Moves:
             if isinstance(parent, ast.IfExp) and self._about_devices(parent.test):
                 return parent
         return None
+
+    def _only_moves(self, choice: ast.If, yes: bool) -> bool:
+        """Whether an arm of an `if` does nothing but move things, and the test does not ask for those things.
+
+        Whatever the test asks for then is whether the script is to use the GPU: `if args.gpu >= 0:`.
+        """
+        moved: set[str] = set()
+        for statement in choice.body if yes else choice.orelse:
+            value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+            parts = value.elts if isinstance(value, ast.Tuple) else [value]
+            moves = [self.of.get(part) for part in parts if isinstance(part, ast.Call)]
+            if len(moves) != len(parts) or any(move is None for move in moves):
+                return False
+            moved |= {
+                n.id for move in moves if move is not None for n in walk(move.receiver) if isinstance(n, ast.Name)
+            }
+        asks = {n.id for n in walk(choice.test) if isinstance(n, ast.Name)}
+        return not asks & moved and bool(asks)
 
     def _about_devices(self, test: ast.expr) -> bool:
         """Whether a test asks for an accelerator, directly or through variables, or tests a plain flag."""
