@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import Binding
+from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
@@ -49,9 +49,28 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
             names |= _tainted(effects, statement, names, whole)
             for inner in walk(statement) if statement not in whole else ():
                 names |= _filled(draft, inner, names) if isinstance(inner, (ast.Expr, ast.AugAssign)) else set()
+                names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names
+
+
+def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
+    """The objects that a function of the script is handed and puts local values into."""
+    function = draft.facts.resolver.callee(call)
+    given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
+    inside = {name for name, argument in (given or {}).items() if names & {n.id for n in loads(argument)}}
+    if function is None or given is None or not inside:
+        return set()
+    filled: set[str] = set()
+    statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
+    for statement in (*statements, *statements):  # not all of them come in the order in which they run
+        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
+            inside |= stores(statement)
+            entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
+            filled |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
+        filled |= _filled(draft, statement, inside)
+    return {argument.id for name, argument in given.items() if name in filled and isinstance(argument, ast.Name)}
 
 
 def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:

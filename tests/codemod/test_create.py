@@ -265,6 +265,48 @@ def test_a_flag_about_something_else_is_none() -> None:
     assert creation(before) == f"Accelerator({SPLIT})"
 
 
+CHOSEN = """\
+import argparse
+
+
+def options():
+    args = argparse.ArgumentParser().parse_args()
+    args.device = torch.device("{}" if torch.cuda.is_available() else "cpu")
+    return args
+
+
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+        self.model = Net().to(args.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+        self.loader = DataLoader(data, batch_size=16)
+
+    def train(self):
+        noise = torch.ones(3, device=self.args.device)
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            out = self.model(x.to(self.args.device)) + noise
+            F.cross_entropy(out, y.to(self.args.device)).backward()
+            self.optimizer.step()
+
+
+Trainer(options()).train()
+"""
+
+
+@pytest.mark.parametrize(("gpu", "left"), [("cuda:0", False), ("cuda", True)])
+def test_a_gpu_that_is_chosen_before_there_is_an_accelerator(gpu: str, left: bool) -> None:
+    """`cuda` is the process's own once the accelerator is there; `cuda:0` is one and the same for all."""
+    head = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+    net = "\n\nclass Net(nn.Linear):\n    def __init__(self):\n        super().__init__(8, 3)\n\n\n"
+    text = head + "from torch.utils.data import DataLoader, TensorDataset\n" + net + CHOSEN.format(gpu)
+    output = converted(text)
+    assert (f'torch.device("{gpu}" if' in output) == left
+    assert ("args.device = PartialState().device\n" in output) != left
+
+
 # ---- scripts for the CPU
 
 

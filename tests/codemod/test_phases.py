@@ -288,6 +288,34 @@ def test_by_a_function_that_the_loop_calls() -> None:
     assert "gather_for_metrics" in converted(text) and "METRIC-LOCAL" not in findings(text)
 
 
+@pytest.mark.parametrize(
+    "put",
+    [
+        "sums['loss'] += loss.item()",
+        "sums['loss'] = sums['loss'] + loss.item()",
+        "sums.setdefault('all', []).append(loss)",
+    ],
+)
+def test_what_a_function_puts_into_what_it_is_handed(put: str) -> None:
+    """The sums beside it are not those of all processes either: they are divided by each other."""
+    measure = f"def measure(out, y, sums):\n    loss = F.cross_entropy(out, y)\n    {put}\n    return loss\n"
+    body = """\
+for phase in ['train', 'val']:
+    sums, n = {'loss': 0.0}, 0
+    for x, y in loaders[phase]:
+        x, y = x.to(device), y.to(device)
+        loss = measure(model(x), y, sums)
+        if phase == 'train':
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        n += x.size(0)
+    print(phase, sums['loss'] / n)"""
+    text = script(definitions=measure, loader=LOADERS, **{**EMPTY, "epoch": body})
+    assert "METRIC-LOCAL" in findings(text)
+    assert "n += x.size(0)" in converted(text)
+
+
 def test_the_other_library_counts_repeated_samples() -> None:
     result = convert(run(kept=f"{WEIGHED}\nn += len(y)", result="total / n"), target="accelerate")
     assert result.plan is not None

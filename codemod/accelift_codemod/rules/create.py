@@ -290,7 +290,11 @@ accelerator = Accelerator(
         made = position(reach.block[reach.place])
         if visible and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home)):
             yield from self._rebind(draft, variable)
-        elif variable.indexed is not None:
+            return
+        numbered = any(draft.facts.devices.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node))
+        if numbered and variable.indexed is None and reach.cpu == FALSE and self._survives(draft, variable):
+            yield from self._rebind(draft, variable, STATE)  # chosen before there is an accelerator
+        elif variable.indexed is not None or (numbered and self._survives(draft, variable)):
             yield draft.finding(
                 "DEV-LEFT",
                 Severity.WARNING,

@@ -50,7 +50,8 @@ for phase in ["train", "val"]:
         sums = sums_of(node, local)
         edits = {name: reduced(draft, loop, statements, local) for name, statements in sums.items()}
         left = [name for name, found in edits.items() if not found]
-        if not left:
+        others = [r for name in sorted(local - set(sums)) for r in reads_after(draft, node, name) if _keeps(draft, r)]
+        if not left and not others:
             for found in edits.values():
                 yield from found
             means = [name for name, found in edits.items() if any(e.code == AVERAGED for e in found)]
@@ -63,8 +64,7 @@ for phase in ["train", "val"]:
                     "if its samples can be shared evenly; a smaller last batch may differ a little",
                     "add up `loss.item() * len(y)`, and divide by the number of samples, if the exact figure matters",
                 )
-        others = (r for name in sorted(local - set(sums)) for r in reads_after(draft, node, name) if _keeps(draft, r))
-        place = sums[left[0]][0] if left else next(others, None)
+        place = sums[left[0]][0] if left else others[0] if others else None
         if place is not None:
             yield draft.finding(
                 "METRIC-LOCAL",
