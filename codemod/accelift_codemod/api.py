@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,8 @@ from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
+_STARTS = b"__main__"
+_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 _MOST_OBJECTS = 1_000_000
 
 
@@ -32,8 +35,23 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
     except BadSource as error:
         return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
+        if named and _leads_to_torch(path, data, path.parent, {path}):
+            return convert_bytes(data, shown, options, path)
         return _foreign(shown, data, named)
     return convert_bytes(data, shown, options, path)
+
+
+def _leads_to_torch(path: Path, data: bytes, home: Path, seen: set[Path]) -> bool:
+    """Whether a file that does not mention torch imports one of its folder, or of the script's home, that does."""
+    names = [name.decode().strip(".").split(".") for name in dict.fromkeys(_IMPORTED.findall(data))]
+    modules = [folder.joinpath(*name) for name in names for folder in dict.fromkeys((path.parent, home)) if name[-1]]
+    for place in (p for m in modules for p in (m.with_name(f"{m.name}.py"), m / "__init__.py")):
+        if place not in seen and place.is_file():
+            seen.add(place)
+            inner = place.read_bytes()
+            if _MARK in inner or _leads_to_torch(place, inner, home, seen):
+                return True
+    return False
 
 
 def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
@@ -45,7 +63,7 @@ def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
             return _python2(shown, error)
         except BadSource as error:
             return FileResult(shown, error=str(error))
-    return FileResult(shown, skipped=True)
+    return FileResult(shown, skipped=True, starts=not named and _STARTS in data)
 
 
 def convert_bytes(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
@@ -126,6 +144,10 @@ def convert_files(
                 results.update(done)
                 for _ in done:
                     advance()
+    if not all(result.skipped for result in results.values()):
+        for i, (path, _) in enumerate(files):  # scripts in folders that leave the training to files that they import
+            if results[i].starts and _leads_to_torch(path, path.read_bytes(), path.parent, {path}):
+                results[i] = convert_file(path, options)
     return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
 
 

@@ -293,7 +293,7 @@ def test_by_a_function_that_the_loop_calls() -> None:
     [
         "sums['loss'] += loss.item()",
         "sums['loss'] = sums['loss'] + loss.item()",
-        "sums.setdefault('all', []).append(loss)",
+        "sums.update(loss=loss.item())",
     ],
 )
 def test_what_a_function_puts_into_what_it_is_handed(put: str) -> None:

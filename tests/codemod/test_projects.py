@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from accelift_codemod.api import convert_file
+from accelift_codemod.api import convert_file, convert_files
+from accelift_codemod.discover import Files
+from accelift_codemod.groups import flattened
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome
 from cli_runs import convert, tree
@@ -544,3 +546,40 @@ trainer.fit()
     assert sorted(found) == ["base.py", "train.py"]
     assert "            self.accelerator.backward(self.loss(x, y))\n" in found["base.py"]
     assert "trainer = Trainer(Net(), loader, accelerator)\n" in found["train.py"]
+
+
+TRAINING = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def train(epochs):
+    loader = DataLoader(TensorDataset(torch.ones(8, 2), torch.ones(8, 1)), batch_size=4)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("between", [{}, {"run/__init__.py": "from trainer import train\n"}])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_script_that_leaves_the_training_to_another_file(
+    between: dict[str, str], whole: bool, tmp_path: Path
+) -> None:
+    """It need not mention torch itself."""
+    module = "run" if between else "trainer"
+    main = f'from {module} import train\n\nif __name__ == "__main__":\n    train(3)\n'
+    files = {"main.py": main, "trainer.py": TRAINING, **between, "other.py": 'if __name__ == "__main__":\n    print 1\n'}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = Files()
+    found.add(tmp_path if whole else tmp_path / "main.py")
+    results = {Path(r.path).name: r for r in flattened(convert_files(list(found.named.items()), Options()))}
+    assert results["main.py"].plan is not None and not results["main.py"].skipped
+    assert b"accelerator.backward" in (results["trainer.py"].output or b"")
+    assert not whole or results["other.py"].skipped
