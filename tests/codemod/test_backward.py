@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script
+from scripts import convert, converted, findings, lifted, script
 
 OWN = "optimizer.zero_grad()\nout = unread(model(x), y)\nloss = {}.exp().mean()"  # nothing else is known of out
 ZERO = "optimizer.zero_grad()\n"
@@ -254,6 +254,63 @@ def test_samples_that_are_compared_with_each_other(compared: str) -> None:
 def test_samples_by_themselves(own: str) -> None:
     forward = f"optimizer.zero_grad()\nout = model(x)\nloss = ({own}).exp().mean()"
     assert findings(script(forward=forward)) == []
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.mse_loss(out, out.detach()).sqrt()",
+        "torch.sqrt(F.mse_loss(out, out.detach()) + 1e-6)",
+        "torch.log(out.pow(2).mean())",
+        "out.mean() ** 2",
+        "out.mean() * F.cross_entropy(out, y)",
+        "F.cross_entropy(out, y) / out.pow(2).mean()",
+        "torch.clamp(F.cross_entropy(out, y), min=0.1)",
+        "F.cross_entropy(model((x - x.min()) / (x.max() - x.min())), y)",
+        "F.cross_entropy(model(x - x.mean(0)), y)",
+        "F.binary_cross_entropy_with_logits(out, (out > out.mean()).float())",
+    ],
+)
+def test_what_is_computed_from_statistics_of_the_batch(loss: str) -> None:
+    assert findings(script(forward=f"optimizer.zero_grad()\nout = model(x)\nloss = {loss}")) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "0.5 * F.mse_loss(out, out.detach()) + 1",
+        "F.cross_entropy(out, y) * model.layer.weight.abs().mean()",
+        "-F.cross_entropy(out, y) / 4",
+        "F.cross_entropy(model((x - x.min(1, keepdim=True)[0]) / 7), y)",
+        "F.binary_cross_entropy_with_logits(out, (out > 0.5).float())",
+    ],
+)
+def test_what_is_computed_from_each_sample(loss: str) -> None:
+    assert findings(script(forward=f"optimizer.zero_grad()\nout = model(x)\nloss = {loss}")) == []
+
+
+@pytest.mark.parametrize(
+    ("divided", "summed"),
+    [
+        ("for p in model.parameters():\n    p.grad /= x.size(0)", False),
+        ("for p in model.parameters():\n    p.grad.data.div_(len(y))", False),
+        ("for p in model.parameters():\n    p.grad /= 16", True),
+        ("for p in model.parameters():\n    p.grad.clamp_(-1, 1)", True),
+    ],
+)
+def test_gradients_that_are_divided_by_the_samples_of_a_share(divided: str, summed: bool) -> None:
+    """The sum of a share, divided by its samples, is averaged as any mean is."""
+    text = script(forward=SUM, backward=f"loss.backward()\n{divided}")
+    assert ('reduction="sum")\n' in converted(text).partition("accelerator.backward(")[2]) == summed
+
+
+def test_a_sum_of_something_unknown_is_a_warning() -> None:
+    for value, severity in (("unread(model(x)).sum()", "warning"), ("unread(model(x))", "note")):
+        slots = {"from_imports": "from other import unread", "forward": f"{ZERO}loss = {value}"}
+        plan = convert(script(**slots)).plan
+        assert plan is not None
+        (found,) = [f for f in plan.findings if f.code == "LOSS-UNKNOWN"]
+        assert found.severity.value == severity
 
 
 @pytest.mark.parametrize(

@@ -422,3 +422,15 @@ def test_what_is_written_at_a_certain_time_is_written_by_the_main_process(test: 
     text = script(imports="import numpy as np", batch_end=f"if {test}:\n    np.save('found.npy', x.numpy())")
     assert "if accelerator.is_main_process:" in converted(text)
     assert "SAVE-RACE" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "if os.path.exists('out'):\n    raise SystemExit('it is there')\nelse:\n    os.makedirs('out')",
+        "if not os.path.exists('out'):\n    os.makedirs('out')\nelse:\n    raise SystemExit('it is there')",
+    ],
+)
+def test_a_folder_that_must_not_be_there_is_asked_for_once(test: str) -> None:
+    """A slower process would find that of the main process, and end."""
+    assert converted(script(imports=OS, before=test)) == lifted(imports=OS, before=guarded(test))

@@ -573,7 +573,12 @@ def test_a_script_that_leaves_the_training_to_another_file(
     """It need not mention torch itself."""
     module = "run" if between else "trainer"
     main = f'from {module} import train\n\nif __name__ == "__main__":\n    train(3)\n'
-    files = {"main.py": main, "trainer.py": TRAINING, **between, "other.py": 'if __name__ == "__main__":\n    print 1\n'}
+    files = {
+        "main.py": main,
+        "trainer.py": TRAINING,
+        **between,
+        "other.py": 'if __name__ == "__main__":\n    print 1\n',
+    }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -365,7 +365,9 @@ class Handmade:
         layout = self.layouts.read(call.func.value, env) if env is not None else Layout.UNKNOWN
         name = self.facts.segment(call.func.value)
         if layout is Layout.MIXED:
-            raise NotProved(call, f"and `{name}` compares the samples of a batch with each other")
+            raise NotProved(
+                call, f"and `{name}` compares the samples of a batch, or is otherwise not a mean or a sum over them"
+            )
         if layout not in _LOSSES:
             raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them")
 

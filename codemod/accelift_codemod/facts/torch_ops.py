@@ -40,6 +40,12 @@ COMPARES = ELEMENTWISE | frozenset(
 # Methods that put the elements of a tensor into another order or shape.
 REORDERS = frozenset("view reshape flatten unsqueeze squeeze roll flip expand repeat".split())
 
+# Functions that are no straight line: of a mean over samples they make something that is none.
+CURVED = frozenset(
+    "abs exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal square pow sigmoid tanh relu elu softplus logsigmoid "
+    "sin cos clamp clamp_min clamp_max clip".split()
+)
+
 # Functions that reduce over dimensions: row-wise if a dimension other than the first is given.
 REDUCES = {
     "mean": "mean",

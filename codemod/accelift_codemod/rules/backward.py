@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.layout import Layout, Shape
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -103,6 +104,8 @@ accelerator.backward(loss)
             yield draft.edit(_RULE, call, Operation.NAME_ARGUMENTS, reason, _ARGUMENTS)
         managed = draft.facts.processes.managed  # what a process computes on its own batch is averaged, as it was
         layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
+        if layout is Layout.SUM and self._divides_gradients(draft, call):
+            layout = Layout.MEAN
         yield draft.edit(
             _RULE,
             call,
@@ -165,13 +168,43 @@ accelerator.backward(loss)
         elif layout is not Layout.MEAN:
             yield draft.finding(
                 "LOSS-UNKNOWN",
-                Severity.NOTE,
+                Severity.WARNING if self._adds_up(draft, func.value) else Severity.NOTE,
                 call,
                 f"it cannot be told whether `{name}` is a mean over the samples; it is taken for one",
                 'if it is a sum, add reduction="sum"'
                 if draft.runtime
                 else "if it is a sum, multiply it by num_processes",
             )
+
+    def _divides_gradients(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether gradients are divided after the backward pass by the number of samples that the process has."""
+        for loop in draft.training_around(call):
+            for read in (n for s in loop.body for n in walk(s) if isinstance(n, ast.Attribute) and n.attr == "grad"):
+                statement = draft.facts.index.statement(read)
+                env = draft.environment(loop, statement)
+                parts = [n for n in walk(statement) if isinstance(n, ast.expr)] if env is not None else []
+                divides = any(
+                    isinstance(getattr(n, "op", None), ast.Div)
+                    or (isinstance(n, ast.Attribute) and n.attr in ("div", "div_"))
+                    for n in (statement, *parts)
+                )
+                if divides and any(draft.facts.layouts.read(n, env or {}) is Layout.COUNT for n in parts):
+                    return True
+        return False
+
+    def _adds_up(self, draft: Draft, loss: ast.expr, steps: int = 4) -> bool:
+        """Whether a loss is, or is computed from, the sum of all elements of something."""
+        for node in walk(loss):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sum":
+                function = draft.facts.resolver.qualified(node.func) == "torch.sum"
+                if len(node.args) == function and not any(k.arg in ("dim", "axis") for k in node.keywords):
+                    return True
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and steps:
+                owner = draft.facts.index.scope(node).owner(node.id)
+                bound = draft.facts.resolver.reaching(node, owner) if owner is not None else []
+                if any(b.value is not None and not b.path and self._adds_up(draft, b.value, steps - 1) for b in bound):
+                    return True
+        return False
 
     def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
         for loop in draft.training_around(call):

@@ -19,6 +19,7 @@ _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", 
 _MAKES = ("os.makedirs", "os.mkdir")
 _FILE_ERRORS = {"FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 _HEADER = "if {accelerator}.is_main_process:"
+_SLOWER = "a slower process would find what the main process has made"
 
 
 class Guards(Rule):
@@ -80,7 +81,12 @@ if accelerator.is_main_process:
             if self._makes_folder(draft, call):
                 if self._is_caught(draft, statement):
                     continue
-                if any(files.asking(draft.facts.resolver, call)):
+                asking = next(files.asking(draft.facts.resolver, call), None)
+                if asking is not None and self._ends_else(draft, asking, statement):
+                    guarded.add(asking)
+                    yield draft.edit(_RULE, asking, Operation.ENCLOSE, _SLOWER, _HEADER, need=Need.WEAK)
+                    continue
+                if asking is not None:
                     yield from self._by_all(draft, call)
                     continue
             if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
@@ -145,8 +151,12 @@ if accelerator.is_main_process:
             and files.asks(draft.facts.resolver, test.test)
             and draft.ends(test.body[-1])
         ):
-            reason = "a slower process would find what the main process has made"
-            yield draft.edit(_RULE, test, Operation.ENCLOSE, reason, _HEADER, need=Need.WEAK)
+            yield draft.edit(_RULE, test, Operation.ENCLOSE, _SLOWER, _HEADER, need=Need.WEAK)
+
+    def _ends_else(self, draft: Draft, test: ast.If, statement: ast.stmt) -> bool:
+        """Whether a test whether a folder is there makes it in one arm, and ends the script in the other."""
+        arms = (test.body, test.orelse)
+        return any(one and statement in other and draft.ends(one[-1]) for one, other in (arms, arms[::-1]))
 
     def _is_caught(self, draft: Draft, statement: ast.stmt) -> bool:
         """Whether the script goes on if a folder is there already."""

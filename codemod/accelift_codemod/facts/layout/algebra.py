@@ -43,6 +43,7 @@ ARITHMETIC: dict[str, ast.operator] = {
     "div": ast.Div(),
 }
 FIXED = (Layout.CONST, Layout.ZERO)
+_MEANS = (Layout.MEAN, Layout.WEIGHTED)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 # What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
 COMPARING: tuple[set[Shape], ...] = ({Layout.ROWS, Layout.COLUMNS}, {Layout.STACKED, Layout.COLUMNS})
@@ -111,7 +112,7 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.PART_SUM if {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED} else Layout.UNKNOWN
     if left in FIXED and right in FIXED:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
-    if {left, right} in COMPARING:
+    if {left, right} in COMPARING or (isinstance(operator, ast.Pow) and left in _MEANS):
         return Layout.MIXED
     if Layout.SHIFTED in (left, right) and not isinstance(operator, (ast.Add, ast.Sub)):
         scaled = isinstance(operator, (ast.Mult, ast.Div)) and right in FIXED
@@ -136,7 +137,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
 def elementwise(parts: Iterable[Shape]) -> Shape:
     """The layout of an elementwise function of several values."""
     found = list(parts)
-    if Layout.MIXED in found or Layout.SHIFTED in found or any(pair <= set(found) for pair in COMPARING):
+    met = Layout.ROWS in found and any(part in (*SCALARS, Layout.SHIFTED) for part in found)
+    if Layout.MIXED in found or Layout.SHIFTED in found or met or any(pair <= set(found) for pair in COMPARING):
         return Layout.MIXED
     if Layout.STACKED in found:
         return stacked(found, elementwise)
@@ -183,6 +185,8 @@ def _multiply(left: Layout, right: Layout) -> Layout:
             return scalar
     if pair == {Layout.MEAN, Layout.COUNT}:
         return Layout.SUM
+    if pair <= set(_MEANS):
+        return Layout.MIXED  # a product of means is no mean
     return _compared(pair)
 
 
@@ -202,4 +206,6 @@ def _divide(left: Layout, right: Layout) -> Layout:
         return Layout.MEAN
     if left is right is Layout.SUM:
         return Layout.QUOTIENT
+    if right in _MEANS and left in (*_MEANS, *FIXED):
+        return Layout.MIXED
     return _compared({left, right})

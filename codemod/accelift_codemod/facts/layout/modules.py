@@ -46,6 +46,8 @@ class Modules:
             names = [p.arg for p in (*method.args.posonlyargs, *method.args.args)][1:]
             by_name = dict(zip(names, arguments, strict=False)) | keywords
             return self.function(method, by_name, value.declaration)
+        if Layout.MIXED in everything or Layout.SHIFTED in everything:
+            return Layout.MIXED
         if Layout.STACKED in arguments and not keywords:
             return stacked(arguments, lambda parts: self.forward(value, parts, {}))
         if len(arguments) == 2 and value.name == "torch.nn.CosineSimilarity" and set(arguments) in COMPARING:

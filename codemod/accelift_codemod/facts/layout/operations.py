@@ -63,6 +63,8 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         return stacked([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
     if receiver is Layout.PLACES:
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
+    if receiver in (Layout.MEAN, Layout.WEIGHTED) and name in ops.CURVED:
+        return Layout.MIXED
     if receiver in SCALARS:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
@@ -126,6 +128,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     tensor = arguments[0] if arguments else keywords.get("input", Layout.UNKNOWN)
     if tensor in SCALARS and name in ("mean", "sum"):
         return tensor
+    if tensor in (Layout.MEAN, Layout.WEIGHTED) and name in ops.CURVED:
+        return Layout.MIXED
     if name == "where" and offset == 1:
         return elementwise(arguments)
     if name in ops.ELEMENTWISE and len(arguments) > 1:
