@@ -130,6 +130,21 @@ def test_a_device_kept_by_an_object_is_that_which_it_is_handed() -> None:
     assert unchanged(script(**slots, device="device = 'cuda'", model=apart)).code in ("DEV-UNKNOWN", "LOOP-IN-CLASS")
 
 
+def test_an_option_that_is_one_gpu_by_default() -> None:
+    """What it says besides the CPU is not asked any more: every process has its own."""
+    text = with_options(
+        "",
+        '"--device", default="cuda:0"',
+        model="model = Net().to(args.device)",
+        move="x, y = x.to(args.device), y.to(args.device)",
+        before="start = torch.zeros(3).to(args.device)\nother = torch.zeros(3, device=args.device)",
+    )
+    output = converted(text)
+    assert "start = torch.zeros(3).to(accelerator.device)\n" in output
+    assert "other = torch.zeros(3, device=accelerator.device)\n" in output
+    assert creation(text) == f"Accelerator(cpu=args.device == 'cpu', {SPLIT})"
+
+
 @pytest.mark.parametrize("again", ["", "args.cuda = args.cuda and len(data) > 3"])
 def test_an_option_under_another_name(again: str) -> None:
     guarded = "cuda = args.cuda\nif cuda:\n    model.cuda()"
