@@ -10,6 +10,8 @@ from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from, seeds
 from accelift_codemod.facts.tree import walk
 
+_STEPS = 4  # from a function to what calls it
+
 
 def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     """A call that draws from a global generator which the evaluation does not seed, in the loop or what it runs."""
@@ -18,9 +20,24 @@ def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     if any(isinstance(n, ast.Call) and seeds(draft.facts.resolver, n) for s in around for n in walk(s)):
         return None
     for node in _run(draft, loop.body):
-        if drawn_from(draft.facts.resolver, node) and getattr(draft.function(node), "name", "") != "__init__":
+        if drawn_from(draft.facts.resolver, node) and not _in_making(draft, draft.function(node)):
             return node
     return None
+
+
+def _in_making(draft: Draft, function: ast.AST | None, depth: int = 0) -> bool:
+    """Whether a function runs only when an object is made: a constructor, or what constructors alone call."""
+    if not isinstance(function, ast.FunctionDef) or depth > _STEPS:
+        return False
+    if function.name == "__init__":
+        return True
+    own = draft.facts.index.enclosing_class(function)
+    callers = [
+        draft.facts.index.function(call)
+        for call in draft.facts.index.methods.get(function.name, [])
+        if own is not None and draft.facts.index.enclosing_class(call) is own
+    ]
+    return bool(callers) and all(_in_making(draft, caller, depth + 1) for caller in callers)
 
 
 def _run(draft: Draft, body: list[ast.stmt]) -> Iterator[ast.Call]:

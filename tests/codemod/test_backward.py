@@ -186,6 +186,9 @@ def test_batches_of_a_second_loader(draw: str) -> None:
         ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum()", "LOSS-MASKMEAN"),
         ("", ROWS_LOSS + "loss = 0.5 * torch.sum(each * mask) / torch.sum(mask) + 0.1", "LOSS-MASKMEAN"),
         ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum() + each.mean()", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum().clamp(min=1)", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = (each * mask).sum() / torch.clamp(mask.sum(), min=1e-6)", "LOSS-MASKMEAN"),
+        ("", ROWS_LOSS + "loss = 1 - (2 * (each * mask).sum() + 1) / (each.sum() + mask.sum() + 1)", "LOSS-MASKMEAN"),
         ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.sum() + each.sum()", "LOSS-UNKNOWN"),
         ("", ROWS_LOSS + "loss = (each * mask).sum() / mask.unique().sum()", "LOSS-UNKNOWN"),
         ("criterion = nn.CrossEntropyLoss(*options)", ZERO + "loss = criterion(model(x), y)", "LOSS-UNKNOWN"),
@@ -269,6 +272,9 @@ def test_samples_by_themselves(own: str) -> None:
         "F.cross_entropy(model((x - x.min()) / (x.max() - x.min())), y)",
         "F.cross_entropy(model(x - x.mean(0)), y)",
         "F.binary_cross_entropy_with_logits(out, (out > out.mean()).float())",
+        "F.binary_cross_entropy_with_logits(out, (out > 0).float(), pos_weight=(y == 0).sum() / (y == 1).sum())",
+        "F.mse_loss(out.mean(0), out.detach().mean(0))",
+        "out.pow(2).sum().sqrt()",
     ],
 )
 def test_what_is_computed_from_statistics_of_the_batch(loss: str) -> None:

@@ -41,6 +41,37 @@ def test_a_function_that_the_loop_calls_for_its_own_sake(given: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("setup", "size"),
+    [
+        ("settings = {'rows': 16, 'columns': 3}", "settings['rows']"),
+        ("rows = 16\nsettings = {'rows': rows, 'columns': 3}", "settings['rows']"),
+        ("import json\nsettings = json.load(open('settings.json'))", "settings['rows']"),
+    ],
+)
+def test_an_entry_of_a_dict_that_holds_the_batch_size(setup: str, size: str) -> None:
+    slots = {"setup": setup, "loader": f"loader = DataLoader(data, batch_size={size}, shuffle=True)"}
+    before = script(**slots, batch_end=f"real = torch.ones({size}, 1)\nother = torch.ones(settings['columns'], 1)")
+    output = converted(before)
+    assert f"torch.ones({size} // accelerator.num_processes, 1)" in output
+    assert "torch.ones(settings['columns'], 1)" in output
+
+
+def test_an_entry_that_is_set_again_may_be_another_number() -> None:
+    setup = "rows = 16\nsettings = {'rows': rows}\nsettings['rows'] = 8"
+    slots = {"setup": setup, "loader": "loader = DataLoader(data, batch_size=rows, shuffle=True)"}
+    before = script(**slots, batch_end="real = torch.ones(settings['rows'], 1)")
+    assert "num_processes" not in converted(before)
+
+
+def test_a_batch_size_that_the_maker_of_the_loader_is_handed() -> None:
+    definitions = "def make(data, rows):\n    return DataLoader(data, batch_size=rows, shuffle=True)"
+    slots = {"setup": "batch_size = 16", "definitions": definitions, "loader": "loader = make(data, batch_size)"}
+    assert f"torch.ones({SHARE}, 1)" in converted(script(**slots, batch_end="real = torch.ones(batch_size, 1)"))
+    other = {**slots, "after": "rest = make(data, 7)"}
+    assert "num_processes" not in converted(script(**other, batch_end="real = torch.ones(batch_size, 1)"))
+
+
 def test_an_option_that_holds_the_batch_size() -> None:
     slots = {
         "imports": "import argparse",
@@ -258,3 +289,22 @@ def test_rows_made_before_the_loop_stay_where_they_do_not(made: str, used: str) 
     before = script(**SIZED, before=made, batch_end=used)
     assert made in converted(before)
     assert ("BATCH-DRAWN" in findings(before)) == ("x +" in used)
+
+
+GRAPHS = {
+    "imports": "from torch_geometric.datasets import TUDataset\nfrom torch_geometric.loader import DataLoader as Many",
+    "data": "graphs = TUDataset('data', name='MUTAG')",
+    "loader": "loader = Many(graphs, batch_size=16, shuffle=True)",
+    "loop": "for g in loader:",
+    "move": "",
+    "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(g.x), g.y)",
+}
+
+
+@pytest.mark.parametrize("order", ["graphs = graphs.shuffle()", "graphs = graphs[torch.randperm(len(graphs))]"])
+@pytest.mark.parametrize("seed", ["", "torch.manual_seed(0)\n"])
+def test_graphs_in_another_order(order: str, seed: str) -> None:
+    text = script(**{**GRAPHS, "data": f"{seed}{GRAPHS['data']}\n{order}"})
+    assert ("DATA-SAMPLER-RNG" in findings(text)) == (not seed)
+    plain = script(**{**GRAPHS, "data": f"{seed}{GRAPHS['data']}\ngraphs = graphs[:9]"})
+    assert "DATA-SAMPLER-RNG" not in findings(plain)

@@ -237,6 +237,25 @@ def test_no_decision_or_nothing_drawn(slots: dict[str, str]) -> None:
     assert "EVAL-REPLICATED" in found and "COLL-RANKFLOW" not in found
 
 
+def test_what_is_drawn_when_a_network_is_made_is_not_drawn_again() -> None:
+    layer = "        self.layer = nn.Linear(8, 3)\n"
+    made = (
+        NOISY.replace(layer, f"{layer}        self.reset()\n")
+        .replace("0.1 * torch.randn_like(out)", "0")
+        .replace(
+            "    def forward", "    def reset(self):\n        self.layer.weight.data.uniform_(-1, 1)\n\n    def forward"
+        )
+    )
+    text = script(
+        definitions=made + EVALUATE.format(""),
+        loader=LOADERS,
+        model="model = Noisy().to(device)",
+        before="best, waited = float('inf'), 0",
+        epoch_end=textwrap.dedent(PATIENCE.format("evaluate(test_loader)")),
+    )
+    assert "COLL-RANKFLOW" not in findings(text)
+
+
 def test_an_evaluation_that_seeds_itself() -> None:
     seeded = EVALUATE.replace("    model.eval()", "    torch.manual_seed(0)\n    model.eval()")
     text = script(

@@ -182,11 +182,19 @@ def collate(samples):
     return rows, torch.stack([s[1] for s in samples])
 
 
+def wide(samples):
+    most = max(len(s[0]) for s in samples)
+    rows = [F.pad(s[0], (0, most - len(s[0]))) for s in samples]
+    return torch.stack(rows), torch.stack([s[1] for s in samples])
+
+
 def stack(samples):
     return torch.stack([s[0] for s in samples]), torch.stack([s[1] for s in samples])"""
 
 
-@pytest.mark.parametrize(("collate", "codes"), [("collate", ["BATCH-PADDED"]), ("stack", [])])
+@pytest.mark.parametrize(
+    ("collate", "codes"), [("collate", ["BATCH-PADDED"]), ("wide", ["BATCH-PADDED"]), ("stack", [])]
+)
 def test_batches_that_are_padded_to_their_longest_sample(collate: str, codes: list[str]) -> None:
     loader = f"loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn={collate})"
     assert findings(script(definitions=PADDING, loader=loader)) == codes

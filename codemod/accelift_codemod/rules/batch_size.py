@@ -346,10 +346,12 @@ class BatchSize(Rule):
 
     def _same(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
         """Whether two expressions read one variable, or what it was set from: `self.size = args.size`."""
-        return any(self._one(draft, a, b) for a in self._sources(draft, node) for b in self._sources(draft, size))
+        return any(
+            self._one(draft, a, b) for a in self._sources(draft, node) for b in self._sources(draft, size, handed=True)
+        )
 
-    def _sources(self, draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
-        """An expression, and the variables that it certainly has its value from."""
+    def _sources(self, draft: Draft, node: ast.expr, handed: bool = False) -> Iterator[ast.expr]:
+        """An expression, and the variables that it certainly has its value from, if asked also as a parameter."""
         for _ in range(4):
             yield node
             if isinstance(node, ast.Subscript):
@@ -361,6 +363,12 @@ class BatchSize(Rule):
             bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
             if isinstance(node, ast.Attribute):
                 bindings = draft.facts.index.attribute_bindings.get(node.attr, [])
+            if handed and len(bindings) == 1 and bindings[0].how is How.PARAMETER:
+                given = self._given(draft, bindings[0])
+                if given is None:
+                    return
+                node = given
+                continue
             if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
                 return
             target, value = bindings[0].node, bindings[0].value
@@ -371,6 +379,15 @@ class BatchSize(Rule):
             if value is None or not _is_place(value) or self._is_set_again(draft, value, bindings[0]):
                 return
             node = value
+
+    def _given(self, draft: Draft, binding: Binding) -> ast.expr | None:
+        """The variable that the one call of a function gives a parameter."""
+        function = draft.facts.index.parents[draft.facts.index.parents[binding.node]]
+        calls = draft.facts.resolver.sites(function)
+        if not isinstance(function, FUNCTIONS) or len(calls) != 1:
+            return None
+        argument = (draft.facts.resolver.bind(calls[0], function) or {}).get(binding.name)
+        return argument if argument is not None and _is_place(argument) else None
 
     def _entry(self, draft: Draft, node: ast.Subscript) -> ast.expr | None:
         """The variable that stands in the dict that an entry is read from: `{"size": args.size}["size"]`."""

@@ -12,7 +12,12 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_PADS = ("torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence")
+_PADS = (
+    "torch.nn.utils.rnn.pad_sequence",
+    "torch.nn.utils.rnn.pack_sequence",
+    "torch.nn.functional.pad",
+    "numpy.pad",
+)
 _IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 

@@ -112,6 +112,16 @@ class Splits(Rule):
 
     def _shuffles(self, draft: Draft) -> Iterator[Finding]:
         """Unseeded shuffles whose outcome picks the samples of a subset or sampler."""
+        for call in draft.facts.index.methods.get("shuffle", []):
+            assert isinstance(call.func, ast.Attribute)
+            if self._is_graphs(draft, call.func.value) and not seeds.seeded(draft, call, seeds.TORCH):
+                yield draft.finding(
+                    "DATA-SAMPLER-RNG",
+                    Severity.ERROR,
+                    call,
+                    f"`{draft.facts.segment(call)}` is done without a seed: every process would have another order",
+                    "seed the generator before",
+                )
         for call in draft.calls:
             names = _SHUFFLES.get(draft.facts.resolver.qualified(call.func) or "")
             if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
@@ -119,8 +129,8 @@ class Splits(Rule):
             picks = self._picked(draft, call)
             if picks is None:
                 continue
-            name = draft.facts.segment(picks.func)
-            if self._makes_data(draft, picks) and not self._is_own(draft, picks):
+            name = draft.facts.segment(picks.func if isinstance(picks, ast.Call) else picks.value)
+            if isinstance(picks, ast.Call) and self._makes_data(draft, picks) and not self._is_own(draft, picks):
                 yield draft.finding(
                     "DATA-UNSEEDED",
                     Severity.ERROR,
@@ -144,7 +154,7 @@ class Splits(Rule):
             if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
                 continue
             picks = self._picked(draft, call)
-            if picks is not None and self._makes_data(draft, picks):
+            if isinstance(picks, ast.Call) and self._makes_data(draft, picks):
                 yield draft.finding(
                     "DATA-UNSEEDED",
                     Severity.ERROR,
@@ -154,7 +164,12 @@ class Splits(Rule):
                 )
                 return
 
-    def _picked(self, draft: Draft, start: ast.Call) -> ast.Call | None:
+    def _is_graphs(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether an expression is a data set of torch_geometric, which can be indexed and shuffled as a whole."""
+        values = draft.facts.resolver.values(node)
+        return any(v.role is Role.DATASET and v.name.startswith("torch_geometric.") for v in values)
+
+    def _picked(self, draft: Draft, start: ast.Call) -> ast.Call | ast.Subscript | None:
         """The subset, sampler or data set that is made from what a call draws or shuffles, or what is computed from it.
 
         That is followed through variables, into the functions that get it, and out of those that return it.
@@ -171,6 +186,8 @@ class Splits(Rule):
             found = list(self._next(draft, node, home))
             if found and isinstance(found[0], ast.Call) and self._is_picker(draft, found[0]):
                 return found[0]
+            if found and isinstance(found[0], ast.Subscript):
+                return found[0]
             queue += [n for n in found if n not in seen]
             seen.update(found)
         return None
@@ -184,6 +201,9 @@ class Splits(Rule):
         child = node
         for parent in draft.facts.index.ancestors(node):
             if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
+                return
+            if isinstance(parent, ast.Subscript) and child is parent.slice and self._is_graphs(draft, parent.value):
+                yield parent
                 return
             if isinstance(parent, ast.Call) and child is not parent.func:
                 if self._is_picker(draft, parent):

@@ -108,6 +108,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.UNKNOWN
     if Layout.MIXED in (left, right):
         return Layout.MIXED
+    if isinstance(operator, ast.Div) and Layout.PART_SUM in (left, right) and right not in FIXED:
+        return Layout.QUOTIENT if {left, right} <= {Layout.PART_SUM, Layout.SUM} else Layout.UNKNOWN
     if Layout.PART_SUM in (left, right):
         return Layout.PART_SUM if {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED} else Layout.UNKNOWN
     if left in FIXED and right in FIXED:

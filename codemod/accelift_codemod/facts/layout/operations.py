@@ -63,8 +63,8 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         return stacked([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
     if receiver is Layout.PLACES:
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
-    if receiver in (Layout.MEAN, Layout.WEIGHTED) and name in ops.CURVED:
-        return Layout.MIXED
+    if receiver in SCALARS and name in ops.CURVED:
+        return _curved(name, receiver)
     if receiver in SCALARS:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
@@ -82,6 +82,11 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if name in ("size", "numel", "nelement", "dim", "ndimension"):
         return _size(name, call)
     return operation(name, call, [receiver, *arguments], keywords, 0)
+
+
+def _curved(name: str, of: Shape) -> Shape:
+    """A function that is no straight line, of a mean or a sum; a sum that is kept from zero may divide another one."""
+    return Layout.PART_SUM if of is Layout.SUM and name.startswith(("clamp", "clip")) else Layout.MIXED
 
 
 def _size(name: str, call: ast.Call) -> Shape:
@@ -128,8 +133,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     tensor = arguments[0] if arguments else keywords.get("input", Layout.UNKNOWN)
     if tensor in SCALARS and name in ("mean", "sum"):
         return tensor
-    if tensor in (Layout.MEAN, Layout.WEIGHTED) and name in ops.CURVED:
-        return Layout.MIXED
+    if tensor in SCALARS and name in ops.CURVED:
+        return _curved(name, tensor)
     if name == "where" and offset == 1:
         return elementwise(arguments)
     if name in ops.ELEMENTWISE and len(arguments) > 1:
@@ -326,8 +331,8 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
-    if Layout.MIXED in arguments or Layout.SHIFTED in arguments:
-        return Layout.MIXED
+    if any(a in (Layout.MIXED, Layout.SHIFTED, Layout.QUOTIENT, Layout.PART_SUM, *SCALARS) for a in arguments):
+        return Layout.MIXED  # of a statistic of the batch, or weighted by one
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
     reduction = keywords.get("reduction")
