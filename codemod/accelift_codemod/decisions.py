@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
@@ -24,8 +26,20 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and _sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value)
+        if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
+            yield _differs(draft, statement, statement.value)
         if not isinstance(statement, (ast.If, ast.While)):
             continue
+        drawn = _drawn(draft, statement.test)
+        if drawn is not None and _matters(draft, statement):
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.ERROR,
+                statement,
+                f"`{draft.facts.segment(drawn)}` draws other numbers on every process, and what trains is decided by "
+                "them: some would train on one thing while others train on another",
+                "seed the generator before, or draw once and broadcast it",
+            )
         if not local & {n.id for n in loads(statement.test)}:
             continue
         inside = [n for s in statement.body for n in walk(s)]
@@ -51,6 +65,48 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 "on another loss than others",
                 "decide on a value that is the same everywhere, averaged by accelerator.reduce",
             )
+
+
+def _drawn(draft: Draft, test: ast.expr) -> ast.Call | None:
+    """A call in a test, or in what its variables were set to, that draws from a generator that nothing seeds."""
+    bound = [b for n in loads(test) for b in draft.facts.resolver.bindings(n) if b.how is How.ASSIGN and not b.path]
+    for root in (test, *(b.value for b in bound if b.value is not None)):
+        for call in (n for n in walk(root) if isinstance(n, ast.Call)):
+            home = drawn_from(draft.facts.resolver, call)
+            if home and not seeds.seeded(draft, call, SEEDS[home]):
+                return call
+    return None
+
+
+def _matters(draft: Draft, choice: ast.If | ast.While) -> bool:
+    """Whether processes that decide otherwise would do other things together: leave, train, run other networks."""
+    arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
+    if any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for arm in arms for n in arm):
+        return True
+    trains = [sum(n in draft.facts.loops.backwards or _updates(draft, n) for n in arm) for arm in arms]
+    return trains[0] != trains[1] or _networks(draft, arms[0]) != _networks(draft, arms[1])
+
+
+def _networks(draft: Draft, nodes: list[ast.AST]) -> set[ast.AST]:
+    """The prepared networks that some nodes run."""
+    calls = (n for n in nodes if isinstance(n, ast.Call))
+    return {value.origin for call in calls for value in draft.blueprint.prepared_models(call.func)}
+
+
+def _perturbs(draft: Draft, node: ast.expr) -> bool:
+    """Whether a call changes a parameter in place by numbers that every process draws for itself."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if not (isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr.endswith("_")):
+        return False
+    changed = func.value
+    while isinstance(changed, ast.Attribute) and changed.attr == "data":
+        changed = changed.value
+    bindings = draft.facts.resolver.bindings(changed) if isinstance(changed, ast.Name) else []
+    of = [n for b in bindings if b.how is How.LOOP for n in walk(b.value or b.node) if isinstance(n, ast.Attribute)]
+    arguments = [*node.args, *(k.value for k in node.keywords)]
+    return any(n.attr in ("parameters", "named_parameters") for n in of) and any(
+        _drawn(draft, argument) is not None for argument in arguments
+    )
 
 
 def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:

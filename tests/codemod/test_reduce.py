@@ -382,3 +382,42 @@ if epoch:
     for group in optimizer.param_groups:
         group["lr"] = rate"""
     assert "COLL-RANKFLOW" not in findings(script(before="note = []", batch_end=update))
+
+
+CHANCE = {"imports": "import random", "before": "other = Net()\nlearned = torch.optim.SGD(other.parameters(), lr=0.1)"}
+BOTH = "optimizer.zero_grad()\nlearned.zero_grad()\n"
+
+
+@pytest.mark.parametrize(
+    ("forward", "end"),
+    [
+        (
+            f"{BOTH}if random.random() < 0.5:\n    out = model(x)\nelse:\n    out = other(x)\n"
+            "loss = F.cross_entropy(out, y)",
+            "",
+        ),
+        (f"{BOTH}loss = F.cross_entropy(model(x), y)\nif random.random() < 0.1:\n    continue", ""),
+        (f"{BOTH}loss = F.cross_entropy(model(x), y)", "lucky = random.random()\nif lucky < 0.1:\n    learned.step()"),
+        (
+            f"{BOTH}loss = F.cross_entropy(model(x), y)",
+            "for p in model.parameters():\n    p.data.add_(torch.randn_like(p))",
+        ),
+    ],
+)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_what_each_process_draws_for_itself_decides_nothing(forward: str, end: str, seeded: bool) -> None:
+    seed = "torch.manual_seed(0)\nrandom.seed(0)" if seeded else ""
+    text = script(**CHANCE, setup=seed, forward=forward, step="optimizer.step()\nlearned.step()", batch_end=end)
+    assert ("COLL-RANKFLOW" in findings(text)) != seeded
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "if random.random() < 0.5:\n    x = x.flip(1)\nloss = F.cross_entropy(model(x), y)",
+        "if random.random() < 0.5:\n    loss = F.cross_entropy(model(x), y)\nelse:\n    loss = F.nll_loss(model(x), y)",
+        "loss = F.cross_entropy(model(x + torch.randn_like(x)), y)",
+    ],
+)
+def test_noise_on_each_share_is_its_own(forward: str) -> None:
+    assert "COLL-RANKFLOW" not in findings(script(imports="import random", forward=f"optimizer.zero_grad()\n{forward}"))

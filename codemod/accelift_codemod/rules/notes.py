@@ -89,7 +89,8 @@ class Notes(Rule):
             step = draft.blueprint.handmade.get(loop)
             dealt = loop.body.index(step.made) + 1 if step is not None and step.made is not None else 0
             for statement in loop.body[dealt:]:  # what was drawn before is dealt with the batch
-                for node in draft.facts.loops.own_calls(statement):
+                called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
+                for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
                     in_place = isinstance(node.func, ast.Attribute) and node.func.attr in _IN_PLACE
                     if in_place or self._draws(draft, node):
                         first.setdefault("noise", node)
