@@ -263,6 +263,8 @@ def test_whatever_decides_that_everything_moves_is_a_flag(option: str, test: str
 @pytest.mark.parametrize(
     ("before", "move"),
     [
+        ("noise = torch.ones(8)", "x, y = x.cuda(), y.cuda()\nif x.is_cuda:\n    noise = noise.cuda()"),
+        ("noise = torch.ones(8)", "x, y = x.cuda(), y.cuda()\nif x.device.type == 'cuda':\n    noise = noise.cuda()"),
         ("", "if epoch >= 0:\n    x, y = x.cuda(), y.cuda()\n    print(len(x))"),  # does something else, too
         (
             "other = Net() if len(data) > 9 else None\nif other is not None:\n    other.cuda()",

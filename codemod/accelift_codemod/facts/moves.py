@@ -221,7 +221,8 @@ class Moves:
                 n.id for move in moves if move is not None for n in walk(move.receiver) if isinstance(n, ast.Name)
             }
         asks = {n.id for n in walk(choice.test) if isinstance(n, ast.Name)}
-        return not asks & moved and bool(asks)
+        placed = any(isinstance(n, ast.Attribute) and n.attr in ("is_cuda", "device") for n in walk(choice.test))
+        return not asks & moved and bool(asks) and not placed  # nor where another tensor is
 
     def _about_devices(self, test: ast.expr) -> bool:
         """Whether a test asks for an accelerator, directly or through variables, or tests a plain flag."""
