@@ -202,3 +202,26 @@ def test_logging_on_a_shared_line(line: str) -> None:
 def test_the_graph_of_the_model() -> None:
     text = script(from_imports=TENSORBOARD, before=MAKE, after="writer.add_graph(model, torch.zeros(1, 8))")
     assert "writer.add_graph(model, " not in converted(text)
+
+
+MLFLOW = "import mlflow\nimport mlflow.pytorch"
+
+
+def test_mlflow_logs_on_the_main_process() -> None:
+    text = script(
+        imports=MLFLOW,
+        before="mlflow.start_run()\nmlflow.log_param('lr', 0.1)",
+        batch_end="mlflow.log_metric(key='loss', value=loss.item())",
+        after="mlflow.pytorch.log_model(model, 'model')",
+    )
+    output = converted(text)
+    assert "TRACK-ALL" not in findings(text)
+    for line in ("mlflow.start_run()", "mlflow.log_param(", "mlflow.log_metric(", "mlflow.pytorch.log_model("):
+        before = output[: output.index(line)].rstrip().splitlines()[-1].strip()
+        assert before in ("if accelerator.is_main_process:", "mlflow.start_run()"), line
+    assert "log_model(accelerator.unwrap_model(model), 'model')" in output
+
+
+def test_a_run_of_mlflow_around_the_training_is_reported() -> None:
+    plain = script(imports=MLFLOW, before="run = mlflow.start_run()")
+    assert "TRACK-ALL" in findings(plain)

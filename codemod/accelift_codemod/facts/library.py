@@ -252,6 +252,9 @@ SIDE_EFFECTS = frozenset(
     tensorboard_logger.configure tensorboard_logger.log_value tensorboard_logger.log_histogram
     tensorboard_logger.log_images
     sys.stdout.write sys.stdout.flush sys.stderr.write pprint.pprint
+    mlflow.log_metric mlflow.log_metrics mlflow.log_param mlflow.log_params mlflow.log_artifact mlflow.log_artifacts
+    mlflow.log_figure mlflow.log_image mlflow.log_text mlflow.log_dict mlflow.set_tag mlflow.set_tags
+    mlflow.set_experiment mlflow.start_run mlflow.end_run mlflow.pytorch.log_model mlflow.pytorch.save_model
     """.split()
 )
 # Of these, what does no harm on every process.

@@ -20,7 +20,10 @@ _TRANSPARENT = frozenset(
     "double".split()
 )
 _COPIES = frozenset(
-    {"copy.deepcopy", "copy.copy", "torch.jit.script", "torch.jit.trace", "torch.onnx.export", "wandb.watch"}
+    """
+    copy.deepcopy copy.copy torch.jit.script torch.jit.trace torch.onnx.export wandb.watch mlflow.pytorch.log_model
+    mlflow.pytorch.save_model
+    """.split()
 )
 _KEEPING = frozenset({"torch.save", "torch.serialization.save", "pickle.dump", "copy.deepcopy", "copy.copy"})
 _WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")

@@ -49,6 +49,16 @@ if accelerator.is_main_process:
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) == "wandb.init":
                 yield self._wandb(draft, call)
+            elif draft.facts.resolver.qualified(call.func) == "mlflow.start_run":
+                statement = draft.facts.index.statement(call)
+                if not (isinstance(statement, ast.Expr) and statement.value is call):  # guarded as a side effect
+                    yield draft.finding(
+                        "TRACK-ALL",
+                        Severity.WARNING,
+                        call,
+                        "mlflow.start_run runs on every process: one training becomes several runs",
+                        "start the run on the main process only; what it logs is guarded already",
+                    )
 
     def _writer(self, draft: Draft, call: ast.Call, value: Value) -> Iterator[Edit | Finding]:
         statement = draft.facts.index.statement(call)
