@@ -17,7 +17,7 @@ from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
 _STARTS = b"__main__"
-_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
+_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILINE)
 _MOST_OBJECTS = 1_000_000
 
 
@@ -43,7 +43,10 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
 
 def _leads_to_torch(path: Path, data: bytes, home: Path, seen: set[Path]) -> bool:
     """Whether a file that does not mention torch imports one of its folder, or of the script's home, that does."""
-    names = [name.decode().strip(".").split(".") for name in dict.fromkeys(_IMPORTED.findall(data))]
+    parts = dict.fromkeys(
+        part.split()[0] for line in _IMPORTED.findall(data) for part in line.split(b",") if part.split()
+    )
+    names = [part.decode().strip(".").split(".") for part in parts]
     modules = [folder.joinpath(*name) for name in names for folder in dict.fromkeys((path.parent, home)) if name[-1]]
     for place in (p for m in modules for p in (m.with_name(f"{m.name}.py"), m / "__init__.py")):
         if place not in seen and place.is_file():

@@ -31,7 +31,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if not isinstance(statement, (ast.If, ast.While)):
             continue
         drawn = _drawn(draft, statement.test)
-        if drawn is not None and _matters(draft, statement):
+        if drawn is not None and _matters(draft, node, statement):
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.ERROR,
@@ -78,10 +78,11 @@ def _drawn(draft: Draft, test: ast.expr) -> ast.Call | None:
     return None
 
 
-def _matters(draft: Draft, choice: ast.If | ast.While) -> bool:
+def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     """Whether processes that decide otherwise would do other things together: leave, train, run other networks."""
     arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
-    if any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for arm in arms for n in arm):
+    leaves = (n for arm in arms for n in arm if isinstance(n, (ast.Break, ast.Continue, ast.Return)))
+    if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [node] for n in leaves):
         return True
     trains = [sum(n in draft.facts.loops.backwards or _updates(draft, n) for n in arm) for arm in arms]
     return trains[0] != trains[1] or _networks(draft, arms[0]) != _networks(draft, arms[1])

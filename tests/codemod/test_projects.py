@@ -565,7 +565,7 @@ def train(epochs):
 """
 
 
-@pytest.mark.parametrize("between", [{}, {"run/__init__.py": "from trainer import train\n"}])
+@pytest.mark.parametrize("between", [{}, {"run/__init__.py": "import sys, trainer\ntrain = trainer.train\n"}])
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_script_that_leaves_the_training_to_another_file(
     between: dict[str, str], whole: bool, tmp_path: Path

@@ -417,6 +417,7 @@ def test_what_each_process_draws_for_itself_decides_nothing(forward: str, end: s
         "if random.random() < 0.5:\n    x = x.flip(1)\nloss = F.cross_entropy(model(x), y)",
         "if random.random() < 0.5:\n    loss = F.cross_entropy(model(x), y)\nelse:\n    loss = F.nll_loss(model(x), y)",
         "loss = F.cross_entropy(model(x + torch.randn_like(x)), y)",
+        "while True:\n    if random.random() < 0.5:\n        break\nloss = F.cross_entropy(model(x), y)",
     ],
 )
 def test_noise_on_each_share_is_its_own(forward: str) -> None:
