@@ -35,25 +35,29 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
     except BadSource as error:
         return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
-        if named and _leads_to_torch(path, data, path.parent, {path}):
+        if named and _leads_to_torch(path):
             return convert_bytes(data, shown, options, path)
         return _foreign(shown, data, named)
     return convert_bytes(data, shown, options, path)
 
 
-def _leads_to_torch(path: Path, data: bytes, home: Path, seen: set[Path]) -> bool:
-    """Whether a file that does not mention torch imports one of its folder, or of the script's home, that does."""
-    parts = dict.fromkeys(
-        part.split()[0] for line in _IMPORTED.findall(data) for part in line.split(b",") if part.split()
-    )
-    names = [part.decode().strip(".").split(".") for part in parts]
-    modules = [folder.joinpath(*name) for name in names for folder in dict.fromkeys((path.parent, home)) if name[-1]]
-    for place in (p for m in modules for p in (m.with_name(f"{m.name}.py"), m / "__init__.py")):
-        if place not in seen and place.is_file():
-            seen.add(place)
-            inner = place.read_bytes()
-            if _MARK in inner or _leads_to_torch(place, inner, home, seen):
-                return True
+def _leads_to_torch(script: Path) -> bool:
+    """Whether a script imports, perhaps through others, a file of its folder that mentions torch."""
+    queue = [script]
+    for file in queue:
+        try:
+            text = file.read_bytes()
+        except OSError:  # there is none, or it is not to be read
+            continue
+        if _MARK in text:
+            return True
+        lines = (part.split() for line in _IMPORTED.findall(text) for part in line.split(b","))
+        names = dict.fromkeys(words[0].decode().strip(".") for words in lines if words)
+        modules = [
+            folder.joinpath(*name.split(".")) for name in names if name for folder in (file.parent, script.parent)
+        ]
+        found = dict.fromkeys(f for m in modules for f in (m.with_name(f"{m.name}.py"), m / "__init__.py"))
+        queue += (f for f in found if f not in queue)
     return False
 
 
@@ -149,7 +153,7 @@ def convert_files(
                     advance()
     if not all(result.skipped for result in results.values()):
         for i, (path, _) in enumerate(files):  # scripts in folders that leave the training to files that they import
-            if results[i].starts and _leads_to_torch(path, path.read_bytes(), path.parent, {path}):
+            if results[i].starts and _leads_to_torch(path):
                 results[i] = convert_file(path, options)
     return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
 

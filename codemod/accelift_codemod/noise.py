@@ -16,7 +16,9 @@ _STEPS = 4  # from a function to what calls it
 def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     """A call that draws from a global generator which the evaluation does not seed, in the loop or what it runs."""
     function = draft.function(loop.node)
-    around = function.body if function is not None else [draft.facts.index.statement(loop.node)]
+    around = function.body if function is not None else []
+    if draft.facts.loops.reaches_backward(around):  # that of the training, too
+        around = []
     if any(isinstance(n, ast.Call) and seeds(draft.facts.resolver, n) for s in around for n in walk(s)):
         return None
     for node in _run(draft, loop.body):

@@ -244,6 +244,7 @@ def test_a_flag_that_an_object_was_given_is_followed(held: str) -> None:
     [
         ('"--gpu", type=int, default=-1', "args.gpu >= 0", "args.gpu < 0"),
         ('"--gpu", default=None', "args.gpu is not None", "args.gpu is None"),
+        ('"--gpu", type=int, default=None', "(args.gpu or -1) >= 0", "not (args.gpu or -1) >= 0"),
         ('"--use-gpu", type=int, default=0', "args.use_gpu == 1", "args.use_gpu != 1"),
         ('"--mode", default="cpu"', 'args.mode == "gpu"', "args.mode != 'gpu'"),
         ('"--rate", default="x"', 'settings["use_gpu"]', "not settings['use_gpu']"),

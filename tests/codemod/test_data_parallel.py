@@ -177,6 +177,10 @@ CALL = "nn.parallel.data_parallel(self.layer, x, range(2))"
             "if x.is_cuda:\n    out = self.layer(x)\nelse:\n    out = 2 * self.layer(x)\nreturn out",
         ),
         (f"return {CALL[:-1]}, module_kwargs={{}})", "return self.layer(x)"),
+        (
+            f"if x.is_cuda:\n    # several\n    out = {CALL}\nelse:\n    out = self.layer(x)\nreturn out",
+            "if x.is_cuda:\n    # several\n    out = self.layer(x)\nelse:\n    out = self.layer(x)\nreturn out",
+        ),
     ],
 )
 def test_a_call_on_several_gpus_is_one_on_the_process_s_own(body: str, left: str) -> None:
@@ -189,6 +193,7 @@ def test_a_call_on_several_gpus_is_one_on_the_process_s_own(body: str, left: str
     "body",
     [
         "return nn.parallel.data_parallel(self.layer, (x,), range(2))",
+        "return nn.parallel.data_parallel(self.layer if x.dim() else self.layer, x, range(2))",
         f"return {CALL[:-1]}, None, 0, {{'bias': None}})",
         "return nn.parallel.parallel_apply(nn.parallel.replicate(self.layer, [0, 1]), x.chunk(2))[0]",
     ],

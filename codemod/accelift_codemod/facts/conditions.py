@@ -65,6 +65,12 @@ def _simple(condition: Condition) -> bool:
     return isinstance(condition.node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
 
 
+def _is_plain(node: ast.Compare) -> bool:
+    """Whether both sides of a comparison stand without parentheses around them, which are not part of their text."""
+    sides = (side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, *node.comparators))
+    return all(isinstance(s, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant)) for s in sides)
+
+
 # Comparisons that are true where others are not.
 _OPPOSITES: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
@@ -186,7 +192,7 @@ class Conditions:
             if len(changed & same) > 1:
                 others = []  # changed under several names: which of them comes first is not known
         key, opposite = others[-1].key if others else text, ""
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not comparison:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and not comparison and _is_plain(node):
             left, right = self.segment(node.left), self.segment(node.comparators[0])
             opposite = f"{left} {_OPPOSITES[type(node.ops[0])]} {right}"
         return Condition("atom", key=key, text=text, node=node, others=tuple(others), opposite=opposite)

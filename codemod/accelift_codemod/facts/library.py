@@ -79,10 +79,7 @@ RETURNS_SELF = frozenset(
 )
 
 # Callables that change what they are handed and return it: the names of these arguments, in order.
-RETURNS_ARGUMENTS = {
-    "apex.amp.initialize": ("models", "optimizers"),
-    "intel_extension_for_pytorch.optimize": ("model", "optimizer"),
-}
+RETURNS_ARGUMENTS = {"apex.amp.initialize": ("models", "optimizers")}
 
 # Callables that wrap a module and return one that stands for the same parameters.
 WRAPS_MODULE = frozenset(

@@ -81,7 +81,7 @@ model = nn.DataParallel(model)
         several = isinstance(inputs, (ast.Tuple, ast.List)) or (
             more is not None and ast.unparse(more) not in ("None", "{}")
         )
-        if module is None or inputs is None or several:
+        if not isinstance(module, (ast.Name, ast.Attribute, ast.Subscript)) or inputs is None or several:
             raise refuse(
                 "ALREADY-DISTRIBUTED",
                 call.lineno,
@@ -93,7 +93,8 @@ model = nn.DataParallel(model)
         statement = draft.facts.index.statement(call)
         choice = draft.facts.index.parents[statement]
         written = draft.facts.segment(statement).replace(draft.facts.segment(call), code)
-        if isinstance(choice, ast.If) and choice.body == [statement] and len(choice.orelse) == 1:
+        arms = isinstance(choice, ast.If) and choice.body == [statement] and len(choice.orelse) == 1
+        if isinstance(choice, ast.If) and arms and "#" not in draft.facts.segment(choice):  # no comment is lost
             other = draft.facts.segment(choice.orelse[0])
             if "\n" not in written + other and ast.dump(ast.parse(written)) == ast.dump(ast.parse(other)):
                 yield draft.edit(_RULE, choice, Operation.SWAP, reason, other)

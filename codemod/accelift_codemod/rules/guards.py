@@ -29,8 +29,8 @@ class Guards(Rule):
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
     variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
-    makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. Nor what is
-    written when a certain sample turns up (`if wanted in ids:`), which any process may have in its share.
+    makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. What is written
+    when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share.
     """
 
     code = _RULE

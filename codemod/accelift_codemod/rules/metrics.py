@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import seeds
 from accelift_codemod.cuts import Cut
 from accelift_codemod.decisions import steers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.noise import noise
@@ -102,11 +104,13 @@ for x, y in test_loader:
         decisive = any(steers(draft, reads_after(draft, node, name), saves=False) for name in measured)
         drawn = noise(draft, loop) if decisive else None
         if drawn is not None:
+            alike = seeds.seeded(draft, drawn, SEEDS[drawn_from(draft.facts.resolver, drawn)])
+            when = ", once they have had shares of different sizes" if alike else ""
             yield draft.finding(
                 "COLL-RANKFLOW",
-                Severity.ERROR,
+                Severity.WARNING if alike else Severity.ERROR,
                 _line(draft, loop),
-                f"every process draws random numbers of its own in this evaluation (line {drawn.lineno}: "
+                f"every process draws random numbers of its own in this evaluation{when} (line {drawn.lineno}: "
                 f"`{draft.facts.segment(drawn)}`): what it measures differs from process to process, and a decision "
                 "depends on that",
                 "average it across processes with accelerator.reduce before it is used, or seed the evaluation",

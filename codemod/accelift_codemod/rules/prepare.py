@@ -166,7 +166,8 @@ for x, y in loader:
                 trained,
                 "parameters are trained from here on that were frozen when prepare wrapped the model: their gradients "
                 "are not averaged, and the processes drift apart",
-                "prepare the model once more when they are, or convert with --target runtime",
+                "prepare the model with everything trained, and keep its learning rate at 0 until then, or convert "
+                "with --target runtime",
             )
 
 
