@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -79,11 +80,11 @@ class BatchSize(Rule):
                 size
                 for value in loop.loaders
                 if (size := draft.facts.objects.loader(value).arguments.get("batch_size")) is not None
-                and _is_place(size)
+                and is_place(size)
             ]
             yield from self._drawn(draft, loop, list(sizes))
-            for given in (a for size in sizes for a in built.get(_name(size), ())):
-                if given not in seen and any(self._same(draft, given, size) for size in sizes):
+            for given in (a for size in sizes for a in built.get(name_of(size), ())):
+                if given not in seen and any(same(draft, given, size) for size in sizes):
                     seen.add(given)
                     yield draft.finding(
                         "BATCH-MODEL",
@@ -207,7 +208,7 @@ class BatchSize(Rule):
         function = draft.facts.resolver.callee(call)
         bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
         for name, argument in (bound or {}).items():
-            if _is_place(argument) and self._only_rows(draft, function, name):
+            if is_place(argument) and self._only_rows(draft, function, name):
                 yield argument
 
     def _compared(self, draft: Draft, loop: BatchLoop, test: ast.Compare) -> Iterator[ast.expr]:
@@ -258,7 +259,7 @@ class BatchSize(Rule):
             made = item.value.origin
             if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
                 for argument in (*made.args, *(k.value for k in made.keywords)):
-                    found.setdefault(_name(argument), []).append(argument)
+                    found.setdefault(name_of(argument), []).append(argument)
         return found
 
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
@@ -318,7 +319,7 @@ class BatchSize(Rule):
         return False
 
     def _candidates(self, node: ast.expr) -> Iterator[ast.expr]:
-        if _is_place(node):
+        if is_place(node):
             yield node
         elif isinstance(node, (ast.Tuple, ast.List)):
             for element in node.elts:
@@ -342,106 +343,4 @@ class BatchSize(Rule):
         own = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
         if any(loop.node in draft.facts.index.ancestors(b.node) for b in own):
             return False  # bound again by the loop, to the rows that there are perhaps
-        return any(self._same(draft, node, size) for size in sizes)
-
-    def _same(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
-        """Whether two expressions read one variable, or what it was set from: `self.size = args.size`."""
-        return any(
-            self._one(draft, a, b) for a in self._sources(draft, node) for b in self._sources(draft, size, handed=True)
-        )
-
-    def _sources(self, draft: Draft, node: ast.expr, handed: bool = False) -> Iterator[ast.expr]:
-        """An expression, and the variables that it certainly has its value from, if asked also as a parameter."""
-        for _ in range(4):
-            yield node
-            if isinstance(node, ast.Subscript):
-                entry = self._entry(draft, node)
-                if entry is None:
-                    return
-                node = entry
-                continue
-            bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
-            if isinstance(node, ast.Attribute):
-                bindings = draft.facts.index.attribute_bindings.get(node.attr, [])
-            if handed and len(bindings) == 1 and bindings[0].how is How.PARAMETER:
-                given = self._given(draft, bindings[0])
-                if given is None:
-                    return
-                node = given
-                continue
-            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
-                return
-            target, value = bindings[0].node, bindings[0].value
-            if isinstance(node, ast.Attribute) and not (
-                isinstance(target, ast.Attribute) and self._of_one(draft, node.value, target.value)
-            ):
-                return
-            if value is None or not _is_place(value) or self._is_set_again(draft, value, bindings[0]):
-                return
-            node = value
-
-    def _given(self, draft: Draft, binding: Binding) -> ast.expr | None:
-        """The variable that the one call of a function gives a parameter."""
-        function = draft.facts.index.parents[draft.facts.index.parents[binding.node]]
-        calls = draft.facts.resolver.sites(function)
-        if not isinstance(function, FUNCTIONS) or len(calls) != 1:
-            return None
-        argument = (draft.facts.resolver.bind(calls[0], function) or {}).get(binding.name)
-        return argument if argument is not None and _is_place(argument) else None
-
-    def _entry(self, draft: Draft, node: ast.Subscript) -> ast.expr | None:
-        """The variable that stands in the dict that an entry is read from: `{"size": args.size}["size"]`."""
-        dicts = {v.origin for v in draft.facts.resolver.values(node.value)}
-        made = dicts.pop() if len(dicts) == 1 else None
-        if not isinstance(made, ast.Dict) or self._is_stored(draft, node):
-            return None
-        values = [v for k, v in zip(made.keys, made.values, strict=True) if k is not None and _key(k) == _name(node)]
-        return values[0] if len(values) == 1 and _is_place(values[0]) else None
-
-    def _is_stored(self, draft: Draft, node: ast.Subscript) -> bool:
-        """Whether an entry of this name is set anywhere."""
-        return any(
-            isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and _key(n.slice) == _name(node)
-            for n in walk(draft.facts.tree)
-        )
-
-    def _is_set_again(self, draft: Draft, value: ast.expr, known: Binding) -> bool:
-        """Whether something has other values at other times, so that a copy of it may be an old one."""
-        if isinstance(value, ast.Subscript):
-            return self._is_stored(draft, value)
-        if isinstance(value, ast.Name):
-            return len(draft.facts.resolver.bindings(value)) > 1
-        return any(b is not known for b in draft.facts.index.attribute_bindings.get(_name(value), []))
-
-    def _of_one(self, draft: Draft, left: ast.expr, right: ast.expr) -> bool:
-        """Whether two expressions may denote one object."""
-        return bool(
-            {v.origin for v in draft.facts.resolver.values(left)}
-            & {v.origin for v in draft.facts.resolver.values(right)}
-        )
-
-    def _one(self, draft: Draft, node: ast.expr, size: ast.expr) -> bool:
-        if isinstance(node, ast.Name) and isinstance(size, ast.Name):
-            owners = [draft.facts.index.scope(n).owner(n.id) for n in (node, size)]
-            return node.id == size.id and owners[0] is not None and owners[0] is owners[1]
-        if isinstance(node, ast.Attribute) and isinstance(size, ast.Attribute) and node.attr == size.attr:
-            return self._of_one(draft, node.value, size.value)
-        if isinstance(node, ast.Subscript) and isinstance(size, ast.Subscript) and _name(node) == _name(size):
-            return self._of_one(draft, node.value, size.value)
-        return False
-
-
-def _is_place(node: ast.expr) -> bool:
-    """Whether an expression reads a variable, an attribute, or an entry of a dict under a literal name."""
-    return isinstance(node, (ast.Name, ast.Attribute)) or (isinstance(node, ast.Subscript) and _key(node.slice) != "")
-
-
-def _key(node: ast.expr) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _name(node: ast.expr) -> str:
-    """What a variable, an attribute or an entry of a dict is called."""
-    if isinstance(node, ast.Subscript):
-        return _key(node.slice)
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        return any(same(draft, node, size) for size in sizes)
