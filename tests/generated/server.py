@@ -14,7 +14,6 @@ import pickle
 import random
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -33,6 +32,8 @@ import torch.distributed as dist
 import tqdm
 from accelift.utils import DataLoaderConfiguration
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from tests.ports import free_port
 
 # Imported here once, and not by every script.
 PRELOADED = (accelift.Accelerator, DataLoaderConfiguration, sklearn.metrics.accuracy_score, tqdm.tqdm)
@@ -61,7 +62,7 @@ def run(files: dict[str, str], processes: int, folder: str) -> dict[str, Any]:
         (work / name).parent.mkdir(exist_ok=True)
         (work / name).write_text(module)
     results = [work.with_suffix(f".{rank}") for rank in range(processes)]
-    port = _free_port() if processes > 1 else 0
+    port = free_port() if processes > 1 else 0
     children = [_fork(text, work, results[rank], rank, processes, port) for rank in range(processes)]
     finished = _wait(children)
     outcomes = [pickle.loads(r.read_bytes()) if r.exists() else {"failed": "it was ended"} for r in results]
@@ -156,12 +157,6 @@ def _wait(children: list[int]) -> bool:
                 os.kill(child, signal.SIGKILL)
         time.sleep(0.001)
     return finished
-
-
-def _free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_port
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "runtime"
@@ -26,13 +27,6 @@ def plain_environment(**more: str) -> dict[str, str]:
     paths = [str(RUNTIME), str(HERE / "workers"), found.get("PYTHONPATH", "")]
     found["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return found | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} | more
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def run_ranks(command: list[str], ranks: int, timeout: float = 240, **environment: str) -> list[tuple[int, str]]:

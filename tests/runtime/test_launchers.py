@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 from accelift import Accelerator, debug_launcher, launchers, notebook_launcher
-from runtime_jobs import HERE, free_port, plain_environment
+from runtime_jobs import HERE, plain_environment
+
+from tests.ports import free_port
 
 
 @pytest.mark.slow

@@ -9,13 +9,14 @@ import importlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 # What the scripts import, and what that imports late.
 _IMPORTED = (
@@ -29,7 +30,7 @@ _IMPORTED = (
     "accelerate",
 )
 HERE = Path(__file__).resolve()
-_DUMP = 0.5  # seconds for processes to say where they are
+_DUMP = 2.0  # seconds for processes to say where they are
 _GRACE = 5.0  # seconds for the others after one has failed
 
 
@@ -44,7 +45,7 @@ class Forks:
         import accelift
 
         runtime = str(Path(accelift.__file__).resolve().parent.parent)
-        paths = os.pathsep.join(filter(None, [runtime, os.environ.get("PYTHONPATH", "")]))
+        paths = os.pathsep.join(filter(None, [runtime, str(HERE.parents[2]), os.environ.get("PYTHONPATH", "")]))
         settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}
         self._server = subprocess.Popen(
             [sys.executable, str(HERE)],
@@ -118,7 +119,7 @@ def _serve() -> None:
 
 def _make_run(order: dict[str, Any]) -> dict[str, Any]:
     start = time.monotonic()
-    port = _free_port()
+    port = free_port()
     running = {_fork(order, rank, port): rank for rank in range(order["processes"])}
     code, stopped, end = 0, "", start + order["seconds"]
     try:
@@ -148,12 +149,6 @@ def _make_run(order: dict[str, Any]) -> dict[str, Any]:
         "stopped": stopped,
         "seconds": time.monotonic() - start,
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _fork(order: dict[str, Any], rank: int, port: int) -> int:

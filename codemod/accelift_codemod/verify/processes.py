@@ -9,6 +9,8 @@ from accelift_codemod.verify.recording import Rank, Recording
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)')
 
+# What gloo says where a process is sent something else than it waits for.
+_MIXED_UP = re.compile(r"op\.preamble|gloo::EnforceNotMet")
 _LEFT_ALONE = re.compile(r"gloo|nccl|ProcessGroup|c10d|connection|broken pipe|timed? ?out", re.IGNORECASE)
 
 
@@ -36,7 +38,8 @@ def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
                 f"process {number} waits at {rank.error_place or 'no known line'} for process {ended}, which has ended"
             )
             return Answer(question, Verdict.DIFFERS, detail, (Suspicion("HANG", 3, detail, rank.error_place),))
-        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("FAILED", 3, detail, rank.error_place),))
+        cause = "HANG" if _MIXED_UP.search(rank.error) else "FAILED"
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion(cause, 3, detail, rank.error_place),))
     if timed_out:
         where = "; ".join(f"process {number} {_where(rank)}" for number, rank in enumerate(converted.ranks))
         detail = f"they do not come to an end: {where}"
@@ -44,7 +47,8 @@ def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion("HANG", 3, detail, place),))
     if any(not rank.end for rank in converted.ranks):
         detail = f"a process ended without a word: {last_words}"
-        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("FAILED", 3, detail),))
+        cause = "HANG" if _MIXED_UP.search(last_words) else "FAILED"
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion(cause, 3, detail),))
     return Answer(question, Verdict.IDENTICAL)
 
 

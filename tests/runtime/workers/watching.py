@@ -25,7 +25,7 @@ FILE = "tests/runtime/workers/watching.py"
 OTHERS = {2: "rank 0", 3: "ranks 0, 1"}[WORLD]
 DOG = next(iter(watchdog._watchdogs.values()))
 USUAL = DOG._schedule
-DOG._schedule = replace(USUAL, tick=0.05, patience=2.0)
+DOG._schedule = replace(USUAL, tick=0.05, patience=6.0)
 PATIENCE = 30.0  # seconds, for a report to come
 
 
