@@ -7,15 +7,13 @@ from collections.abc import Iterator
 
 from accelift_codemod import seeds
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role
+from accelift_codemod.facts import How
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.steering import sets_group, updates
 from accelift_codemod.sums import Loop, local_names
-
-_STEPS = 5  # from variable to variable, or out of a function
 
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
@@ -23,7 +21,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
-        if isinstance(statement, (ast.Assign, ast.AugAssign)) and _sets_group(draft, statement):
+        if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value)
         if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
@@ -54,7 +52,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 "while others do not, and wait",
                 "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and check_trigger)",
             )
-        elif _weighs_up(statement.test) and any(_updates(draft, n) for n in inside):
+        elif _weighs_up(statement.test) and any(updates(draft, n) for n in inside):
             yield _differs(draft, statement, statement.test)
         elif _weighs_up(statement.test) and _losses(draft, node) & {n for s in inside for n in stores(s)}:
             yield draft.finding(
@@ -84,7 +82,7 @@ def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     leaves = (n for arm in arms for n in arm if isinstance(n, (ast.Break, ast.Continue, ast.Return)))
     if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [node] for n in leaves):
         return True
-    trains = [sum(n in draft.facts.loops.backwards or _updates(draft, n) for n in arm) for arm in arms]
+    trains = [sum(n in draft.facts.loops.backwards or updates(draft, n) for n in arm) for arm in arms]
     return trains[0] != trains[1] or _networks(draft, arms[0]) != _networks(draft, arms[1])
 
 
@@ -108,35 +106,6 @@ def _perturbs(draft: Draft, node: ast.expr) -> bool:
     return any(n.attr in ("parameters", "named_parameters") for n in of) and any(
         _drawn(draft, argument) is not None for argument in arguments
     )
-
-
-def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
-    """Whether what variables hold flows into a schedule's step, or a test that leaves a loop or saves a checkpoint."""
-    queue, seen = [(load, 0) for load in starts], set(starts)
-    while queue:
-        load, steps = queue.pop(0)
-        statement = draft.facts.index.statement(load)
-        if _in_step(draft, load):
-            return True
-        more: list[ast.Name] = []
-        if isinstance(statement, (ast.If, ast.While)) and _within(statement.test, load, draft.facts.index.parents):
-            parts = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
-            if any(isinstance(n, (ast.Break, ast.Return)) or (saves and _saves(draft, n)) for n in parts):
-                return True
-            chosen = (n for n in parts if isinstance(n, (ast.Assign, ast.AugAssign)))  # `if loss < best: waited = 0`
-            more = [read for assignment in chosen for read in reads_of(draft, assignment)]
-        elif isinstance(statement, ast.Return):
-            function = draft.function(statement)
-            for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
-                outer = draft.facts.index.statement(site)
-                if isinstance(outer, ast.Expr) and _in_step(draft, site):
-                    return True
-                more += reads_of(draft, outer) if isinstance(outer, ast.Assign) else ()
-        elif isinstance(statement, (ast.Assign, ast.AugAssign)):
-            more = reads_of(draft, statement)
-        queue += [(read, steps + 1) for read in more if read not in seen and steps < _STEPS]
-        seen.update(more)
-    return False
 
 
 def chosen_by_content(draft: Draft, statement: ast.stmt) -> ast.expr | None:
@@ -164,45 +133,6 @@ def is_content(draft: Draft, node: ast.AST, local: set[str]) -> bool:
     return not sized and not (isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len")
 
 
-def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
-    """The loads that read what an assignment binds."""
-    found: list[ast.Name] = []
-    for target in walk(statement):
-        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
-            owner = draft.facts.index.scope(target).owner(target.id)
-            if owner is not None:
-                found += (
-                    load
-                    for load in draft.facts.loads(owner, target.id)
-                    if any(b.node is target for b in draft.facts.resolver.reaching(load, owner))
-                )
-    return found
-
-
-def _in_step(draft: Draft, node: ast.AST) -> bool:
-    """Whether an expression is in what a schedule is stepped by."""
-    for parent in draft.facts.index.ancestors(node):
-        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "step":
-            if Role.SCHEDULER in draft.facts.resolver.roles(parent.func.value):
-                return True
-        if isinstance(parent, ast.stmt):
-            return False
-    return False
-
-
-def _saves(draft: Draft, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
-
-
-def _within(tree: ast.AST, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    current: ast.AST | None = node
-    while current is not None:
-        if current is tree:
-            return True
-        current = parents.get(current)
-    return False
-
-
 def _differs(draft: Draft, statement: ast.stmt, value: ast.expr) -> Finding:
     return draft.finding(
         "COLL-RANKFLOW",
@@ -212,13 +142,6 @@ def _differs(draft: Draft, statement: ast.stmt, value: ast.expr) -> Finding:
         "the processes would end with different ones",
         "decide on a value that is the same everywhere, averaged by accelerator.reduce",
     )
-
-
-def _updates(draft: Draft, node: ast.AST) -> bool:
-    """Whether a node steps an optimizer or a schedule, or sets what an optimizer steps with."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
-        return bool(draft.facts.resolver.roles(node.func.value) & {Role.OPTIMIZER, Role.SCHEDULER})
-    return _sets_group(draft, node)
 
 
 def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Iterator[Finding]:
@@ -245,18 +168,3 @@ def _losses(draft: Draft, node: Loop) -> set[str]:
     """Variables that backward passes in a loop start from."""
     inside = {call for call in draft.facts.loops.backwards if node in draft.facts.index.ancestors(call)}
     return {n.id for call in inside if isinstance(call.func, ast.Attribute) for n in loads(call.func.value)}
-
-
-def _sets_group(draft: Draft, node: ast.AST) -> bool:
-    """Whether a statement sets an entry of an optimizer's param_groups."""
-    if not isinstance(node, (ast.Assign, ast.AugAssign)):
-        return False
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    for target in targets:
-        if isinstance(target, ast.Subscript):
-            base = target.value
-            bindings = draft.facts.resolver.bindings(base) if isinstance(base, ast.Name) else []
-            sources = [base, *(b.value for b in bindings if b.how is How.LOOP and b.value is not None)]
-            if any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for s in sources for n in walk(s)):
-                return True
-    return False

@@ -12,6 +12,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
+from accelift_codemod.steering import targets
 
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
@@ -145,8 +146,31 @@ def reduced(draft: Draft, loop: BatchLoop, statements: Sequence[Sets], local: se
     """
     if any(_apart(draft, loop, statement, local) for statement in statements):
         return []
-    edits = [list(_reduced(draft, loop, statement, local)) for statement in statements]
+    edits = [list(_reduced(draft, loop, s, s.value, local)) for s in statements]
     return [edit for some in edits for edit in some] if all(edits) else []
+
+
+def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[str]) -> list[Edit]:
+    """The edits that make what a loop puts into a variable, or into the object that it holds, that of all processes.
+
+    Empty unless all of it are numbers that it takes of tensors: `losses.append(loss.item())`.
+    """
+    puts: list[tuple[ast.stmt, list[ast.expr]]] = []
+    for statement in (s for outer in node.body for s in walk(outer)):
+        if isinstance(statement, (ast.Assign, ast.AugAssign)) and name in stores(statement):
+            puts.append((statement, [statement.value]))
+        elif isinstance(statement, (ast.Expr, ast.AugAssign)) and name in _filled(draft, statement, local):
+            puts.append((statement, _given(statement)))
+    edits: list[Edit] = []
+    for statement, given in puts:
+        parts = [part for part in given if local & {n.id for n in loads(part)}]
+        for part in parts:
+            numbers = any(_taken(draft, n) is not None for n in walk(part))
+            made = list(_reduced(draft, loop, statement, part, local - {name})) if numbers else []
+            if not made or _apart(draft, loop, statement, local - {name}):
+                return []
+            edits += made
+    return edits
 
 
 def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) -> bool:
@@ -160,9 +184,8 @@ def _apart(draft: Draft, loop: BatchLoop, statement: ast.stmt, local: set[str]) 
     return True
 
 
-def _added(draft: Draft, loop: BatchLoop, statement: Sets) -> tuple[ast.expr, ast.stmt]:
+def _added(draft: Draft, statement: ast.stmt, value: ast.expr) -> tuple[ast.expr, ast.stmt]:
     """What a statement adds, and the statement that works it out: perhaps for a variable that is read here alone."""
-    value = statement.value
     bindings = draft.facts.resolver.bindings(value) if isinstance(value, ast.Name) else []
     if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path and bindings[0].value is not None:
         owner, made = bindings[0].scope, draft.facts.index.statement(bindings[0].node)
@@ -183,9 +206,9 @@ def _taken(draft: Draft, node: ast.AST) -> ast.expr | None:
     return None
 
 
-def _reduced(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) -> Iterator[Edit]:
-    """Reduce what a statement adds, or sets; nothing if some of it cannot be."""
-    value, made = _added(draft, loop, statement)
+def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
+    """Reduce what a statement adds, sets or hands on; nothing if some of it cannot be."""
+    value, made = _added(draft, statement, value)
     env = draft.environment(loop, made)
     if env is None:
         return
@@ -208,7 +231,7 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) ->
         layouts = {call: draft.facts.layouts.read(of, env) for call, of in taken.items()}
         known = all(isinstance(found, Layout) and found in _REDUCTIONS for found in layouts.values())
         within = {n for call in taken for n in walk(call)}
-        own = {name for target in _targets(statement) for name in stores(target)}
+        own = {name for target in targets(statement) for name in stores(target)}
         rest = {n.id for n in loads(value) if n not in within} & (local - own)
         if not known or rest or any(_counts(value, call) for call in taken):
             return
@@ -233,10 +256,6 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) ->
             yield draft.edit(
                 RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
             )
-
-
-def _targets(statement: Sets) -> list[ast.expr]:
-    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
 
 
 def _counted(node: ast.expr) -> ast.Name | None:
@@ -318,14 +337,21 @@ def _filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
     """
     call = statement.value if isinstance(statement, ast.Expr) else None
     root: ast.expr | None = None
-    given: list[ast.expr] = []
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        root, given = call.func.value, [*call.args, *(k.value for k in call.keywords)]
+        root = call.func.value
     elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
-        root, given = statement.target.value, [statement.value]
+        root = statement.target.value
+    given = _given(statement)
     if not isinstance(root, ast.Name) or not names & {n.id for part in given for n in loads(part)}:
         return set()
     return set() if draft.facts.objects.models(root) else {root.id}
+
+
+def _given(statement: ast.stmt) -> list[ast.expr]:
+    """What a statement puts into an object."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return [*statement.value.args, *(k.value for k in statement.value.keywords)]
+    return [statement.value] if isinstance(statement, ast.AugAssign) else []
 
 
 def _bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:

@@ -310,15 +310,17 @@ def test_the_parts_of_what_a_model_returns_are_known_by_its_forward() -> None:
     assert "out.argmax(1).eq(y).sum().detach()" in converted(script(**slots))
 
 
-def test_a_decision_on_losses_that_are_kept_under_a_condition() -> None:
+@pytest.mark.parametrize(("test", "expected"), [("len(losses) < 100", []), ("loss.item() < 1", ["COLL-RANKFLOW"])])
+def test_a_decision_on_losses_that_are_kept_under_a_condition(test: str, expected: list[str]) -> None:
     slots = {
         "imports": "import numpy as np",
         "before": "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)",
         "epoch": "losses = []",
-        "batch_end": "if len(losses) < 100:\n    losses.append(float(loss))",
+        "batch_end": f"if {test}:\n    losses.append(float(loss))",
         "epoch_end": "scheduler.step(np.mean(losses))",
     }
-    assert findings(script(**slots)) == ["COLL-RANKFLOW"]
+    assert findings(script(**slots)) == expected
+    assert ("accelerator.reduce(" in converted(script(**slots))) == (not expected)
 
 
 SET = 'os.environ["CUDA_VISIBLE_DEVICES"] = "0"'

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from accelift_codemod import seeds
 from accelift_codemod.cuts import Cut
-from accelift_codemod.decisions import steers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -16,6 +15,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.noise import noise
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.steering import steers
 from accelift_codemod.sums import reads_after
 
 _RULE = "METRIC"

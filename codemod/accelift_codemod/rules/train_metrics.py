@@ -6,19 +6,21 @@ import ast
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.carried import carried
-from accelift_codemod.decisions import decisions, is_content, reads_of, steers
+from accelift_codemod.decisions import decisions, is_content
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.steering import reads_of, steers
 from accelift_codemod.sums import (
     EVEN,
     GRAPHS,
     RULE,
     Loop,
     adds_up,
+    averaged,
     local_names,
     reads_after,
     reads_outside,
@@ -109,7 +111,19 @@ scheduler.step(running / len(loader))
                 )
         local = local - set(steering)
         others = self._others(draft, node, local - set(kept))
-        yield from others.values()
+        for name, place in others.items():
+            averages = averaged(draft, loop, node, name, local)
+            yield from averages
+            if averages:
+                local = local - {name}
+            else:
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    place,
+                    f"`{name}` is measured on one process's share of the data, and a decision depends on it",
+                    "average it across processes with accelerator.reduce before it is used",
+                )
         yield from decisions(draft, node, local)
         printed = [name for name in own if name not in decided and name not in steering]
         scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
@@ -191,21 +205,16 @@ scheduler.step(running / len(loader))
             for d in given
         )
 
-    def _others(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, Finding]:
-        """Decisions on what the loop measures other than by adding up: last values, lists, moving averages, meters."""
-        found: dict[str, Finding] = {}
+    def _others(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.Name]:
+        """What the loop measures other than by adding up, and is decided by, with where it is read: last values, lists,
+        moving averages, meters."""
+        found: dict[str, ast.Name] = {}
         steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
         for name in sorted(names):
             inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
             places = inside or [n for n in reads_after(draft, node, name) if steers(draft, [n])]
             if places:
-                found[name] = draft.finding(
-                    "COLL-RANKFLOW",
-                    Severity.ERROR,
-                    places[0],
-                    f"`{name}` is measured on one process's share of the data, and a decision depends on it",
-                    "average it across processes with accelerator.reduce before it is used",
-                )
+                found[name] = places[0]
         return found
 
     def _schedules(self, draft: Draft, call: ast.Call) -> bool:

@@ -1,0 +1,253 @@
+"""What one process measures is followed to whatever steers the training, and is that of all processes there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scripts import added, converted, findings, script
+
+AVERAGED = 'accelerator.reduce(loss.detach(), reduction="mean").item()'
+PLATEAU = """\
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"""
+
+STOPPER = """
+class Stopper:
+    def __init__(self):
+        self.best, self.stop, self.seen = 1e9, False, []
+
+    def __call__(self, value):
+        if value < self.best:
+            self.best = value
+        else:
+            self.stop = True
+
+    def step(self, value):
+        self(value)
+        return self.stop
+
+    def note(self, value):
+        self.seen.append(value)
+
+    @property
+    def last(self):
+        return self.seen[-1]
+"""
+
+RATES = """
+def set_rate(optimizer, rate):
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def adjust(optimizer, loss):
+    if loss < 1:
+        set_rate(optimizer, 0.01)
+
+
+def unfreeze(model):
+    for parameter in model.parameters():
+        parameter.requires_grad = True
+
+
+def describe(loss):
+    if loss < 1:
+        return "good"
+    return "bad"
+
+
+def keep(model):
+    torch.save(model.state_dict(), "best.pt")
+"""
+
+RUN = """
+def run(model, loader, optimizer, device):
+    total = 0.0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return {result}
+"""
+
+STEERED = {
+    "an object that decides": {
+        "before": "stopper = Stopper()",
+        "epoch_end": "stopper(running / len(loader))\nif stopper.stop:\n    break",
+    },
+    "an object's method that decides": {
+        "before": "stopper = Stopper()",
+        "epoch_end": "if stopper.step(running / len(loader)):\n    break",
+    },
+    "a property of an object": {
+        "before": "stopper = Stopper()",
+        "epoch_end": "stopper.note(running)\nif stopper.last < 1:\n    break",
+    },
+    "an object of a library": {
+        "from_imports": "from stopping import EarlyStopping",
+        "before": "stopper = EarlyStopping()",
+        "epoch_end": "stopper(running)\nif stopper.early_stop:\n    break",
+    },
+    "a rate under a test": {
+        "before": "rate, best = 0.1, 1e9",
+        "epoch_end": "if running > best:\n    rate = rate * 0.5\n    set_rate(optimizer, rate)\nbest = running",
+    },
+    "a rate by an expression": {
+        "before": "rate, best = 0.1, 1e9",
+        "epoch_end": "rate = rate * 0.5 if running > best else rate\nset_rate(optimizer, rate)",
+    },
+    "a rate set under a test": {
+        "epoch_end": "if running > 3:\n    for group in optimizer.param_groups:\n        group['lr'] *= 0.5",
+    },
+    "a rate that is computed": {"epoch_end": "optimizer.param_groups[0]['lr'] = 0.01 * running"},
+    "a rate that a function sets": {"epoch_end": "adjust(optimizer, running)"},
+    "weights put back": {
+        "imports": "import copy",
+        "before": "best, kept = 1e9, None",
+        "epoch_end": "if running < best:\n    best, kept = running, copy.deepcopy(model.state_dict())\n"
+        "else:\n    model.load_state_dict(kept)",
+    },
+    "the loop over epochs": {
+        "before": "last, epoch = 10.0, 0",
+        "epochs": "while last > 0.1 and epoch < 3:",
+        "epoch": "running = 0.0\nepoch += 1",
+        "epoch_end": "last = running / len(loader)",
+    },
+    "the next epoch's loss": {
+        "before": "weight = 1.0",
+        "forward": "optimizer.zero_grad()\nloss = weight * F.cross_entropy(model(x), y)",
+        "epoch_end": "weight = 0.5 if running < 1 else weight",
+    },
+    "what is frozen": {
+        "epoch_end": "if running < 1:\n    for p in model.parameters():\n        p.requires_grad = False"
+    },
+    "what a function unfreezes": {"epoch_end": "if running < 1:\n    unfreeze(model)"},
+    "what a sampler draws by": {
+        "loader": "sampler = torch.utils.data.WeightedRandomSampler(torch.ones(64), 64)\n"
+        "loader = DataLoader(data, batch_size=16, sampler=sampler)",
+        "epoch_end": "sampler.weights = torch.ones(64) * running",
+    },
+    "a list over the epochs": {
+        "before": "history = []",
+        "epoch_end": "history.append(running)\nif len(history) > 2 and history[-1] > history[-2]:\n    break",
+    },
+    "a dict of lists": {
+        "before": "history = {'loss': []}",
+        "epoch_end": "history['loss'].append(running)\nif history['loss'][-1] > 2:\n    break",
+    },
+    "a function that saves the best": {
+        "before": "best = 1e9",
+        "epoch_end": "if running < best:\n    best = running\n    keep(model)",
+    },
+}
+
+
+def measured(**slots: str) -> str:
+    """A script that adds its losses up."""
+    definitions = slots.pop("definitions", "") + STOPPER + RATES
+    slots = {"epoch": "running = 0.0", "batch_end": "running += loss.item()", **slots}
+    return script(definitions=definitions, **slots)
+
+
+@pytest.mark.parametrize("slots", STEERED.values(), ids=STEERED)
+def test_what_steers_is_averaged(slots: dict[str, str]) -> None:
+    text = measured(**slots)
+    assert f"running += {AVERAGED}" in added(text)
+    assert not {"COLL-RANKFLOW", "METRIC-TRAIN"} & set(findings(text))
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"before": "history = []", "epoch_end": "history.append(running)\nif len(history) > 2:\n    break"},
+        {"before": "stopper = Stopper()", "epoch_end": "stopper(epoch)\nif stopper.stop:\n    break\nprint(running)"},
+        {"before": "best = 1e9", "epoch_end": "if running < best:\n    best = running\n    print('best', best)"},
+        {"epoch_end": "print(describe(running))"},
+        {"before": "history = []", "epoch_end": "history.append(running)\nprint(max(history))"},
+        {"before": "stopper = Stopper()", "epoch_end": "stopper.note(running)\nprint(stopper.last)"},
+        {"epoch_end": "adjust(optimizer, epoch)\nprint(running)"},
+        {"epoch_end": "if running is not None and epoch > 0:\n    break"},
+        {"imports": "import logging", "epoch_end": "logging.info('%s', running)\nif logging.root.level:\n    break"},
+        {"before": "kept = {'a': 0.0, 'b': 1}", "epoch_end": "print(kept, running)\nif kept['b'] < 0:\n    break"},
+    ],
+)
+def test_what_steers_nothing_stays(slots: dict[str, str]) -> None:
+    text = measured(**slots)
+    assert "accelerator.reduce(" not in converted(text)
+    assert "COLL-RANKFLOW" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("result", "used"),
+    [
+        ("total / len(loader)", "if {} > 3:\n    break"),
+        ("total, 1", "mean, _ = {}\nif mean > 3:\n    break"),
+        ("{{'loss': total}}", "stats = {}\nif stats['loss'] > 3:\n    break"),
+        ("total", "history.append({})\nif history[-1] > 3:\n    break"),
+        ("total", "stopper({})\nif stopper.stop:\n    break"),
+        ("total", "adjust(optimizer, {})"),
+    ],
+)
+def test_what_functions_return(result: str, used: str) -> None:
+    empty = dict.fromkeys(("move", "forward", "backward", "step"), "")
+    definitions = RUN.replace("{result}", result.format())
+    slots = {"loop": "pass", **empty, "epoch": "", "batch_end": "", "before": "history = []\nstopper = Stopper()"}
+    text = measured(definitions=definitions, **slots, epoch_end=used.format("run(model, loader, optimizer, device)"))
+    assert f"total += {AVERAGED}" in added(text)
+    unused = measured(definitions=definitions, **slots, epoch_end="print(run(model, loader, optimizer, device))")
+    assert "accelerator.reduce(" not in converted(unused)
+
+
+METER = """
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value, number=1):
+        self.sum += value * number
+        self.count += number
+
+    @property
+    def mean(self):
+        return self.sum / self.count
+"""
+
+
+@pytest.mark.parametrize(
+    ("epoch", "before", "after", "mean"),
+    [
+        ("losses = []", "losses.append(loss.item())", f"losses.append({AVERAGED})", "sum(losses) / len(losses)"),
+        ("losses = []", "losses += [loss.item()]", f"losses += [{AVERAGED}]", "losses[-1]"),
+        ("meter = Meter()", "meter.update(loss.item())", f"meter.update({AVERAGED})", "meter.mean"),
+        ("meter = Meter()", "meter.update(value=float(loss))", "", "meter.mean"),
+        ("sums = {'loss': 0.0}", "sums['loss'] += loss.item()", f"sums['loss'] += {AVERAGED}", "sums['loss']"),
+        ("last = 0.0", "last = loss.item()", f"last = {AVERAGED}", "last"),
+        ("ema = 0.0", "ema = 0.9 * ema + 0.1 * loss.item()", f"ema = 0.9 * ema + 0.1 * {AVERAGED}", "ema"),
+    ],
+)
+def test_other_ways_to_keep_what_is_measured(epoch: str, before: str, after: str, mean: str) -> None:
+    slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "epoch": epoch, "batch_end": before}
+    text = script(**slots, epoch_end=f"plateau.step({mean})")
+    after = after or 'meter.update(value=float(accelerator.reduce(loss.detach(), reduction="mean")))'
+    assert after in " ".join(added(text)).replace("( ", "(").replace(" )", ")").replace("= (", "= ")
+    assert "COLL-RANKFLOW" not in findings(text)
+    assert "accelerator.reduce(" not in converted(script(**slots, epoch_end=f"print({mean})"))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "batch_end", "mean"),
+    [
+        ("meter = Meter()", "meter.update(loss.item(), x.size(0))", "meter.mean"),  # the counts differ, too
+        ("losses = []", "losses.append(loss)", "sum(losses)"),
+        ("losses = []", "if loss.item() < 3:\n    losses.append(loss.item())", "sum(losses)"),
+        ("losses = []", "losses.append(loss.item())\nlosses.append(x.max().item())", "max(losses)"),
+    ],
+)
+def test_what_cannot_be_averaged_is_reported(epoch: str, batch_end: str, mean: str) -> None:
+    slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "epoch": epoch, "batch_end": batch_end}
+    text = script(**slots, epoch_end=f"plateau.step({mean})")
+    assert "COLL-RANKFLOW" in findings(text) and "accelerator.reduce(" not in converted(text)
