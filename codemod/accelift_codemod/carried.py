@@ -17,7 +17,7 @@ _TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)
 
 def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[str, list[Sets]]:
     """The statements that set such numbers, by the variables that hold them."""
-    backwards = [c for c in draft.facts.loops.backwards if node in draft.facts.index.ancestors(c)]
+    backwards = draft.facts.loops.backwards_in(node)
     # Each read that a loss is computed from, and whether on the way to it an iteration ended.
     queue = [(n, False) for c in backwards if isinstance(c.func, ast.Attribute) for n in loads(c.func.value)]
     seen = set(queue)

@@ -42,7 +42,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             continue
         inside = [n for s in statement.body for n in walk(s)]
         leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
-        if leaves or any(n in draft.facts.loops.backwards for n in inside):
+        if leaves or any(map(draft.facts.loops.is_backward, inside)):
             what = "leave the loop" if leaves else "run the backward pass"
             yield draft.finding(
                 "COLL-RANKFLOW",
@@ -82,7 +82,7 @@ def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     leaves = (n for arm in arms for n in arm if isinstance(n, (ast.Break, ast.Continue, ast.Return)))
     if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [node] for n in leaves):
         return True
-    trains = [sum(n in draft.facts.loops.backwards or updates(draft, n) for n in arm) for arm in arms]
+    trains = [sum(draft.facts.loops.is_backward(n) or updates(draft, n) for n in arm) for arm in arms]
     return trains[0] != trains[1] or _networks(draft, arms[0]) != _networks(draft, arms[1])
 
 
@@ -166,5 +166,9 @@ def _weighs_up(test: ast.expr) -> bool:
 
 def _losses(draft: Draft, node: Loop) -> set[str]:
     """Variables that backward passes in a loop start from."""
-    inside = {call for call in draft.facts.loops.backwards if node in draft.facts.index.ancestors(call)}
-    return {n.id for call in inside if isinstance(call.func, ast.Attribute) for n in loads(call.func.value)}
+    return {
+        n.id
+        for call in draft.facts.loops.backwards_in(node)
+        if isinstance(call.func, ast.Attribute)
+        for n in loads(call.func.value)
+    }

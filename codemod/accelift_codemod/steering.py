@@ -245,7 +245,7 @@ def _is_within(draft: Draft, node: ast.AST, tree: ast.AST) -> bool:
 def _is_steered(draft: Draft, read: _Read, node: ast.AST, saves: bool) -> bool:
     """Whether training is steered by a value, at an expression around a read of it, or at its statement."""
     if isinstance(node, ast.Call):
-        if node in draft.facts.loops.backwards:
+        if draft.facts.loops.is_backward(node):
             return True
         if node is read or _is_within(draft, read, node.func):
             return False
@@ -314,7 +314,7 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
         return any(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in node.targets)
     if not isinstance(node, ast.Call):
         return False
-    if node in draft.facts.loops.backwards or draft.facts.resolver.only(node, Role.OPTIMIZER):
+    if draft.facts.loops.is_backward(node) or draft.facts.resolver.only(node, Role.OPTIMIZER):
         return True
     func = node.func
     if not isinstance(func, ast.Attribute):

@@ -250,11 +250,10 @@ class Handmade:
 
     def _computes(self, statement: ast.stmt) -> bool:
         """Whether a statement runs a network, a loss or a backward pass itself."""
-        backwards = set(self.facts.loops.backwards)
         return any(
             isinstance(n, ast.Call)
             and (
-                n in backwards
+                self.facts.loops.is_backward(n)
                 or bool(self.facts.objects.models(n.func))
                 or Role.LOSS in self.resolver.roles(n.func)
                 or (self.resolver.qualified(n.func) or "").startswith("torch.nn.functional.")
@@ -278,9 +277,8 @@ class Handmade:
             except NotProved:
                 if end is ends[-1]:
                     raise
-        for call in self.facts.loops.backwards:
-            if self.index.enclosing_loops(call)[:1] == [node]:
-                self._loss(step, call)
+        for call in self.facts.loops.backwards_in(node, innermost=True):
+            self._loss(step, call)
 
     def _names(self, step: Step, node: ast.For, end: ast.stmt) -> tuple[str, ...]:
         """The variables that hold the batch after a statement, as far as they are read later."""

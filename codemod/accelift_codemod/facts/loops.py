@@ -60,8 +60,25 @@ class Loops:
             found.append(call)
         return found
 
+    def is_backward(self, node: ast.AST) -> bool:
+        """Whether a node is one of `backwards`."""
+        return node in self._backward_calls
+
+    def backwards_in(self, loop: ast.AST, innermost: bool = False) -> list[ast.Call]:
+        """The backward passes inside a loop; if `innermost`, those that are in no loop or function inside it."""
+        calls = self._backwards_by_loop.get(loop, [])
+        return [call for call in calls if self._innermost(call) is loop] if innermost else calls
+
     @cached_property
-    def _backward_calls(self) -> frozenset[ast.Call]:
+    def _backwards_by_loop(self) -> dict[ast.AST, list[ast.Call]]:
+        found: dict[ast.AST, list[ast.Call]] = {}
+        for call in self.backwards:
+            for loop in (parent for parent in self.index.ancestors(call) if isinstance(parent, LOOPS)):
+                found.setdefault(loop, []).append(call)
+        return found
+
+    @cached_property
+    def _backward_calls(self) -> frozenset[ast.AST]:
         return frozenset(self.backwards)
 
     def own_calls(self, node: ast.AST) -> list[ast.Call]:

@@ -95,7 +95,7 @@ for i, (x, y) in enumerate(loader):
             return
         node = loop.node
         assert isinstance(node, (ast.For, ast.AsyncFor))
-        backwards = [c for c in draft.facts.loops.backwards if draft.facts.index.enclosing_loops(c)[:1] == [node]]
+        backwards = draft.facts.loops.backwards_in(node, innermost=True)
         if len(backwards) != 1 or any(
             isinstance(p, ast.If) for p in draft.facts.index.ancestors(backwards[0]) if p in set(walk(node))
         ):

@@ -1,0 +1,47 @@
+"""Ten times the script takes ten times the work: of every function that converts, counted in calls, not in seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+from scripts import convert
+
+from benchmarks.codemod import make_reports, make_script
+
+_LINES = 300
+_TIMES = 8
+_OFTEN = 500  # calls of a function in the large script that are worth a look
+
+
+def calls(text: str) -> Counter[str]:
+    """How often each function of the tool is called to convert a script."""
+    found: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and "accelift_codemod" in frame.f_code.co_filename:
+            found[f"{frame.f_code.co_filename}:{frame.f_code.co_name}"] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        result = convert(text)
+    finally:
+        sys.setprofile(before)
+    assert result.output is not None
+    return found
+
+
+@pytest.mark.parametrize("make", [make_script, make_reports])
+def test_no_function_is_called_out_of_proportion(make: Callable[[int], str]) -> None:
+    small, large = make(_LINES), make(_LINES * _TIMES)
+    convert(small)  # what is loaded and worked out once
+    grown = large.count("\ndef ") / small.count("\ndef ")
+    few, many = calls(small), calls(large)
+    out_of_proportion = {
+        name: (few[name], number) for name, number in many.items() if number > _OFTEN + 1.25 * grown * few[name]
+    }
+    assert not out_of_proportion
