@@ -99,4 +99,13 @@ class Classes(Names):
 
 def is_static(function: Function) -> bool:
     """Whether a method is given no object."""
-    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+    return _decorated(function, "staticmethod")
+
+
+def is_class_method(function: Function) -> bool:
+    """Whether a method is given its class, whatever it is read from."""
+    return _decorated(function, "classmethod") or function.name in ("__init_subclass__", "__class_getitem__")
+
+
+def _decorated(function: Function, name: str) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == name for d in function.decorator_list)

@@ -267,10 +267,8 @@ class Conditions:
         if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
             return None
         found: list[ast.expr] = []
-        owner = self.index.parents.get(function)
-        made = isinstance(owner, ast.ClassDef) and function is self.resolver.constructor(owner)
         for call in self.resolver.sites(function):
-            given = self.resolver.bind(call, function, bound=made or None)
+            given = self.resolver.bind(call, function)
             argument = (given or {}).get(binding.name, default(function, binding.node))
             if given is None or argument is None:
                 return None

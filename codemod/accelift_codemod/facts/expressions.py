@@ -181,24 +181,24 @@ class Expressions:
         method = isinstance(owner, ast.ClassDef) and not is_static(function)
         names = [p.arg for p in parameters(function.args)]
         if node is function.args.kwarg:
-            return self._keywords(function, names, method)
+            return self._keywords(function, names)
         if method and names and node.arg == names[0]:
             return (Value(Role.OBJECT, owner, name=owner.name, declaration=owner),)  # type: ignore[union-attr,arg-type]
         found: list[Value] = []
         sites = list(self.resolver.sites(function))
         for call in sites:
-            given = self.resolver.bind(call, function, bound=method)
+            given = self.resolver.bind(call, function)
             if given is None:
                 continue
             argument = given.get(node.arg, default(function, node))
             found += self.resolver.values(argument)
         return parts.unique(found)
 
-    def _keywords(self, function: Function, names: list[str], method: bool) -> Values:
+    def _keywords(self, function: Function, names: list[str]) -> Values:
         """What `**kwargs` holds: in each call, the arguments that no other parameter takes."""
         found: list[Value] = []
         for call in list(self.resolver.sites(function)):
-            given = self.resolver.bind(call, function, bound=method)
+            given = self.resolver.bind(call, function)
             if given is None:
                 return ()
             rest = {name: value for name, value in given.items() if name not in names}

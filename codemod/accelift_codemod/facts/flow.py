@@ -77,9 +77,8 @@ class Flow:
         elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
             function = self.index.parents[self.index.parents[binding.node]]
             if isinstance(function, FUNCTIONS):
-                method = isinstance(self.index.parents.get(function), ast.ClassDef)
                 for call in self.resolver.sites(function):
-                    given = self.resolver.bind(call, function, bound=method) or {}
+                    given = self.resolver.bind(call, function) or {}
                     expression = given.get(binding.name, default(function, binding.node))
                     if expression is not None:
                         yield expression

@@ -176,7 +176,7 @@ class Ranks:
             child = parent
         found = []
         for call in sites:
-            given = self.resolver.bind(call, function, bound=method)
+            given = self.resolver.bind(call, function)
             values = [] if given is None else [given.get(n, default(function, flags[n])) for n in needed]
             if not any(isinstance(v, ast.Constant) and not v.value for v in values):
                 found.append(call)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from accelift_codemod.facts import parts, signatures
 from accelift_codemod.facts.calls import Calls
-from accelift_codemod.facts.classes import Classes
+from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.contents import Contents
 from accelift_codemod.facts.expressions import Expressions
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Binding, Function, How, Index
@@ -122,14 +122,34 @@ class Resolver(Classes):
 
     argument = staticmethod(signatures.argument)
 
-    def bind(self, call: ast.Call, function: Function, bound: bool | None = None) -> dict[str, ast.expr] | None:
-        """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them.
+    def bind(self, call: ast.Call, function: Function) -> dict[str, ast.expr] | None:
+        """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
+        return signatures.bind(call, function, self._is_bound(call, function))
 
-        `bound` says that the first parameter is already filled; without it, that is so for methods of followed classes.
+    def _is_bound(self, call: ast.Call, function: Function) -> bool:
+        """Whether what a call runs has its first parameter already: methods of an object, `__init__` by its class.
+
+        A method that is read from its class (`Net.forward(net, x)`) is given its object by the call.
         """
-        if bound is None:
-            bound = self.is_method(function)
-        return signatures.bind(call, function, bound)
+        if not isinstance(self.index.parents.get(function), ast.ClassDef) or is_static(function):
+            return False
+        if is_class_method(function):
+            return True
+        if isinstance(call.func, ast.Attribute):
+            return not self.is_class(call.func.value)
+        return not (isinstance(call.func, ast.Name) and self.may_be(call.func, function))
+
+    def is_class(self, node: ast.expr) -> bool:
+        """Whether an expression is certainly a class of the script, no object: `Net`, `cls` in its class methods."""
+        if self.only(node, Role.CLASS):
+            return True
+        bindings = self.bindings(node) if isinstance(node, ast.Name) else []
+        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER:
+            return False
+        function = self.index.parents[self.index.parents[bindings[0].node]]
+        if not isinstance(function, FUNCTIONS) or not is_class_method(function):
+            return False
+        return [*function.args.posonlyargs, *function.args.args][:1] == [bindings[0].node]
 
     def callee(self, call: ast.Call) -> ast.AST | None:
         """The function or class of the script that a call certainly runs; None if unknown or not one."""
@@ -162,7 +182,7 @@ class Resolver(Classes):
             if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
                 sites.setdefault(bindings[0].node, []).append(call)
                 if isinstance(bindings[0].node, ast.ClassDef):  # runs its constructor
-                    constructor = self.constructor(bindings[0].node)
+                    constructor = self.method(bindings[0].node, "__init__")
                     if constructor is not None:
                         sites.setdefault(constructor, []).append(call)
             elif bindings or isinstance(call.func, ast.Attribute):
@@ -170,6 +190,8 @@ class Resolver(Classes):
         found = [(target, call) for call in indirect if (target := self.callee(call)) is not None]
         for target, call in found:
             sites.setdefault(target, []).append(call)
+            if (constructor := self.method(target, "__init__")) is not None:
+                sites.setdefault(constructor, []).append(call)
         if found:
             self._values.clear()  # computed without these sites
         return sites

@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
-from accelift_codemod.facts.index import FUNCTIONS, MARK, parameters
+from accelift_codemod.facts.index import FUNCTIONS, MARK, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Operation, Severity
@@ -284,6 +284,8 @@ accelerator = Accelerator(
     def _other(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
         """A further device variable, in another function or after the first."""
         reach = draft.reach
+        if variable.cpu is None and self._handed_in(draft, variable):
+            return  # another device with each call
         statement = variable.statements[0]
         visible = reach.sees(draft.function(statement))
         moments = draft.blueprint.timeline.moments(statement, reach.home)
@@ -302,6 +304,14 @@ accelerator = Accelerator(
                 f"`{variable.text}` is one particular GPU for every process",
                 "use accelerator.device",
             )
+
+    def _handed_in(self, draft: Draft, variable: DeviceVariable) -> bool:
+        """Whether a variable holds what a function is given: `self.device = device`."""
+        values = [b.value for b in variable.bindings]
+        return all(
+            isinstance(v, ast.Name) and all(b.how is How.PARAMETER for b in draft.facts.resolver.bindings(v))
+            for v in values
+        )
 
     def _imported(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether a device is chosen when a file is imported: before the accelerator is made."""

@@ -366,8 +366,7 @@ class Layouts:
         target = self.resolver.callee(call)
         if isinstance(target, FUNCTIONS):
             owner = self.index.parents.get(target)
-            bound = isinstance(owner, ast.ClassDef)
-            given = self.resolver.bind(call, target, bound=bound)
+            given = self.resolver.bind(call, target)
             changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
             if given is not None:
                 by_name = {n: self.read(e, env) for n, e in given.items()}

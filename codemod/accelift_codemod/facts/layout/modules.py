@@ -114,11 +114,12 @@ class Modules:
         """`self.name(...)` inside a module: a layer, or a method."""
         method = self.resolver.method(cls, name)
         if method is not None:
-            given = self.resolver.bind(call, method, bound=True)
+            given = self.resolver.bind(call, method)
             if given is None:
                 return Layout.UNKNOWN
-            names = [p.arg for p in (*method.args.posonlyargs, *method.args.args)][1:]
-            return self.function(method, dict(zip(names, arguments, strict=False)) | keywords, cls)
+            read = dict(zip(call.args, arguments, strict=False))
+            by_place = {name: read[argument] for name, argument in given.items() if argument in read}
+            return self.function(method, by_place | keywords, cls)
         found: list[Shape] = []
         for owner in self.resolver.ancestry(cls):
             for binding in self.index.attribute_bindings.get(name, []):
