@@ -7,7 +7,7 @@ import builtins
 from dataclasses import dataclass
 
 from accelift_codemod import unsharded
-from accelift_codemod.facts import Facts, library
+from accelift_codemod.facts import Facts, library, position
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
@@ -97,6 +97,13 @@ REASONS = (
         "trains parameters outside any module",
         "The optimizer updates tensors that belong to no nn.Module. Their gradients would not be averaged across "
         "processes, and the processes would silently drift apart. Put them into a module.",
+    ),
+    Reason(
+        "BWD-UNKNOWN",
+        "trains without a backward pass that is seen",
+        "A loop over batches steps an optimizer, or gives parameters their gradients, and runs no backward pass that "
+        "can be seen: the gradients are computed by torch.autograd.grad or torch.func, and written by hand. Gradients "
+        "are averaged across processes in the backward pass, so how these become those of all processes is not known.",
     ),
     Reason(
         "BWD-CLOSURE",
@@ -276,12 +283,28 @@ def _training(facts: Facts, options: Options) -> None:
     for call in run:
         if facts.unfollowed(call) is not None:
             raise in_a_class(facts, call, "a part of the training is in a class")
+    _by_hand(facts)
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
         if facts.processes.managed:
             raise _beyond(run[0], "trains on batches from no DataLoader that can be followed")
         sharable = facts.handmade.sharable
         if not (sharable and options.shard_manual):
             raise Refused(unsharded.reason(facts, run[0])) if sharable else _no_loader(facts, run[0])
+
+
+def _by_hand(facts: Facts) -> None:
+    """Refuse loops that would be taken for an evaluation, and train."""
+    for loop in facts.loops.batch_loops:
+        step = facts.by_hand.step(loop) if facts.runs(loop.node) else None
+        if step is not None:
+            what = "steps an optimizer" if isinstance(step, ast.Call) else "writes gradients"
+            raise refuse(
+                "BWD-UNKNOWN",
+                step.lineno,  # type: ignore[attr-defined]
+                f"the loop in line {position(loop.node)[0]} {what} without a backward pass that is seen, so how its "
+                "gradients become those of all processes is not known",
+                "compute the gradients by loss.backward()",
+            )
 
 
 def _no_loader(facts: Facts, backward: ast.Call) -> Refused:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import inheritance, instances, spawned
 from accelift_codemod.facts.batches import Batches
+from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.handmade import Handmade
@@ -64,6 +65,10 @@ class Facts:
     @cached_property
     def loops(self) -> Loops:
         return Loops(self.resolver)
+
+    @cached_property
+    def by_hand(self) -> ByHand:
+        return ByHand(self.resolver)
 
     @cached_property
     def command_line(self) -> CommandLine:

@@ -1,0 +1,110 @@
+"""Loops that train without a backward pass: they are not taken for an evaluation."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from accelift_codemod.plan import Severity
+from scripts import converted, script, unchanged
+
+GRADIENTS = """\
+out = model(x)
+grads = torch.autograd.grad(F.cross_entropy(out, y), list(model.parameters()))
+"""
+WRITTEN = "for p, g in zip(model.parameters(), grads):\n    p.grad = g\n"
+STEP = "optimizer.step()\n"
+
+
+def _second(body: str, before: str = "", after: str = "", **slots: str) -> str:
+    """A script that trains as others do, and goes over the batches again."""
+    loop = f"for x, y in loader:\n    x, y = x.to(device), y.to(device)\n{textwrap.indent(body, '    ')}"
+    return script(after=f"{before}\n{loop}\n{after}", **slots)
+
+
+HELPER = f"def update(x, y):\n{textwrap.indent(GRADIENTS + WRITTEN, '    ')}    optimizer.step()\n"
+HANDED = "def apply(optimizer, model, grads):\n    for p, g in zip(model.parameters(), grads):\n        p.grad = g\n"
+HANDED_STEP = f"{HANDED}    optimizer.step()\n"
+METHOD = "class Updater:\n    def run(self, optimizer):\n        optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _second(GRADIENTS + WRITTEN + STEP),
+        _second(GRADIENTS + "if len(grads) > 1:\n" + textwrap.indent(WRITTEN + STEP, "    ")),
+        _second(GRADIENTS + "for p, g in zip(model.parameters(), grads):\n    p.grad.copy_(g)\n" + STEP),
+        _second(GRADIENTS + "for p, g in zip(model.parameters(), grads):\n    p.grad += g\n", after="optimizer.step()"),
+        _second("update(x, y)\n", definitions=HELPER),
+        _second(GRADIENTS + "apply(optimizer, model, grads)\n", definitions=HANDED_STEP),
+        _second(GRADIENTS + "apply(optimizer, model, grads)\n", definitions=HANDED, after="optimizer.step()"),
+        _second(GRADIENTS + WRITTEN + "updater.run(optimizer)\n", "updater = Updater()", definitions=METHOD),
+        _second(GRADIENTS + WRITTEN + "scaler.step(optimizer)\n", "scaler = torch.amp.GradScaler()"),
+        _second(GRADIENTS + WRITTEN + "for each in optimizers:\n    each.step()\n", "optimizers = [optimizer]"),
+        script(main=True, after=f"for x, y in loader:\n{textwrap.indent(GRADIENTS + WRITTEN + STEP, '    ')}"),
+        _second("grads = torch.func.grad(score)(dict(model.named_parameters()), x, y)\noptimizer.step()\n"),
+    ],
+)
+def test_a_step_without_a_backward_pass_is_refused(text: str) -> None:
+    finding = unchanged(text)
+    assert (finding.code, finding.severity) == ("BWD-UNKNOWN", Severity.ERROR)
+
+
+def test_the_line_is_that_of_the_first_gradient() -> None:
+    text = _second(GRADIENTS + WRITTEN + STEP)
+    assert text.splitlines()[unchanged(text).line - 1].strip() == "p.grad = g"
+
+
+BACKWARD = "loss = F.cross_entropy(model(x), y)\noptimizer.zero_grad()\n"
+RUN = "def run(loss):\n    loss.backward()\n"
+CLOSED = "def run(x, y):\n    def inner():\n        F.cross_entropy(model(x), y).backward()\n    inner()\n"
+OBJECT = "class Runner:\n    def run(self, loss):\n        loss.backward()\n"
+SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)"
+HOOK = """\
+def after(p):
+    optimizer.step()
+
+
+for p in model.parameters():
+    p.register_post_accumulate_grad_hook(after)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _second(BACKWARD + "loss.backward()\noptimizer.step()\n"),
+        _second(BACKWARD + "run(loss)\noptimizer.step()\n", definitions=RUN),
+        _second("optimizer.zero_grad()\nrun(x, y)\noptimizer.step()\n", definitions=CLOSED),
+        _second(BACKWARD + "runner.run(loss)\noptimizer.step()\n", "runner = Runner()", definitions=OBJECT),
+        _second(
+            BACKWARD + "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\n",
+            "scaler = torch.amp.GradScaler()",
+        ),
+        script(backward="(loss / 2).backward()", step="", epoch_end="optimizer.step()"),
+        script(
+            backward="loss.backward()\nscheduler.step()",
+            before="scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)",
+        ),
+    ],
+)
+def test_a_step_after_a_backward_pass_is_converted(text: str) -> None:
+    assert "accelerator.backward(" in converted(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "scheduler.step()\n",
+        "with torch.no_grad():\n    print(model(x).sum())\n",
+        "x.requires_grad_()\nx.grad = None\nslope = torch.autograd.grad(model(x).sum(), x)[0]\n",
+        "for p in model.parameters():\n    p.grad = None\n",
+        "if x.grad is not None:\n    x.grad.zero_()\n",
+        "profiler.step()\n",
+        "meter.grad = 1.0\n",
+        "optimizer.zero_grad()\n",
+    ],
+)
+def test_other_loops_are_no_training(body: str) -> None:
+    before = f"{SCHEDULER}\nprofiler = torch.profiler.profile()\nmeter = Meter()\n"
+    assert "accelerator.prepare(" in converted(_second(body, before, definitions="class Meter:\n    grad = 0.0\n"))
