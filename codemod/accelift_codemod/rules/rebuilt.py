@@ -52,8 +52,8 @@ class Rebuilt(Rule):
             Severity.WARNING,
             "a prepared model is given other layers",
             "A model gets new layers or parameters after it was prepared, and is trained on. Their gradients may not "
-            "be averaged across processes, which then drift apart. Change it before it is prepared, or make it anew and "
-            "prepare that.",
+            "be averaged across processes, which then drift apart. Change it before it is prepared, or make it anew "
+            "and prepare that.",
         ),
     )
 
