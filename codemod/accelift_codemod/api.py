@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from accelift_codemod import groups, remembered, timelimit
+from accelift_codemod import faults, groups, remembered, timelimit
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.results import FileResult
@@ -37,7 +37,7 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
         if named and _leads_to_torch(path):
             return convert_bytes(data, shown, options, path)
-        return _foreign(shown, data, named)
+        return guarded(shown, lambda: _foreign(shown, data, named), options.time_limit)
     return convert_bytes(data, shown, options, path)
 
 
@@ -114,6 +114,8 @@ def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> Fil
     except RecursionError:
         what = "nests too deeply, or too many functions call each other in a row"
         return FileResult(path, error=f"{path}: {what}; split the deepest expression, or the chain of calls")
+    except Exception as error:  # of our own making: it costs this file, and no other
+        return FileResult(path, error=f"{path}: {faults.told(error)}", fault=True)
 
 
 def convert_files(

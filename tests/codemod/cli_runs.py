@@ -72,7 +72,7 @@ class Ran:
 
 
 def accelift(*arguments: str | Path, stdin: bytes = b"") -> Ran:
-    """`accelift ...` in this process. An exception that would end in a traceback comes through."""
+    """`accelift ...` in this process."""
     before = sys.argv
     sys.argv = ["accelift", *map(str, arguments)]
     code = 0

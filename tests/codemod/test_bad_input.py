@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_runs import CONVERTED, SCRIPT, convert, process, tree
+from accelift_codemod import checker
+from accelift_codemod.cli import scripts
+from accelift_codemod.facts import Facts
+from accelift_codemod.results import FileResult
+from accelift_codemod.source import Source
+from cli_runs import CONVERTED, SCRIPT, accelift, convert, process, tree
 
 CANNOT_READ = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
 
@@ -101,6 +108,79 @@ def test_every_bad_file_in_one_process_of_its_own(tmp_path: Path) -> None:
     ran = process("convert", *BAD, cwd=tmp_path)
     assert ran.code == 2
     assert ran.lines == [*(name + message for name, (_, message) in BAD.items()), f"{len(BAD)} not processed"]
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that cannot understand files which say so."""
+    made = Facts.__init__
+
+    def init(self: Facts, source: Source, *more: Any) -> None:
+        if b"cannot be understood" in source.data:
+            raise KeyError("x", "y")
+        made(self, source, *more)
+
+    monkeypatch.setattr(Facts, "__init__", init)
+
+
+@pytest.mark.usefixtures("faulty")
+@pytest.mark.parametrize("options", [("--write",), ("--write", "-q")])
+def test_a_fault_of_the_tool_costs_one_file(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.py", "b.py"):
+        Path(name).write_text(SCRIPT)
+    Path("bad.py").write_text(f"{SCRIPT}# cannot be understood\n")
+    ran = convert("a.py", "bad.py", "b.py", "-j", "1", *options)
+    (told,) = [line for line in ran.lines if line.startswith("bad.py: ")]
+    assert ran.code == 2 and "Traceback" not in ran.stderr
+    assert told.startswith(
+        "bad.py: was given up because of a fault in accelift itself (KeyError: ('x', 'y'), in conversion.py, line "
+    )
+    assert told.endswith("); please report it")
+    assert ("2 converted, 1 not processed" in ran.lines) == ("-q" not in options)
+    assert tree(tmp_path) == {
+        **dict.fromkeys(("a.py", "b.py"), CONVERTED.encode()),
+        "bad.py": f"{SCRIPT}# cannot be understood\n".encode(),
+    }
+
+
+@pytest.mark.usefixtures("faulty")
+def test_a_fault_of_the_tool_is_told_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(f"{SCRIPT}# cannot be understood\n")
+    ran = convert("bad.py", "--format", "json")
+    (file,) = json.loads(ran.stdout)["files"]
+    assert ran.code == 2 and file["outcome"] == "error" and "please report it" in file["error"]
+
+
+def test_a_fault_while_a_file_is_checked_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def check(source: Source, choice: object) -> FileResult:
+        if "bad" in source.path:
+            raise ValueError
+        return FileResult(source.path)
+
+    monkeypatch.setattr(checker, "check_source", check)
+    for name in ("a.py", "bad.py"):
+        Path(name).write_text(CONVERTED)
+    ran = accelift("check", "a.py", "bad.py", "-j", "1")
+    (told,) = [line for line in ran.lines if line.startswith("bad.py")]
+    assert ran.code == 2 and "fault in accelift itself (ValueError, in checker.py, line " in told
+
+
+def test_a_fault_outside_files_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def find(paths: object) -> None:
+        raise RuntimeError("no way\nout")
+
+    monkeypatch.setattr(scripts, "find", find)
+    ran = convert(str(tmp_path))
+    assert (ran.code, ran.stdout, len(ran.lines)) == (2, b"", 1)
+    assert ran.lines[0].startswith(
+        "accelift: was given up because of a fault in accelift itself (RuntimeError: no way out"
+    )
 
 
 def test_python_2_is_refused_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-_CANNOT_WRITE = 2
+_FAILED = 2
 _NO_READER = 141  # the reader, `head` for instance, has seen enough: what a shell reports of SIGPIPE
 
 _COMMANDS = {
@@ -72,7 +72,7 @@ def cli(ctx: click.Context) -> None:
 def main() -> None:
     """The `accelift` command."""
     _open_streams()
-    code: Any = _CANNOT_WRITE
+    code: Any = _FAILED
     try:
         code = _run()
         sys.stdout.flush()
@@ -98,6 +98,13 @@ def _run() -> Any:
         return 130
     except SystemExit as done:
         return done.code
+    except OSError:
+        raise
+    except Exception as error:
+        from accelift_codemod import faults  # late: there are none
+
+        click.echo(f"accelift: {faults.told(error)}", err=True)
+        return _FAILED
 
 
 def _open_streams() -> None:
