@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from scripts import convert, converted, findings, lifted, script
 
@@ -237,6 +239,93 @@ def test_the_import_that_it_needs() -> None:
         accelerate=f"import os\n{OPENED}",
         before='f = open("a" if accelerator.is_main_process else os.devnull, "w")',
     )
+
+
+NOWHERE = '"a" if accelerator.is_main_process else os.devnull'
+
+
+def _in_function(*lines: str) -> str:
+    return "def log(name):\n" + textwrap.indent("\n".join(lines), "    ")
+
+
+def _logging(*lines: str, **slots: str) -> str:
+    """A script with a function that logs, in which the accelerator is at hand."""
+    return script(**{"definitions": _in_function(*lines), "after": "log(3)", "epoch": "log(epoch)", **slots})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (  # the function's own import is that of all that follows
+            ["import os", 'f = open("a", "w")', "print(os.getcwd(), file=f)"],
+            ["import os", f'f = open({NOWHERE}, "w")'],
+        ),
+        (
+            ['f = open("a", "w")', "import os", "f.write(os.getcwd())"],
+            ["import os", f'f = open({NOWHERE}, "w")', "import os"],
+        ),
+        (
+            ['f, g = open("a", "w"), 1', "if g:", '    f = open("a", "a")', "import os", "f.write(os.getcwd())"],
+            ["import os", f'f, g = open({NOWHERE}, "w"), 1', "if g:", f'    f = open({NOWHERE}, "a")', "import os"],
+        ),
+        (
+            ["if name:", "    import os", '    f = open("a", "w")', "    f.write(os.getcwd())"],
+            ["if name:", "    import os", f'    f = open({NOWHERE}, "w")'],
+        ),
+        (
+            ["if name:", "    import os", "    os.getcwd()", 'f = open("a", "w")', "f.write(str(name))"],
+            ["if name:", "    import os", "    os.getcwd()", "import os", f'f = open({NOWHERE}, "w")'],
+        ),
+    ],
+)
+def test_a_function_that_imports_the_module_itself(before: list[str], after: list[str]) -> None:
+    output = converted(_logging(*before))
+    assert _in_function(*after) in output
+    assert "\nimport os\n" not in output  # nothing would read it
+    assert findings(_logging(*before)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "slots"),
+    [
+        ("os = name", {}),
+        ("os = name", {"imports": "import os", "setup": "os.getcwd()"}),
+        ("name = 3", {"imports": "from posix import environ as os", "setup": "len(os)"}),
+        ("name = 3", {"setup": "os = 3"}),
+    ],
+)
+def test_a_name_that_means_something_else(line: str, slots: dict[str, str]) -> None:
+    text = _logging(line, 'f = open("a", "w")', "f.write(str(name))", **slots)
+    assert 'f = open("a", "w")' in converted(text)
+    assert findings(text) == ["SAVE-RACE"]
+
+
+def test_other_functions_import_it_for_themselves() -> None:
+    text = _logging(
+        'f = open("a", "w")', "f.write(str(name))", setup="def here():\n    import os\n    return os.getcwd()\nhere()"
+    )
+    output = converted(text)
+    assert (
+        f'f = open({NOWHERE}, "w")' in output and "import torch.nn.functional as F\nimport os\nfrom accelift" in output
+    )
+
+
+def test_an_import_after_its_use() -> None:
+    slots = {"before": 'f = open("a", "w")\nimport os\nos.getcwd()'}
+    after = {"before": f'import os\nf = open({NOWHERE}, "w")\nimport os\nos.getcwd()'}
+    assert converted(script(**slots)) == lifted(**after)
+
+
+MKDIR = "if not exists('out'):\n    mkdir('out')"
+
+
+def test_a_function_that_knows_no_exist_ok() -> None:
+    imports = "from os import mkdir\nfrom os.path import exists"
+    output = converted(script(imports=imports, before=MKDIR))
+    assert "if not exists('out'):\n    os.makedirs('out', exist_ok=True)\n" in output
+    assert "import os\nfrom accelift import" in output and "import mkdir" not in output
+    text = script(imports=imports, setup="os = 3", before=MKDIR)
+    assert MKDIR in converted(text) and findings(text) == ["SAVE-RACE"]
 
 
 # ---- what all processes do together

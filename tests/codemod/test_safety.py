@@ -80,6 +80,14 @@ def test_a_split_is_seeded_when_asked_for(before: str, after: str) -> None:
     assert findings(script(**old), unsafe=True) == []
 
 
+@pytest.mark.parametrize(("name", "seeded"), [("torch", False), ("dataset", True)])
+def test_a_split_where_torch_means_something_else_stays(name: str, seeded: bool) -> None:
+    cut = f"def cut({name}):\n    return random_split({name}, [48, 16])\n\n\ndata, rest = cut(data)"
+    text = script(**slot(SPLIT, cut))
+    assert ("torch.Generator()" in converted(text, unsafe=True)) == seeded
+    assert findings(text, unsafe=True) == ([] if seeded else ["DATA-SPLIT-UNSEEDED"])
+
+
 @pytest.mark.parametrize("line", ["data, rest = random_split(data, [48, 16], None)", "torch.manual_seed(0)"])
 def test_other_splits_stay(line: str) -> None:
     slots = slot(SPLIT, line)

@@ -117,8 +117,15 @@ class Facts:
         return [s for s in self.tree.body if self.same_file(s, node)]
 
     def imported(self, module: str, node: ast.AST) -> str:
-        """What a library module is called in the file in which a node stands; empty if it is not imported there."""
+        """What a library module is called in the file in which a node stands; empty if it is not imported there.
+
+        Not by a name that means something else in the function around the node.
+        """
+        scope = self.index.scope(node)
         for name, bindings in self.index.module.bindings.items():
+            owner = scope.owner(name.rpartition(MARK)[2])
+            if owner is not None and not owner.is_module:
+                continue
             if all(b.qualified == module and self.same_file(b.node, node) for b in bindings):
                 return name
         return ""

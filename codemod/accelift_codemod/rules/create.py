@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from accelift_codemod.borrowed import Known, known
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
-from accelift_codemod.facts.index import FUNCTIONS, MARK, How, parameters
+from accelift_codemod.facts.index import FUNCTIONS, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Operation, Severity
@@ -17,6 +19,7 @@ from accelift_codemod.refusals import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"
+_OS = re.compile(r"\bos\.(devnull|makedirs)\b")  # what inserted code uses of os
 _ASKS = frozenset(
     "empty_cache synchronize memory_allocated memory_reserved max_memory_allocated reset_peak_memory_stats".split()
 )
@@ -200,14 +203,17 @@ accelerator = Accelerator(
         here = draft.reach.block[draft.reach.place]
         places: dict[object, ast.AST] = {unit(here.lineno): here}
         written: dict[object, str] = {}
+        using_os: set[object] = set()
         for edit in edits:
             if edit.node is not None:
                 place = unit(edit.span.line)
                 places.setdefault(place, edit.node)
                 written[place] = f"{written.get(place, '')}\n{edit.code}"
+                if _OS.search(edit.code) and known(draft, edit.node, "os") is Known.TOP:
+                    using_os.add(place)
         for place, node in places.items():
             lines = self._lines(draft, node is here, written.get(place, ""))
-            if "os.devnull" in written.get(place, "") and not _binds_os(draft, node):
+            if place in using_os:
                 lines.insert(0, "import os")
             if lines:
                 yield from _import(draft, node, lines, self._first_use(draft, edits, place))
@@ -331,17 +337,6 @@ accelerator = Accelerator(
                 "choose the device where the arguments are known, and pass it on",
             )
         yield from self._rebind(draft, variable, STATE)
-
-
-def _binds_os(draft: Draft, node: ast.AST) -> bool:
-    """Whether the file in which a node stands has a global `os`."""
-    bindings = draft.facts.index.module.bindings
-    return any(
-        draft.facts.same_file(binding.node, node)
-        for name in bindings
-        if name.rpartition(MARK)[2] == "os"
-        for binding in bindings[name]
-    )
 
 
 def _import(draft: Draft, node: ast.AST, lines: list[str], use: ast.AST | None) -> Iterator[Edit]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.borrowed import Known, known, precedes
 from accelift_codemod.decisions import chosen_by_content
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library
@@ -67,14 +68,13 @@ if accelerator.is_main_process:
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         guarded: set[ast.stmt] = set()
+        imported: list[ast.stmt] = []
         for call in draft.calls:
             statement = draft.facts.index.statement(call)
             if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))):
                 continue
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
-                edit = self._opened(draft, call, guarded)
-                if edit is not None:
-                    yield edit
+                yield from self._opened(draft, call, guarded, imported)
                 continue
             if not isinstance(statement, ast.Expr) or statement.value is not call:
                 continue
@@ -164,12 +164,23 @@ if accelerator.is_main_process:
         handlers = block.handlers if isinstance(block, ast.Try) and statement in block.body else []
         return any(draft.caught(handler) & _FILE_ERRORS for handler in handlers)
 
-    def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+    def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         """Every process makes the folder, so that it is there for each of them: another one may be the first."""
+        if draft.facts.resolver.qualified(call.func) == "os.mkdir":  # which knows no exist_ok
+            module = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if module is None and known(draft, call, "os") not in (Known.HERE, Known.TOP):
+                yield draft.finding(
+                    "SAVE-RACE",
+                    Severity.WARNING,
+                    call,
+                    f"`{draft.facts.segment(call.func)}` makes the folder on every process, and fails where another "
+                    "one was faster",
+                    "use os.makedirs with exist_ok=True",
+                )
+                return
+            spelled = draft.facts.segment(module) if module is not None else "os"
+            yield draft.edit(_RULE, call.func, Operation.BECOME, FOR_EACH, f"{spelled}.makedirs")
         yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, FOR_EACH, "exist_ok=True")
-        if draft.facts.resolver.qualified(call.func) == "os.mkdir" and isinstance(call.func, ast.Attribute):
-            code = f"{draft.facts.segment(call.func.value)}.makedirs"
-            yield draft.edit(_RULE, call.func, Operation.BECOME, FOR_EACH, code)
 
     def _by_name(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a method is only taken to write a file: nothing is known of its object."""
@@ -222,14 +233,16 @@ if accelerator.is_main_process:
 
     # ---- open
 
-    def _opened(self, draft: Draft, call: ast.Call, guarded: set[ast.stmt]) -> Edit | Finding | None:
+    def _opened(
+        self, draft: Draft, call: ast.Call, guarded: set[ast.stmt], imported: list[ast.stmt]
+    ) -> Iterator[Edit | Finding]:
         statement = draft.facts.index.statement(call)
         race = self._race(draft, call)
         plain = draft.facts.resolver.builtin(call.func) == "open"
         alone = isinstance(statement, ast.Expr) and not plain and draft.collective(statement) is None
         if alone or (isinstance(statement, ast.With) and self._self_contained(draft, statement)):
             guarded.add(statement)
-            return draft.edit(
+            yield draft.edit(
                 _RULE,
                 statement,
                 Operation.ENCLOSE,
@@ -239,15 +252,23 @@ if accelerator.is_main_process:
                 otherwise=race,
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
-        if not plain or "r" in (files.mode(draft.facts.resolver, call) or ""):  # it is read first
-            return draft.finding(
+            return
+        read = "r" in (files.mode(draft.facts.resolver, call) or "")  # it is read first
+        os = known(draft, call, "os")
+        if not plain or read or os is Known.NEVER:
+            yield draft.finding(
                 "SAVE-RACE",
                 Severity.WARNING,
                 call,
                 f"`{draft.facts.segment(call.func)}` opens a file that every process would write to",
                 "open it, and write to it, under `if accelerator.is_main_process:`",
             )
-        return draft.edit(
+            return
+        if os is Known.LATER and not any(s is statement or precedes(draft, s, call) for s in imported):
+            imported.append(statement)
+            reason = "os is imported after this"
+            yield draft.edit(_RULE, statement, Operation.BEFORE, reason, "import os", need=Need.WEAK)
+        yield draft.edit(
             _RULE,
             call,
             Operation.SURROUND,
