@@ -70,6 +70,56 @@ def test_prints_into_a_file() -> None:
     assert converted(script(imports="import sys", epoch_end=before)) == lifted(imports="import sys", epoch_end=after)
 
 
+GUARD = "if accelerator.is_main_process:\n    "
+NOWHERE = 'open("a.log" if accelerator.is_main_process else os.devnull, "a")'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('print(epoch, file=open("a.log", "a"))', f'{GUARD}print(epoch, file=open("a.log", "a"))'),
+        ('print(epoch, file=open("a.log", mode="w"))', f'{GUARD}print(epoch, file=open("a.log", mode="w"))'),
+        (
+            'if epoch:\n    print(epoch, file=open("a.log", "a"), flush=True)',
+            'if epoch:\n    if accelerator.is_main_process:\n        print(epoch, file=open("a.log", "a"), flush=True)',
+        ),
+        (
+            'print(epoch, file=open("a.log", "a"))\nprint(1, file=open("b.log", "a"))',
+            f'{GUARD}print(epoch, file=open("a.log", "a"))\n    print(1, file=open("b.log", "a"))',
+        ),
+        # every process computes what is printed, or goes on with what the print gives
+        ('print(model(x), file=open("a.log", "a"))', f"print(\n    model(x), file={NOWHERE}\n)"),
+        ('n = print(epoch, file=open("a.log", "a"))', f"n = print(\n    epoch, file={NOWHERE}\n)"),
+    ],
+)
+def test_prints_into_a_file_that_is_opened_for_them(before: str, after: str) -> None:
+    output = converted(script(imports="import os", after="os.getcwd()", epoch_end=before))
+    assert output == lifted(imports="import os", after="os.getcwd()", epoch_end=after)
+
+
+@pytest.mark.parametrize("made", ['open("a.log", "w")', 'open("a.log", "a", encoding="utf-8")'])
+def test_prints_into_a_file_that_is_open(made: str) -> None:
+    slots = {"imports": "import os", "after": "os.getcwd()"}
+    once = made.replace('"a.log"', '"a.log" if accelerator.is_main_process else os.devnull')
+    before = {**slots, "before": f"f = {made}\ng = f", "epoch_end": "print(epoch, file=f)\nn = 1\nprint(n, file=g)"}
+    printed = f"{GUARD}print(epoch, file=f)\nn = 1\n{GUARD}print(n, file=g)"
+    assert converted(script(**before)) == lifted(**{**before, "before": f"f = {once}\ng = f", "epoch_end": printed})
+
+
+def test_prints_into_a_file_where_the_accelerator_is_not_at_hand() -> None:
+    kept = 'class Data(TensorDataset):\n    def __len__(self):\n        print("a", file=open("a.log", "a"))\n        return 64'
+    text = script(main=True, definitions=kept, loader="loader = DataLoader(Data(*data.tensors), batch_size=16)")
+    assert kept in converted(text)
+    assert findings(text) == ["SAVE-RACE"]
+
+
+@pytest.mark.parametrize("made", ["io.StringIO()", "open('a.log')"])
+def test_every_process_has_a_text_in_memory_for_itself(made: str) -> None:
+    slots = {"imports": "import io", "before": f"f = {made}", "after": "io.SEEK_SET"}
+    printed = "print(epoch, file=f)" if "io" in made else f"{GUARD}print(epoch, file=f)"
+    assert converted(script(**slots, epoch_end="print(epoch, file=f)")) == lifted(**slots, epoch_end=printed)
+
+
 def test_neighbouring_prints_into_a_file_share_a_guard() -> None:
     lines = ['print("a", file=sys.stderr)', "# second", 'print("b", file=sys.stderr)']
     after = "\n    ".join(["if accelerator.is_main_process:", *lines])

@@ -239,7 +239,8 @@ if accelerator.is_main_process:
         statement = draft.facts.index.statement(call)
         race = self._race(draft, call)
         plain = draft.facts.resolver.builtin(call.func) == "open"
-        alone = isinstance(statement, ast.Expr) and not plain and draft.collective(statement) is None
+        apart = not plain or self._prints_into(draft, statement, call)
+        alone = isinstance(statement, ast.Expr) and apart and draft.collective(statement) is None
         if alone or (isinstance(statement, ast.With) and self._self_contained(draft, statement)):
             guarded.add(statement)
             yield draft.edit(
@@ -278,6 +279,13 @@ if accelerator.is_main_process:
             need=Need.WEAK,
             otherwise=race,
         )
+
+    def _prints_into(self, draft: Draft, statement: ast.stmt, file: ast.Call) -> bool:
+        """Whether a statement does nothing but print into a file that is opened for it."""
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or draft.facts.resolver.builtin(call.func) != "print":
+            return False
+        return any(k.arg == "file" and k.value is file for k in call.keywords)
 
     def _self_contained(self, draft: Draft, statement: ast.With) -> bool:
         """Whether a `with` block can be left out on a process without the rest of the script noticing."""

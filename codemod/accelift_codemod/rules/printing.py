@@ -11,13 +11,14 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "PRINT"
+_IN_MEMORY = frozenset({"io.StringIO", "io.BytesIO"})
 
 
 class Printing(Rule):
     """Writes `accelerator.print(...)` for `print(...)`: the main process of the whole job prints.
 
     The arguments are evaluated on every process, so a print may contain a call that all of them have to make. A print
-    into a file is put under `if accelerator.is_main_process:`. Prints in code that the accelerator does not reach, such
+    into a file is put under `if accelerator.is_main_process:`, unless the file is a text in memory. Prints in code that the accelerator does not reach, such
     as before it is made or inside a dataset, stay as they are.
     """
 
@@ -80,7 +81,10 @@ class Printing(Rule):
             "print under `if accelerator.is_main_process:` where the accelerator is at hand",
         )
         reason = "one line per job, not per process"
-        if any(k.arg == "file" for k in call.keywords):
+        file = next((k.value for k in call.keywords if k.arg == "file"), None)
+        if file is not None:
+            if draft.guarded(call) or self._in_memory(draft, file):
+                return
             statement = draft.facts.index.statement(call)
             if isinstance(statement, ast.Expr) and statement.value is call:
                 if draft.collective(statement) is not None:
@@ -105,6 +109,11 @@ class Printing(Rule):
             need=Need.WEAK,
             otherwise=otherwise,
         )
+
+    def _in_memory(self, draft: Draft, file: ast.expr) -> bool:
+        """Whether a file is a text in memory, which each process has for itself, and may read again."""
+        values = draft.facts.resolver.values(file)
+        return bool(values) and all(value.name in _IN_MEMORY for value in values)
 
     def _tells_of_an_error(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a print stands where an error is handled that came while all processes compute together."""
