@@ -288,17 +288,30 @@ class Roots:
         return traced
 
     def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
-        """The variables outside whose object a function moves and goes on calling by its parameter's name:
-        `model = model.to(device)`."""
+        """The variables outside whose object a function is handed and goes on calling by its parameter's name, or by
+        another one: `model = model.to(device)`, `net = model.eval()`."""
         node = binding.value
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RETURNS_SELF:
             node = node.func.value
-        if node is binding.value or binding.path or not isinstance(node, ast.Name) or node.id != binding.name:
+        if binding.path or binding.scope.is_class or not isinstance(node, ast.Name):
             return set()
-        before = [n for n in self.facts.loads(binding.scope, node.id) if n is not node and n.lineno < node.lineno]
-        if before or any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
+        if any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
             return set()
+        reads = [n for n in self.facts.loads(binding.scope, node.id) if n is not node]
+        if node.id == binding.name and any(n.lineno < node.lineno for n in reads):
+            return set()
+        if node.id != binding.name and any(
+            map(self._changed, (*reads, *self.facts.loads(binding.scope, binding.name)))
+        ):
+            return set()  # it is prepared after that
         return self._trace(node, search) or set()
+
+    def _changed(self, name: ast.Name) -> bool:
+        """Whether something is put into the object that a name denotes: `net.fc = Linear(8, 3)`."""
+        part: ast.AST = name
+        while isinstance(outer := self.index.parents.get(part), (ast.Attribute, ast.Subscript)) and outer.value is part:
+            part = outer
+        return isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load)
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

@@ -107,7 +107,8 @@ def test_prints_into_a_file_that_is_open(made: str) -> None:
 
 
 def test_prints_into_a_file_where_the_accelerator_is_not_at_hand() -> None:
-    kept = 'class Data(TensorDataset):\n    def __len__(self):\n        print("a", file=open("a.log", "a"))\n        return 64'
+    told = 'print("a", file=open("a.log", "a"))'
+    kept = f"class Data(TensorDataset):\n    def __len__(self):\n        {told}\n        return 64"
     text = script(main=True, definitions=kept, loader="loader = DataLoader(Data(*data.tensors), batch_size=16)")
     assert kept in converted(text)
     assert findings(text) == ["SAVE-RACE"]

@@ -7,7 +7,7 @@ import json
 import pytest
 from accelift_codemod.api import convert_bytes
 from accelift_codemod.options import Options
-from scripts import CREATED, added, converted, findings, lifted, script, unchanged
+from scripts import CREATED, added, convert, converted, findings, lifted, script, unchanged
 
 LOADER = "loader = DataLoader(data, batch_size=16, shuffle=True)"
 PARAMETER = """\
@@ -45,6 +45,64 @@ def test_a_parameter_that_is_moved_is_prepared_where_it_was_made(move: str) -> N
     lines = added(text)
     assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in lines
     assert not any(line.startswith("net = accelerator") for line in lines)
+
+
+ALIAS = """\
+def train(net, loader):
+    {alias}
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(same(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+def test(net, loader):
+    {other}
+    with torch.no_grad():
+        return sum((same(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in loader)
+"""
+
+
+def _under_other_names(alias: str, other: str) -> str:
+    body = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+    definitions = ALIAS.format(alias=alias, other=other)
+    after = "print(test(model, loader))"
+    return script(definitions=definitions, model="model = Net()", epochs="train(model, loader)", after=after, **body)
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "same = net",
+        "same = net.train()",
+        "same = net.to(device)",
+        "same = net.cuda().train()",
+        "print(net)\n    same = net.train()",
+        "same = net\n    same.training",
+    ],
+)
+@pytest.mark.parametrize("other", ["same = net.eval()", "same = net", "same, n = net, 3\n    same = net"])
+def test_another_name_for_a_parameter_is_the_same_object(alias: str, other: str) -> None:
+    lines = added(_under_other_names(alias, other))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in lines
+    assert not any(line.startswith("same = accelerator") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        "same = net.half()",
+        "same = copy.deepcopy(net)",
+        "same = nn.Sequential(net)",
+        "net.layer = nn.Linear(8, 3)\n    same = net.to(device)",
+        "same = net\n    same.layer = nn.Linear(8, 3)",
+    ],
+)
+def test_what_is_another_object_or_changes_is_not_traced(alias: str) -> None:
+    result = convert(f"import copy\n{_under_other_names(alias, 'same = net')}")
+    assert result.output is None or b"accelerator.prepare(model, optimizer, loader)" not in result.output
 
 
 def test_a_parameter_that_is_used_before_it_is_bound_again_is_left_alone() -> None:

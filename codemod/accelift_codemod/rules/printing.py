@@ -18,8 +18,8 @@ class Printing(Rule):
     """Writes `accelerator.print(...)` for `print(...)`: the main process of the whole job prints.
 
     The arguments are evaluated on every process, so a print may contain a call that all of them have to make. A print
-    into a file is put under `if accelerator.is_main_process:`, unless the file is a text in memory. Prints in code that the accelerator does not reach, such
-    as before it is made or inside a dataset, stay as they are.
+    into a file is put under `if accelerator.is_main_process:`, unless the file is a text in memory. Prints in code that
+    the accelerator does not reach, such as before it is made or inside a dataset, stay as they are.
     """
 
     code = _RULE
