@@ -100,6 +100,14 @@ class Blueprint:
         """The prepared models that an expression may denote."""
         return tuple(v for v in self.facts.resolver.values(node) if self._kind(v) is Role.MODEL)
 
+    def prepared_part(self, node: ast.expr) -> tuple[ast.expr, Values]:
+        """The prepared models that an expression is a part of, and the expression that is them; else its root."""
+        while True:
+            models = self.prepared_models(node)
+            if models or not isinstance(node, (ast.Attribute, ast.Subscript)):
+                return node, models
+            node = node.value
+
     def _kind(self, value: Value) -> Role | None:
         item = self.item(value)
         return item.kind if item else None

@@ -308,3 +308,109 @@ def test_graphs_in_another_order(order: str, seed: str) -> None:
     assert ("DATA-SAMPLER-RNG" in findings(text)) == (not seed)
     plain = script(**{**GRAPHS, "data": f"{seed}{GRAPHS['data']}\ngraphs = graphs[:9]"})
     assert "DATA-SAMPLER-RNG" not in findings(plain)
+
+
+# ---- models that are told the batch size
+
+
+TOLD = """\
+class Told(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.hidden = None
+        self.seen = []
+
+    def init_hidden(self, rows):
+        return torch.zeros(rows, 3)
+
+    def reset(self, rows):
+        self.hidden = self.init_hidden(rows)
+
+    def again(self, rows):
+        made = torch.zeros(rows, 3)
+        self.hidden = made
+
+    def begin(self, width, rows=4):
+        self.reset(rows)
+
+    def buffer(self, rows):
+        self.register_buffer("kept", torch.zeros(rows, 3))
+
+    def sample(self, rows):
+        self.calls = 3
+        return self.layer(torch.zeros(rows, 8))
+
+    def forward(self, x):
+        return self.layer(x)"""
+NAMED = {
+    "setup": "batch_size, width = 16, 16",
+    "loader": "loader = DataLoader(data, batch_size=batch_size, shuffle=True)",
+    "definitions": TOLD,
+    "model": "model = Told().to(device)",
+}
+ARGUMENTS = {
+    "imports": "import argparse",
+    "setup": "parser = argparse.ArgumentParser()\nparser.add_argument('--batch-size', type=int, default=16)\n"
+    "parser.add_argument('--width', type=int, default=16)\nargs = parser.parse_args()",
+    "loader": "loader = DataLoader(data, batch_size=args.batch_size, shuffle=True)",
+}
+EVALUATION = """\
+model.eval()
+{told}
+with torch.no_grad():
+    for x, y in other:
+        print(model(x.to(device)).argmax(1))"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model.reset({})",
+        "model.reset(rows={})",
+        "model.again({})",
+        "model.begin(3, {})",
+        "model.buffer({})",
+        "model.hidden = model.init_hidden({})",
+        "rows = {}\nmodel.reset(rows)",
+    ],
+)
+@pytest.mark.parametrize("place", ["before", "epoch"])
+def test_a_model_that_is_told_the_batch_size(line: str, place: str) -> None:
+    for slots, size, other in (
+        (NAMED, "batch_size", "width"),
+        ({**NAMED, **ARGUMENTS}, "args.batch_size", "args.width"),
+    ):
+        assert findings(script(**slots, **{place: line.format(size)})) == ["BATCH-MODEL"]
+        assert findings(script(**slots, **{place: line.format(other)})) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(model.sample({}).sum().item())",
+        "pictures = model.sample({})",
+        "model.seen.append(3)",
+        "model.epoch = {}",
+        "print({})",
+        "model.begin({})",
+        "Told().reset({})",
+        "data.reset = {}",
+    ],
+)
+def test_what_keeps_no_batch_size(line: str) -> None:
+    assert "BATCH-MODEL" not in findings(script(**NAMED, epoch=line.format("batch_size")))
+
+
+def test_in_the_loop_it_is_told_its_share() -> None:
+    before, after = "model.reset(batch_size)", "model.reset(batch_size // accelerator.num_processes)"
+    text = script(**{**NAMED, "forward": f"optimizer.zero_grad()\n{before}\nloss = F.cross_entropy(model(x), y)"})
+    assert f"accelerator.unwrap_model(model){after.removeprefix('model')}" in converted(text)
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(("size", "codes"), [("batch_size", ["BATCH-MODEL"]), ("width", [])])
+def test_before_an_evaluation(size: str, codes: list[str]) -> None:
+    told = EVALUATION.format(told=f"model.reset({size})")
+    slots = {**NAMED, "loader": f"{NAMED['loader']}\nother = DataLoader(data, batch_size=batch_size)"}
+    assert [code for code in findings(script(**slots, epoch_end=told)) if code == "BATCH-MODEL"] == codes

@@ -9,6 +9,7 @@ from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -56,8 +57,9 @@ class BatchSize(Rule):
             "BATCH-MODEL",
             Severity.WARNING,
             "a model made for the whole batch",
-            "A model is made with the loader's batch size, for hidden states or views by the look of it. A process has "
-            "only its share of a batch. Take the number of rows from the input, in forward.",
+            "A model is made with the loader's batch size, or is told it by a method that keeps it, for hidden states "
+            "or views by the look of it. A process has only its share of a batch. Take the number of rows from the "
+            "input, in forward.",
         ),
         Explained(
             "BATCH-DRAWN",
@@ -76,13 +78,8 @@ class BatchSize(Rule):
         for loop in draft.blueprint.train_loops:
             yield from self._literals(draft, loop)
             yield from self._ones(draft, loop)
-            sizes = [
-                size
-                for value in loop.loaders
-                if (size := draft.facts.objects.loader(value).arguments.get("batch_size")) is not None
-                and is_place(size)
-            ]
-            yield from self._drawn(draft, loop, list(sizes))
+            sizes = [size for size in self._sizes(draft, loop) if is_place(size)]
+            yield from self._drawn(draft, loop, sizes)
             for given in (a for size in sizes for a in built.get(name_of(size), ())):
                 if given not in seen and any(same(draft, given, size) for size in sizes):
                     seen.add(given)
@@ -93,7 +90,7 @@ class BatchSize(Rule):
                         "a model is made for batches of this size, and a process has only its share of one",
                         "take the number of rows from what forward is given",
                     )
-            for node in self._rows(draft, loop, list(sizes)):
+            for node in self._rows(draft, loop, sizes):
                 if node not in seen:
                     seen.add(node)
                     yield draft.edit(
@@ -105,6 +102,47 @@ class BatchSize(Rule):
                         need=Need.STRONG,
                         assumes=_COUNTS,
                     )
+        for given in self._set_up(draft):
+            if given not in seen:
+                seen.add(given)
+                yield draft.finding(
+                    "BATCH-MODEL",
+                    Severity.WARNING,
+                    given,
+                    "the model is set up for batches of this size, and a process has only its share of one",
+                    "take the number of rows from what forward is given",
+                )
+
+    def _set_up(self, draft: Draft) -> Iterator[ast.expr]:
+        """What prepared models are told by methods that keep it, if it is the batch size of a loader that is shared."""
+        shared = [loop for loop in draft.blueprint.loops.values() if draft.blueprint.shares_batches(loop)]
+        sizes = {loop: [s for s in self._sizes(draft, loop) if is_place(s)] for loop in shared}
+        for call in draft.calls:
+            for given in self._kept(draft, call):
+                if is_place(given) and any(self._is_size(draft, given, loop, found) for loop, found in sizes.items()):
+                    yield given
+
+    def _kept(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
+        """The arguments of a method of a prepared model that stay in the model."""
+        resolver, func = draft.facts.resolver, call.func
+        if not isinstance(func, ast.Attribute) or not draft.blueprint.prepared_part(func.value)[1]:
+            return
+        statement = draft.facts.index.statement(call)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        put = any(isinstance(t, ast.Attribute) and draft.blueprint.prepared_part(t)[1] for t in targets)
+        method = resolver.callee(call)
+        if isinstance(method, FUNCTIONS):
+            bound = resolver.bind(call, method) or {}
+            yield from (given for name, given in bound.items() if put or keeps(resolver, method, name))
+        elif put or (isinstance(statement, ast.Expr) and statement.value is call):
+            yield from (*call.args, *(k.value for k in call.keywords))
+
+    def _sizes(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
+        """The batch sizes of a loop's loaders."""
+        for value in loop.loaders:
+            size = draft.facts.objects.loader(value).arguments.get("batch_size")
+            if size is not None:
+                yield size
 
     def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Loaders that deal one sample at a time."""
@@ -126,11 +164,7 @@ class BatchSize(Rule):
     def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Edit]:
         """A batch size that is written out both for the loader and as a number of rows; one finding for all."""
         place: ast.Call | None = None
-        sizes = {
-            size.value
-            for value in loop.loaders
-            if isinstance(size := draft.facts.objects.loader(value).arguments.get("batch_size"), ast.Constant)
-        }
+        sizes = {size.value for size in self._sizes(draft, loop) if isinstance(size, ast.Constant)}
         for node in (n for statement in loop.body for n in walk(statement)):
             if not isinstance(node, ast.Call) or not node.args or not self._takes_rows(draft, node):
                 continue

@@ -112,7 +112,7 @@ class Rebuilt(Rule):
 
     def _places(self, draft: Draft, node: ast.AST, owner: ast.expr) -> Iterator[tuple[ast.AST, Value]]:
         """Where a prepared model is changed: the node, or the calls of the method of a network that it stands in."""
-        root, models = _prepared(draft, owner)
+        root, models = draft.blueprint.prepared_part(owner)
         if models:
             yield from ((node, model) for model in models)
             return
@@ -129,21 +129,12 @@ class Rebuilt(Rule):
                 yield from ((call, m) for m in models if resolver.method(m.declaration, "forward") is method)
             if not isinstance(func, ast.Attribute) or resolver.callee(call) is not method:
                 continue
-            root, models = _prepared(draft, func.value)
+            root, models = draft.blueprint.prepared_part(func.value)
             yield from ((call, model) for model in models)
             outer = draft.function(call)
             if not models and outer is not None and outer not in seen and isinstance(root, ast.Name):
                 if _is_self(draft, root, outer):
                     yield from self._calls(draft, outer, seen | {outer})
-
-
-def _prepared(draft: Draft, node: ast.expr) -> tuple[ast.expr, tuple[Value, ...]]:
-    """The prepared models that an expression is, or is a part of, and the expression for them; else its root."""
-    while True:
-        models = draft.blueprint.prepared_models(node)
-        if models or not isinstance(node, _PLACES):
-            return node, models
-        node = node.value
 
 
 def _is_self(draft: Draft, name: ast.Name, function: Function) -> bool:

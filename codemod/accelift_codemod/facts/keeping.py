@@ -1,0 +1,54 @@
+"""Whether a method keeps what it is given in its object: `self.rows = rows`."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.signatures import own_nodes
+
+_SETS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+_KEEPS = frozenset({"register_buffer", "register_parameter", "append", "update"})
+
+
+def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[Function] = frozenset()) -> bool:
+    """Whether a method puts something into its object that is computed from a parameter, by other methods, too."""
+    first = [*method.args.posonlyargs, *method.args.args][:1]
+    if not first or first[0].arg == parameter:
+        return False
+    nodes = list(own_nodes(method))
+    given = {parameter}
+    for _ in range(2):  # the nodes do not come in the order in which they run
+        for node in nodes:
+            if isinstance(node, _SETS) and node.value is not None and _read(node.value, given):
+                given |= stores(node)
+    for node in nodes:
+        if isinstance(node, _SETS) and node.value is not None and _read(node.value, given):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(_root(target) == first[0].arg for target in targets):
+                return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _root(node.func) == first[0].arg:
+            target = resolver.callee(node)
+            if not isinstance(target, FUNCTIONS):
+                if node.func.attr in _KEEPS and any(_read(argument, given) for argument in node.args):
+                    return True
+            elif target not in seen:
+                bound = resolver.bind(node, target) or {}
+                handed = [name for name, argument in bound.items() if _read(argument, given)]
+                if any(keeps(resolver, target, name, seen | {method, target}) for name in handed):
+                    return True
+    return False
+
+
+def _read(node: ast.AST, names: set[str]) -> bool:
+    return any(name.id in names for name in loads(node))
+
+
+def _root(node: ast.expr) -> str:
+    """The name of what an attribute, or an entry of one, belongs to; empty for other expressions."""
+    within = isinstance(node, (ast.Attribute, ast.Subscript))
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if within and isinstance(node, ast.Name) else ""
