@@ -87,7 +87,7 @@ class Passages:
     def _passable(self, function: Function) -> str | None:
         """Why a function cannot be given one more argument at every call; None if it can."""
         name = function.name
-        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self.reach.is_constructor(function):
+        if self._is_method(function):
             return f"the method {name}() needs the accelerator, and belongs to no object that is followed"
         if self.facts.references(function):
             return f"{name}() needs the accelerator, but is also handed on as a value"
@@ -101,6 +101,12 @@ class Passages:
                 return f"{name}() needs the accelerator, but is called with * or ** arguments"
         return None
 
+    def _is_method(self, function: Function) -> bool:
+        """Whether a function is a method that nobody can be told to call in another way."""
+        if not isinstance(self.index.parents.get(function), ast.ClassDef):
+            return False
+        return not self.reach.is_constructor(function) and not self.facts.stands_alone(function)
+
     def _passage(self, function: Function) -> Passage:
         parameter = self._device_parameter(function)
         positional = function.args.args
@@ -108,7 +114,7 @@ class Passages:
 
     def _device_parameter(self, function: Function) -> str | None:
         """The parameter through which a function is given the device at every call."""
-        if isinstance(self.index.parents.get(function), ast.ClassDef) and not self.reach.is_constructor(function):
+        if self._is_method(function):
             return None
         scope = self.index.scopes[function]
         for parameter in (*function.args.args, *function.args.kwonlyargs):

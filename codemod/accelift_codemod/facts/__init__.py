@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import inheritance, instances, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
+from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.handmade import Handmade
@@ -150,8 +151,39 @@ class Facts:
         return self.flat.originals.get(node, node)
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
-        """The class around a node, unless its attributes are followed."""
-        return self.index.enclosing_class(node) if self.resolver.instance(node) is None else None
+        """The class around a node, unless its attributes are followed, or the node has nothing to do with them."""
+        if self.resolver.instance(node) is not None:
+            return None
+        function = self.index.function(node)
+        while function is not None and not isinstance(self.index.parents.get(function), ast.ClassDef):
+            function = self.index.function(function)
+        return None if function is not None and self.stands_alone(function) else self.index.enclosing_class(node)
+
+    def stands_alone(self, function: Function) -> bool:
+        """Whether a method is a function as any other: it is static, and nothing but calls that are known reads it."""
+        cls = self.index.parents.get(function)
+        if not isinstance(cls, ast.ClassDef) or not self.index.scope(cls).is_module:
+            return False
+        if not is_static(function) or len(function.decorator_list) > 1 or self.references(function):
+            return False
+        families = (f for c in self.index.classes if cls in (f := self.resolver.ancestry(c)))
+        if any(s is not function for f in families for c in f for s in c.body if _is_named(s, function.name)):
+            return False  # which of them runs, is up to the object
+        sites = set(self.resolver.sites(function))
+        return all(
+            self.index.parents.get(read) in sites or self._of_another(read, function)
+            for read in self.index.attributes.get(function.name, ())
+        )
+
+    def _of_another(self, read: ast.Attribute, function: Function) -> bool:
+        """Whether an attribute of a method's name surely belongs to an object that has another one, or none."""
+        values = self.resolver.values(read.value)
+        return bool(values) and all(
+            self.resolver.method(v.declaration, read.attr) is not function
+            if v.declaration is not None
+            else v.role is not Role.OBJECT or bool(v.name)
+            for v in values
+        )
 
     # ---- what runs
 
@@ -307,3 +339,7 @@ class Facts:
             for value in self.resolver.values(call):
                 if value.role is role and value.origin is call:
                     yield call, value
+
+
+def _is_named(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, FUNCTIONS) and statement.name == name
