@@ -278,6 +278,60 @@ def test_a_test_about_something_else_is_no_flag(before: str, move: str) -> None:
     assert creation(text) == f"Accelerator({SPLIT})"
 
 
+IF_CUDA = "model = Net()\nif args.cuda:\n    model.cuda()"
+MOVED_IF_CUDA = "if args.cuda:\n    x, y = x.cuda(), y.cuda()\n"
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "noise = torch.ones(8).cuda(x.get_device())",
+        "noise = torch.ones(8).cuda(device=x.get_device())",
+        "noise = torch.ones(8).cuda(x.device)",
+        "place = y.get_device()\nnoise = torch.ones(8).cuda(place)",
+        "noise = torch.ones(8).cuda(next(model.parameters()).device)",
+        "if x.is_cuda:\n    noise = torch.ones(8).cuda()",
+        "noise = torch.ones(8)\nnoise = noise.cuda() if x.is_cuda else noise",
+        "place = torch.device('cuda') if x.is_cuda else torch.device('cpu')\nnoise = torch.ones(8).to(place)",
+        "if x.is_cuda:\n    place = 'cuda'\nelse:\n    place = 'cpu'\nnoise = torch.ones(8).to(place)",
+        "place = torch.device('cuda', x.get_device())\nnoise = torch.ones(8).to(place)",
+    ],
+)
+def test_to_follow_another_tensor_is_no_choice_of_a_device(move: str) -> None:
+    text = with_options("", '"--cuda", action="store_true"', model=IF_CUDA, move=MOVED_IF_CUDA + move)
+    assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("move", "codes"),
+    [
+        ("noise = torch.ones(8).cuda()", []),
+        ("noise = torch.ones(8).cuda(0)", []),
+        ("noise = torch.ones(8).cuda(args.rate)", ["DEV-INDEX"]),
+        ("noise = torch.ones(8).cuda(settings.device)", ["DEV-INDEX"]),
+    ],
+)
+def test_to_move_to_the_gpu_is_one(move: str, codes: list[str]) -> None:
+    own = "class Settings:\n    pass"
+    setup = "settings = Settings()\nsettings.device = len(vars(args))"
+    options = '"--cuda", action="store_true"'
+    text = with_options(setup, options, definitions=own, model=IF_CUDA, move=MOVED_IF_CUDA + move)
+    assert creation(text) == f"Accelerator({SPLIT})"
+    assert findings(text) == codes
+
+
+@pytest.mark.parametrize("name", ["is_cuda", "get_device"])
+def test_an_option_may_have_the_name_of_a_question_for_tensors(name: str) -> None:
+    text = with_options(
+        "",
+        f'"--{name}", action="store_true"',
+        model=f"model = Net()\nif args.{name}:\n    model.cuda()",
+        move=f"if args.{name}:\n    x, y = x.cuda(), y.cuda()",
+    )
+    assert creation(text) == f"Accelerator(cpu=not args.{name}, {SPLIT})"
+
+
 def test_a_flag_about_something_else_is_none() -> None:
     before = with_options('device = torch.device("cuda")', '"--no-cuda-graphs", action="store_true"')
     assert creation(before) == f"Accelerator({SPLIT})"

@@ -8,14 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.command_line import CommandLine
-from accelift_codemod.facts.conditions import (
-    FALSE,
-    TRUE,
-    Condition,
-    Conditions,
-    choose,
-)
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Processes
@@ -70,15 +65,17 @@ class Devices:
             left = node.left
             return isinstance(left, ast.Constant) and str(left.value).startswith(("cuda", "xpu", "npu"))
         if isinstance(node, ast.IfExp):
-            if isinstance(node.test, ast.Attribute) and node.test.attr == "is_cuda":
+            if whereabouts.asks(self.resolver, node.test):
                 return False  # no choice: where a tensor is already
             return self.is_device(node.body, depth + 1) and self.is_device(node.orelse, depth + 1)
         if isinstance(node, ast.BoolOp):
             return any(self.is_device(v, depth + 1) for v in node.values)
         if isinstance(node, ast.Call):
             qualified = self.resolver.qualified(node.func) or ""
-            if qualified in ("torch.device", "torch.accelerator.current_accelerator"):
+            if qualified == "torch.accelerator.current_accelerator":
                 return True
+            if qualified == "torch.device":
+                return not any(map(self._follows, (*node.args, *(k.value for k in node.keywords))))
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr == "format":
                 return self.is_device(func.value, depth + 1) or _template(func.value)
@@ -103,7 +100,21 @@ class Devices:
         if binding.how is How.PARAMETER:
             arguments = self._arguments(binding)
             return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
-        return binding.how is How.ASSIGN and not binding.path and self.is_device(binding.value, depth)
+        return self._chooses(binding) and self.is_device(binding.value, depth)
+
+    def _chooses(self, binding: Binding) -> bool:
+        """Whether a binding is an assignment, and not made only where another tensor is on a certain device."""
+        return (
+            binding.how is How.ASSIGN
+            and not binding.path
+            and not any(
+                isinstance(parent, ast.If) and whereabouts.asks(self.resolver, parent.test)
+                for parent in self.index.ancestors(binding.node)
+            )
+        )
+
+    def _follows(self, node: ast.expr) -> bool:
+        return whereabouts.follows(self.resolver, node)
 
     def _arguments(self, binding: Binding) -> list[ast.expr | None]:
         """What the calls of a function give a parameter; nothing if one of them cannot be told."""
@@ -241,7 +252,7 @@ class Devices:
         for scope in self.index.scopes.values():
             for name, bindings in scope.bindings.items():
                 chosen = [b for b in bindings if not _is_none(b)]
-                if chosen and all(b.how is How.ASSIGN and not b.path and self.is_device(b.value) for b in chosen):
+                if chosen and all(self._chooses(b) and self.is_device(b.value) for b in chosen):
                     variable = self._variable(name, scope, name, chosen)
                     if not variable.is_string or self._used_as_device(scope, name):
                         found.append(variable)
@@ -249,7 +260,7 @@ class Devices:
             spellings = {ast.dump(b.node): b for b in bindings}
             for spelling, first in spellings.items():
                 same = [b for b in bindings if ast.dump(b.node) == spelling]
-                if all(b.how is How.ASSIGN and not b.path and self.is_device(b.value) for b in same):
+                if all(self._chooses(b) and self.is_device(b.value) for b in same):
                     found.append(self._variable(name, None, self.segment(first.node), same))
         if self._calls_cuda or any(v.cpu != TRUE for v in found):
             found = [v for v in found if v.cpu != TRUE]

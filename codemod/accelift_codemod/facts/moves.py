@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, How, position
@@ -171,7 +172,7 @@ class Moves:
         """For scripts that only call `.cuda()`: when they do not; None if their conditions disagree."""
         found: list[Condition] = []
         for move in self.all:
-            if move.kind == "type":
+            if move.kind == "type" or self.follows(move):
                 continue
             by_name = move.kind == "to" and not (move.target is not None and self.is_number(move.target))
             elsewhere = self.devices.cpu(move.target) if by_name else FALSE
@@ -189,12 +190,26 @@ class Moves:
                 condition = self.conditions.read(expression.test)
             found.append(both(condition, negate(elsewhere)))
         if not found:
-            # Nothing is ever moved: the script runs on the CPU.
-            return None if self.unreadable else TRUE
+            # Nothing is ever moved: the script runs on the CPU. What follows others there is for a GPU.
+            return FALSE if any(map(self.follows, self.all)) else None if self.unreadable else TRUE
         distinct = set(found)
         if len(distinct) == 1:
             return negate(distinct.pop())
         return FALSE if TRUE in distinct else None
+
+    def follows(self, move: Move) -> bool:
+        """Whether something is moved to where another tensor is, or only if that one is on the GPU."""
+        if whereabouts.follows(self.resolver, move.target):
+            return True
+        child: ast.AST = move.call
+        for parent in self.index.ancestors(move.call):
+            if isinstance(parent, FUNCTIONS):
+                return False
+            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+                if whereabouts.asks(self.resolver, parent.test):
+                    return True
+            child = parent
+        return False
 
     def _conditional(self, call: ast.Call) -> ast.IfExp | None:
         """`x.cuda() if use_cuda else x`."""
@@ -221,8 +236,7 @@ class Moves:
                 n.id for move in moves if move is not None for n in walk(move.receiver) if isinstance(n, ast.Name)
             }
         asks = {n.id for n in walk(choice.test) if isinstance(n, ast.Name)}
-        placed = any(isinstance(n, ast.Attribute) and n.attr in ("is_cuda", "device") for n in walk(choice.test))
-        return not asks & moved and bool(asks) and not placed  # nor where another tensor is
+        return not asks & moved and bool(asks)
 
     def _about_devices(self, test: ast.expr) -> bool:
         """Whether a test asks for an accelerator, directly or through variables, or tests a plain flag."""

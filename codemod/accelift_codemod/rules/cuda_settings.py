@@ -88,7 +88,8 @@ class CudaSettings(Rule):
 
     def _numbered(self, draft: Draft, move: Move) -> bool:
         """Whether a move names a GPU other than the first in place, by a literal or as the argument of `.cuda()`."""
-        if move.target is not None and draft.facts.moves.is_number(move.target):
+        moves = draft.facts.moves
+        if move.target is not None and (moves.is_number(move.target) or moves.follows(move)):
             return False
         if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
             return not (isinstance(move.target, ast.Constant) and move.target.value in (0, None))

@@ -1,0 +1,55 @@
+"""What asks where another tensor is: to follow it there is no choice of a device."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
+
+_TENSORS = frozenset({Role.BATCH, Role.DATA, Role.MODEL, Role.PARAMETERS})
+_OF_TENSORS = frozenset({"is_cuda", "is_cpu", "get_device"})
+_MOST_STEPS = 6
+
+
+def asks(resolver: Resolver, test: ast.AST) -> bool:
+    """Whether a part of an expression asks where a tensor is: `x.is_cuda`, `x.device.type == "cuda"`."""
+    return any(isinstance(part, ast.Attribute) and _tells(resolver, part) for part in walk(test))
+
+
+def _tells(resolver: Resolver, node: ast.Attribute) -> bool:
+    """Whether an attribute says where a tensor is, and is none that the script has given to an object of its own."""
+    if node.attr == "device":
+        return _is_tensor(resolver, node.value)
+    if node.attr not in _OF_TENSORS or Role.ARGUMENTS in resolver.roles(node.value):
+        return False
+    own = {f.name for f in resolver.index.functions} | resolver.index.attribute_bindings.keys()
+    return node.attr not in own and resolver.qualified(node) is None
+
+
+def follows(resolver: Resolver, node: ast.AST | None, steps: int = 0) -> bool:
+    """Whether an expression is the place of a tensor: `x.get_device()`, or a variable that only ever holds such."""
+    if node is None or steps > _MOST_STEPS:
+        return False
+    if not isinstance(node, ast.Name):
+        return asks(resolver, node)
+    bindings = resolver.bindings(node)
+    return bool(bindings) and all(
+        b.how is How.ASSIGN and not b.path and follows(resolver, b.value, steps + 1) for b in bindings
+    )
+
+
+def _is_tensor(resolver: Resolver, node: ast.expr, steps: int = 0) -> bool:
+    """Whether an expression certainly is a tensor, or a network, and no object of settings with a `device`."""
+    if resolver.roles(node) & _TENSORS:
+        return True
+    if isinstance(node, ast.Call):
+        inner = node.args[0] if resolver.builtin(node.func) == "next" and node.args else node
+        return bool(resolver.roles(inner) & _TENSORS) or (resolver.qualified(node.func) or "").startswith("torch.")
+    bindings = resolver.bindings(node) if isinstance(node, ast.Name) and steps < _MOST_STEPS else []
+    return bool(bindings) and all(
+        b.how is How.ASSIGN and b.value is not None and not b.path and _is_tensor(resolver, b.value, steps + 1)
+        for b in bindings
+    )
