@@ -414,3 +414,136 @@ def test_before_an_evaluation(size: str, codes: list[str]) -> None:
     told = EVALUATION.format(told=f"model.reset({size})")
     slots = {**NAMED, "loader": f"{NAMED['loader']}\nother = DataLoader(data, batch_size=batch_size)"}
     assert [code for code in findings(script(**slots, epoch_end=told)) if code == "BATCH-MODEL"] == codes
+
+
+BOTH = "optimizer.zero_grad()\nboth = torch.cat([model(x), model(x * 2)])\n"
+TWICE = f"2 * ({SHARE})"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("mask = torch.ones(2 * batch_size, 3)", f"mask = torch.ones({TWICE}, 3)"),
+        ("mask = torch.eye(2 * batch_size)", f"mask = torch.eye({TWICE})"),
+        ("mask = torch.ones((2 * batch_size, 3))", f"mask = torch.ones(({TWICE}, 3))"),
+        ("views = 2\nmask = torch.ones(views * batch_size, 3)", f"views = 2\nmask = torch.ones(views * ({SHARE}), 3)"),
+        (
+            "wide = both.size(1)\nflat = both.view(2 * batch_size * wide)",
+            f"wide = both.size(1)\nflat = both.view({TWICE} * wide)",
+        ),
+        ("half = torch.ones(batch_size // 2)", f"half = torch.ones(({SHARE}) // 2)"),
+        (
+            "rows = 2 * batch_size\nmask = torch.ones(rows, 3)",
+            "rows = 2 * batch_size\nmask = torch.ones(rows // accelerator.num_processes, 3)",
+        ),
+        (
+            "rows = batch_size\nmask = torch.ones(rows, 3)",
+            "rows = batch_size\nmask = torch.ones(rows // accelerator.num_processes, 3)",
+        ),
+        ("order = torch.randperm(batch_size)", f"order = torch.randperm({SHARE})"),
+        ("first = both[:batch_size]", f"first = both[:({SHARE})]"),
+        ("second = both[batch_size:, 0]", f"second = both[({SHARE}):, 0]"),
+        ("first, second = both.split(batch_size)", f"first, second = both.split({SHARE})"),
+        ("first, second = torch.split(both, batch_size, 0)", f"first, second = torch.split(both, {SHARE}, 0)"),
+        ("missing = batch_size - len(x)", f"missing = ({SHARE}) - len(x)"),
+        ("wide = x.numel() // batch_size", f"wide = x.numel() // ({SHARE})"),
+        ("fake = torch.full((batch_size,), batch_size)", f"fake = torch.full(({SHARE},), batch_size)"),
+    ],
+)
+def test_numbers_made_of_the_batch_size_are_those_of_the_share(before: str, after: str) -> None:
+    output = converted(script(**SIZED, forward=f"{BOTH}{before}\nloss = F.cross_entropy(model(x), y)"))
+    assert output == lifted(**SIZED, forward=f"{BOTH}{after}\nloss = F.cross_entropy(model(x), y)")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "share = len(x) / batch_size",  # its part of the batch: parts add up
+        "places = range(epoch * batch_size, (epoch + 1) * batch_size)",
+        "places = torch.arange(epoch * batch_size)",
+        "everything = torch.ones(len(loader) * batch_size)",
+        "known = torch.ones(64, 3)\nfirst = known[:batch_size]",
+        "columns = both.split(batch_size, 1)",
+        "batch_size = len(x)\nmask = torch.ones(2 * batch_size, 3)",
+        "rows = 2 * len(x)\nmask = torch.ones(rows, 3)",
+        "other = 32\nmask = torch.ones(2 * other, 3)",
+        "seen = epoch * len(loader) * batch_size",
+    ],
+)
+def test_numbers_made_of_it_that_mean_something_else_stay(kept: str) -> None:
+    slots = {**SIZED, "forward": f"{BOTH}{kept}\nloss = F.cross_entropy(model(x), y)"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize("scaled", ["/ batch_size", "* (1 / batch_size)", "/ (2 * batch_size)"])
+def test_a_sum_divided_by_the_batch_size_stays_and_is_summed(scaled: str) -> None:
+    slots = {
+        **SIZED,
+        "forward": f"optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction='sum') {scaled}",
+    }
+    assert converted(script(**slots)) == lifted(**slots, backward='accelerator.backward(loss, reduction="sum")')
+
+
+def test_what_means_the_whole_batch_stays() -> None:
+    slots = {
+        **SIZED,
+        "optimizer": "optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * batch_size / 256)",
+        "before": "steps = len(data) // batch_size",
+        "batch_end": "reached = epoch * steps + 2 * batch_size",
+    }
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+def test_a_function_that_is_handed_the_batch_size_for_rows_and_for_more() -> None:
+    distance = (
+        "def distance(a, b, size):\n    mask = torch.ones({}, 1)\n"
+        "    return (torch.cat([a, b]) * mask).pow(2).sum() / (2 * size)"
+    )
+    forward = "optimizer.zero_grad()\nloss = distance(model(x), model(2 * x), batch_size)"
+    output = converted(script(**SIZED, definitions=distance.format("2 * size"), forward=forward))
+    assert "torch.ones(2 * (size // accelerator.num_processes), 1)" in output
+    assert "/ (2 * size)" in output
+    assert "loss = distance(model(x), model(2 * x), batch_size)" in output
+
+
+def test_a_function_that_is_handed_it_for_rows_alone() -> None:
+    masked = "def masked(a, size):\n    return a * torch.ones(size, 1)"
+    forward = "optimizer.zero_grad()\nrows = masked({})\nloss = F.cross_entropy(rows, y)"
+    before = script(**SIZED, definitions=masked, forward=forward.format("model(x), batch_size"))
+    after = lifted(**SIZED, definitions=masked, forward=forward.format(f"model(x), {SHARE}"))
+    assert converted(before) == after
+
+
+CRITERION = """\
+class Criterion{base}:
+    def __init__(self, size):
+        {made}
+        self.size = size
+
+    def {call}(self, rows):
+        {used}
+        return (rows * mask).pow(2).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "codes"),
+    [
+        ("self.mask = torch.ones(size, 1)", "mask = self.mask", ["BATCH-MODEL"]),
+        ("pass", "mask = torch.ones(self.size, 1)", ["BATCH-MODEL"]),
+        ("twice = 2 * size\n        self.mask = torch.ones(twice, 1)[:8]", "mask = self.mask", ["BATCH-MODEL"]),
+        ("pass", "mask = torch.ones(len(rows), 1) / self.size", []),
+        ("pass", "mask = torch.ones(1, 1)", []),
+    ],
+)
+@pytest.mark.parametrize("module", [True, False])
+def test_a_loss_that_is_made_for_whole_batches(made: str, used: str, codes: list[str], module: bool) -> None:
+    base, call = ("(nn.Module)", "forward") if module else ("", "__call__")
+    made = f"super().__init__()\n        {made}" if module else made
+    text = script(
+        **SIZED,
+        definitions=CRITERION.format(base=base, made=made, call=call, used=used),
+        before="criterion = Criterion(batch_size)",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nextra = criterion(y.float())",
+    )
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import row_numbers
 from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Binding, Role
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts import BatchLoop, Binding, Role, position
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import children, walk
@@ -17,10 +18,8 @@ from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
 _Made = dict[Binding, list[tuple[ast.expr, bool]]]  # for what is bound: rows, and whether they are drawn
-_MAKES = frozenset("zeros ones full rand randn randint empty normal tile range arange linspace one_hot".split())
-_DRAWS = frozenset("rand randn randint normal".split())
+_DRAWS = frozenset("rand randn randint randperm normal".split())
 _COPIES = ("torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray")
-_SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
 _COUNTS = Assumption("the batch size counts samples here")
 _NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
 
@@ -57,9 +56,9 @@ class BatchSize(Rule):
             "BATCH-MODEL",
             Severity.WARNING,
             "a model made for the whole batch",
-            "A model is made with the loader's batch size, or is told it by a method that keeps it, for hidden states "
-            "or views by the look of it. A process has only its share of a batch. Take the number of rows from the "
-            "input, in forward.",
+            "A model, or a loss, is made with the loader's batch size, or is told it by a method that keeps it, for "
+            "hidden states, masks or views by the look of it. A process has only its share of a batch. Take the number "
+            "of rows from the input, in forward.",
         ),
         Explained(
             "BATCH-DRAWN",
@@ -80,14 +79,14 @@ class BatchSize(Rule):
             yield from self._ones(draft, loop)
             sizes = [size for size in self._sizes(draft, loop) if is_place(size)]
             yield from self._drawn(draft, loop, sizes)
-            for given in (a for size in sizes for a in built.get(name_of(size), ())):
+            for given, made in (a for size in sizes for a in built.get(name_of(size), ())):
                 if given not in seen and any(same(draft, given, size) for size in sizes):
                     seen.add(given)
                     yield draft.finding(
                         "BATCH-MODEL",
                         Severity.WARNING,
                         given,
-                        "a model is made for batches of this size, and a process has only its share of one",
+                        f"{made} is made for batches of this size, and a process has only its share of one",
                         "take the number of rows from what forward is given",
                     )
             for node in self._rows(draft, loop, sizes):
@@ -166,7 +165,7 @@ class BatchSize(Rule):
         place: ast.Call | None = None
         sizes = {size.value for size in self._sizes(draft, loop) if isinstance(size, ast.Constant)}
         for node in (n for statement in loop.body for n in walk(statement)):
-            if not isinstance(node, ast.Call) or not node.args or not self._takes_rows(draft, node):
+            if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
                 continue
             first = node.args[0]
             if isinstance(first, (ast.Tuple, ast.List)) and first.elts:
@@ -201,8 +200,9 @@ class BatchSize(Rule):
             if found:
                 shares.add(call)
                 yield from found
-        for compared in (n for n in nodes if isinstance(n, ast.Compare) and len(n.comparators) == 1):
-            yield from (s for s in self._compared(draft, loop, compared) if self._is_size(draft, s, loop, sizes))
+        for node in nodes:
+            found = [*self._compared(draft, loop, node), *self._parted(draft, loop, node)]
+            yield from (size for size in found if self._is_size(draft, size, loop, sizes))
         known: _Made = {}
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -233,31 +233,60 @@ class BatchSize(Rule):
     def _asked_rows(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
         """The arguments of a call that may say how many rows something is to have."""
         if (draft.facts.resolver.qualified(call.func) or "") in _COPIES:
-            yield from (size for argument in call.args[:1] for size in self._repeated(argument))
+            yield from (size for argument in call.args[:1] for size in row_numbers.repeated(draft, argument))
             return
-        if self._takes_rows(draft, call):
-            for argument in (*call.args, *(k.value for k in call.keywords)):
-                yield from self._candidates(argument)
+        if row_numbers.takes(draft, call):
+            yield from row_numbers.given(draft, call)
             return
         function = draft.facts.resolver.callee(call)
         bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
         for name, argument in (bound or {}).items():
-            if is_place(argument) and self._only_rows(draft, function, name):
-                yield argument
+            if self._only_rows(draft, function, name):
+                yield from row_numbers.numbers(draft, argument)
 
-    def _compared(self, draft: Draft, loop: BatchLoop, test: ast.Compare) -> Iterator[ast.expr]:
-        """What the number of rows of a tensor is compared with: `x.size(0) != batch_size`."""
-        env = draft.environment(loop, draft.facts.index.statement(test))
-        for rows, size in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
+    def _compared(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
+        """What the number of rows of a tensor is compared with, or taken from: `x.size(0) != batch_size`."""
+        if isinstance(node, ast.Compare) and len(node.comparators) == 1:
+            pairs = ((node.left, node.comparators[0]), (node.comparators[0], node.left))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            pairs = ((node.left, node.right), (node.right, node.left))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+            pairs = ((node.left, node.right),) * 2
+        else:
+            return
+        if not any(isinstance(n, (ast.Call, ast.Subscript)) for pair in pairs for n in walk(pair[0])):
+            return
+        env = draft.environment(loop, draft.facts.index.statement(node))
+        for rows, size in dict(pairs).items():
             if env is not None and draft.facts.layouts.read(rows, env) is Layout.COUNT:
-                yield from self._candidates(size)
+                yield from row_numbers.numbers(draft, size)
+
+    def _parted(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
+        """Where rows that stand one batch after another are taken apart again: `both[:batch_size]`."""
+        whole: ast.expr | None = None
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Subscript):
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            if isinstance(first, ast.Slice):
+                whole, parts = node.value, [p for p in (first.lower, first.upper) if p is not None]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+            function = draft.facts.resolver.qualified(node.func) == "torch.split"
+            along = draft.facts.resolver.argument(node, 1 + function, "dim")
+            if along is None or ast.unparse(along) == "0":
+                size = draft.facts.resolver.argument(node, int(function), "split_size_or_sections")
+                whole = draft.facts.resolver.argument(node, 0, "tensor") if function else node.func.value
+                parts = [size] if size is not None else []
+        env = draft.environment(loop, draft.facts.index.statement(node)) if parts else None
+        if env is not None and whole is not None and draft.facts.layouts.read(whole, env) is Layout.STACKED:
+            for part in parts:
+                yield from row_numbers.numbers(draft, part)
 
     def _only_rows(self, draft: Draft, function: ast.AST | None, name: str) -> bool:
         """Whether a function takes a parameter for a number of rows, and for nothing else."""
         nodes = list(walk(function)) if function is not None else []
         uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
-        calls = (n for n in nodes if isinstance(n, ast.Call) and self._takes_rows(draft, n))
-        rows = {size for c in calls for a in (*c.args, *(k.value for k in c.keywords)) for size in self._candidates(a)}
+        calls = (n for n in nodes if isinstance(n, ast.Call) and row_numbers.takes(draft, n))
+        rows = {size for c in calls for size in row_numbers.given(draft, c)}
         return bool(uses) and all(use in rows for use in uses)
 
     def _apart(self, draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
@@ -286,14 +315,27 @@ class BatchSize(Rule):
                 return False
         return True
 
-    def _built(self, draft: Draft) -> dict[str, list[ast.expr]]:
-        """What prepared models of the script are made with, by the names of variables."""
-        found: dict[str, list[ast.expr]] = {}
+    def _built(self, draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
+        """What prepared models of the script, and what else training calls, are made with, by names of variables."""
+        found: dict[str, list[tuple[ast.expr, str]]] = {}
         for item in draft.blueprint.items.values():
             made = item.value.origin
             if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
                 for argument in (*made.args, *(k.value for k in made.keywords)):
-                    found.setdefault(name_of(argument), []).append(argument)
+                    found.setdefault(name_of(argument), []).append((argument, "a model"))
+        bodies = (n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s))
+        called = {v for n in bodies if isinstance(n, ast.Call) for v in draft.facts.resolver.values(n.func)}
+        for value in sorted(
+            (v for v in called if not draft.blueprint.is_prepared(v)), key=lambda v: position(v.origin)
+        ):
+            made, cls = value.origin, value.declaration
+            constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
+            bound: dict[str, ast.expr] = {}
+            if isinstance(made, ast.Call) and constructor is not None:
+                bound = draft.facts.resolver.bind(made, constructor, bound=True) or {}
+            for name, argument in bound.items():
+                if cls is not None and row_numbers.used(draft, cls, name):
+                    found.setdefault(name_of(argument), []).append((argument, "what the training calls"))
         return found
 
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
@@ -333,38 +375,10 @@ class BatchSize(Rule):
                 continue
             qualified = draft.facts.resolver.qualified(value.func) or ""
             state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
-            if (qualified.startswith("torch.") or state) and self._takes_rows(draft, value):
+            if (qualified.startswith("torch.") or state) and row_numbers.takes(draft, value):
                 drawn = qualified.rpartition(".")[2] in _DRAWS
-                for argument in (*value.args, *(k.value for k in value.keywords)):
-                    found += [(size, drawn) for size in self._candidates(argument)]
+                found += [(size, drawn) for size in row_numbers.given(draft, value)]
         return found
-
-    def _takes_rows(self, draft: Draft, call: ast.Call) -> bool:
-        func = call.func
-        qualified = draft.facts.resolver.qualified(func) or ""
-        if qualified.startswith(("torch.", "numpy.")):
-            return qualified.rpartition(".")[2] in _MAKES or ".random." in qualified
-        if draft.facts.resolver.builtin(func) == "range":
-            return True
-        if draft.facts.moves.tensor_type(func) is not None:
-            return True  # Tensor(batch_size, 1), an alias of a tensor type
-        if isinstance(func, ast.Attribute):
-            return func.attr in _SHAPES or bool(draft.facts.objects.models(func.value))
-        return False
-
-    def _candidates(self, node: ast.expr) -> Iterator[ast.expr]:
-        if is_place(node):
-            yield node
-        elif isinstance(node, (ast.Tuple, ast.List)):
-            for element in node.elts:
-                yield from self._candidates(element)
-
-    def _repeated(self, node: ast.expr) -> Iterator[ast.expr]:
-        """How often a list is repeated: `[0] * batch_size`."""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            for one, other in ((node.left, node.right), (node.right, node.left)):
-                if isinstance(one, ast.List):
-                    yield from self._candidates(other)
 
     def _of_loader(self, draft: Draft, node: ast.Attribute, loop: BatchLoop) -> bool:
         """`loader.batch_size`: that of the whole job."""
@@ -375,6 +389,33 @@ class BatchSize(Rule):
         if isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop):
             return True
         own = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if self._is_multiple(draft, own, loop, sizes) or self._is_handed(draft, own, loop, sizes):
+            return True
         if any(loop.node in draft.facts.index.ancestors(b.node) for b in own):
             return False  # bound again by the loop, to the rows that there are perhaps
         return any(same(draft, node, size) for size in sizes)
+
+    def _is_multiple(self, draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[ast.expr]) -> bool:
+        """Whether a variable is set once, to the batch size or so many times it: `rows = 2 * batch_size`."""
+        if len(own) != 1 or own[0].how is not How.ASSIGN or own[0].path or own[0].value is None:
+            return False
+        value = own[0].value
+        parts = [] if isinstance(value, (ast.Tuple, ast.List)) else list(row_numbers.numbers(draft, value))
+        return any(part is not own[0].node and self._is_size(draft, part, loop, sizes) for part in parts)
+
+    def _is_handed(self, draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[ast.expr]) -> bool:
+        """Whether a variable is the parameter of a function that is always handed the batch size, for other ends, too.
+
+        Else the calls hand it that of the share.
+        """
+        function = draft.facts.index.parents[draft.facts.index.parents[own[0].node]] if len(own) == 1 else None
+        if not isinstance(function, FUNCTIONS) or own[0].how is not How.PARAMETER:
+            return False
+        sites = draft.facts.resolver.sites(function)
+        given = [(draft.facts.resolver.bind(site, function) or {}).get(own[0].name) for site in sites]
+        return (
+            bool(given)
+            and not self._only_rows(draft, function, own[0].name)
+            and all(loop.node in draft.facts.index.ancestors(site) for site in sites)
+            and all(g is not None and is_place(g) and self._is_size(draft, g, loop, sizes) for g in given)
+        )

@@ -1,0 +1,91 @@
+"""What may be numbers of rows in the calls that make tensors or shape them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.copies import is_place, name_of
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.tree import walk
+
+_MAKES = frozenset(
+    "zeros ones full rand randn randint randperm empty eye normal tile range arange linspace one_hot".split()
+)
+_VALUES = frozenset("range arange linspace randint normal".split())  # take bounds and moments, too
+_SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
+
+
+def takes(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes or shapes something by numbers of rows."""
+    func = call.func
+    qualified = draft.facts.resolver.qualified(func) or ""
+    if qualified.startswith(("torch.", "numpy.")):
+        return qualified.rpartition(".")[2] in _MAKES or ".random." in qualified
+    if draft.facts.resolver.builtin(func) == "range":
+        return True
+    if draft.facts.moves.tensor_type(func) is not None:
+        return True  # Tensor(batch_size, 1), an alias of a tensor type
+    if isinstance(func, ast.Attribute):
+        return func.attr in _SHAPES or bool(draft.facts.objects.models(func.value))
+    return False
+
+
+def given(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
+    """What may be numbers of rows in a call that takes such."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    shape = draft.facts.resolver.argument(call, 0, "size") if name in ("full", "new_full") else None
+    arguments = [shape] if shape is not None else [*call.args, *(k.value for k in call.keywords)]
+    for argument in arguments:
+        bound = isinstance(argument, ast.BinOp) and name in _VALUES and len(arguments) > 1
+        if not bound:  # `range(i * batch_size, (i + 1) * batch_size)` are places in all the data
+            yield from numbers(draft, argument)
+
+
+def numbers(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
+    """What may be a number of rows in an expression: itself, entries of a shape, a factor: `2 * batch_size`."""
+    if is_place(node):
+        yield node
+    elif isinstance(node, (ast.Tuple, ast.List)):
+        for element in node.elts:
+            yield from numbers(draft, element)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.FloorDiv)):
+        if _is_factor(draft, node.right):
+            yield from numbers(draft, node.left)
+        if isinstance(node.op, ast.Mult) and _is_factor(draft, node.left):
+            yield from numbers(draft, node.right)
+
+
+def _is_factor(draft: Draft, node: ast.expr) -> bool:
+    """Whether a number is not one that something counts up, or the length of something: `step * batch_size`."""
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    if isinstance(node, ast.BinOp):
+        return _is_factor(draft, node.left) and _is_factor(draft, node.right)
+    sized = node.func if isinstance(node, ast.Call) else node.value if isinstance(node, ast.Subscript) else None
+    shaped = isinstance(sized, ast.Attribute) and sized.attr in ("size", "shape")
+    counted = any(b.how in (How.LOOP, How.AUGMENT) or _is_length(draft, b.value) for b in bindings)
+    return isinstance(node, ast.Constant) or shaped or (is_place(node) and not counted)
+
+
+def repeated(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
+    """How often a list is repeated: `[0] * batch_size`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(one, ast.List):
+                yield from numbers(draft, other)
+
+
+def _is_length(draft: Draft, node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len"
+
+
+def used(draft: Draft, tree: ast.AST, name: str) -> bool:
+    """Whether code takes a parameter for a number of rows, perhaps from a variable that it is put in."""
+    names = {name}
+    for _ in range(3):
+        for statement in walk(tree):
+            if isinstance(statement, ast.Assign) and any(name_of(n) in names for n in numbers(draft, statement.value)):
+                names |= {name_of(target) for target in statement.targets} - {""}
+    calls = (n for n in walk(tree) if isinstance(n, ast.Call) and takes(draft, n))
+    return any(name_of(number) in names for call in calls for number in given(draft, call))
