@@ -42,7 +42,7 @@ def _sources(draft: Draft, node: ast.expr, handed: bool = False) -> Iterator[ast
             isinstance(target, ast.Attribute) and _of_one(draft, node.value, target.value)
         ):
             return
-        if value is None or not is_place(value) or _is_set_again(draft, value, bindings[0]):
+        if value is None or not is_place(value) or is_set_again(draft, value, bindings[0]):
             return
         node = value
 
@@ -75,7 +75,7 @@ def _is_stored(draft: Draft, node: ast.Subscript) -> bool:
     )
 
 
-def _is_set_again(draft: Draft, value: ast.expr, known: Binding) -> bool:
+def is_set_again(draft: Draft, value: ast.expr, known: Binding) -> bool:
     """Whether something has other values at other times, so that a copy of it may be an old one."""
     if isinstance(value, ast.Subscript):
         return _is_stored(draft, value)

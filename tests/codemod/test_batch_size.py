@@ -494,16 +494,29 @@ def test_what_means_the_whole_batch_stays() -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
-def test_a_function_that_is_handed_the_batch_size_for_rows_and_for_more() -> None:
+@pytest.mark.parametrize(
+    ("mask", "divisor", "handed", "codes"),
+    [
+        ("torch.ones(2 * size, 1)", "2 * size", "batch_size", ["BATCH-MIXED"]),
+        ("torch.ones(twice, 1)", "twice", "batch_size", ["BATCH-MIXED"]),
+        ("torch.ones(len(a) * 2, 1)", "2 * size", "batch_size", []),
+        ("torch.ones(twice, 1)", "len(a)", SHARE, []),
+    ],
+)
+def test_a_function_that_is_handed_the_batch_size_for_rows_and_for_more(
+    mask: str, divisor: str, handed: str, codes: list[str]
+) -> None:
     distance = (
-        "def distance(a, b, size):\n    mask = torch.ones({}, 1)\n"
-        "    return (torch.cat([a, b]) * mask).pow(2).sum() / (2 * size)"
+        f"def distance(a, b, size):\n    twice = 2 * size\n    mask = {mask}\n"
+        f"    return (torch.cat([a, b]) * mask).pow(2).sum() / ({divisor})"
     )
-    forward = "optimizer.zero_grad()\nloss = distance(model(x), model(2 * x), batch_size)"
-    output = converted(script(**SIZED, definitions=distance.format("2 * size"), forward=forward))
-    assert "torch.ones(2 * (size // accelerator.num_processes), 1)" in output
-    assert "/ (2 * size)" in output
-    assert "loss = distance(model(x), model(2 * x), batch_size)" in output
+    text = script(
+        **SIZED,
+        definitions=distance,
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nextra = distance(x, 2 * x, batch_size)",
+    )
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+    assert f"distance(x, 2 * x, {handed})" in converted(text)
 
 
 def test_a_function_that_is_handed_it_for_rows_alone() -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod import row_numbers
-from accelift_codemod.copies import is_place, name_of, same
+from accelift_codemod.copies import is_place, is_set_again, name_of, same
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role, position
 from accelift_codemod.facts.index import FUNCTIONS, How
@@ -61,6 +61,14 @@ class BatchSize(Rule):
             "of rows from the input, in forward.",
         ),
         Explained(
+            "BATCH-MIXED",
+            Severity.WARNING,
+            "the batch size for rows and for more, in a function",
+            "A function that training calls is handed the loader's batch size, makes or shapes tensors by it, and uses "
+            "it for something else, too: a divisor, say. A process has only its share of a batch. Take the number of "
+            "rows from a tensor.",
+        ),
+        Explained(
             "BATCH-DRAWN",
             Severity.WARNING,
             "random numbers for a whole batch",
@@ -89,6 +97,7 @@ class BatchSize(Rule):
                         f"{made} is made for batches of this size, and a process has only its share of one",
                         "take the number of rows from what forward is given",
                     )
+            yield from self._mixed(draft, loop, sizes)
             for node in self._rows(draft, loop, sizes):
                 if node not in seen:
                     seen.add(node)
@@ -244,6 +253,24 @@ class BatchSize(Rule):
             if self._only_rows(draft, function, name):
                 yield from row_numbers.numbers(draft, argument)
 
+    def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
+        """Functions that are handed the batch size for a number of rows, and for something else, too."""
+        for call in (n for n in self._nodes(draft, loop) if isinstance(n, ast.Call)):
+            function = draft.facts.resolver.callee(call)
+            bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
+            for name, given in (bound or {}).items():
+                if function is None or not is_place(given) or not self._is_size(draft, given, loop, sizes):
+                    continue
+                if row_numbers.used(draft, function, name) and not self._only_rows(draft, function, name):
+                    yield draft.finding(
+                        "BATCH-MIXED",
+                        Severity.WARNING,
+                        call,
+                        f"`{draft.facts.segment(call.func)}` takes `{name}` for a number of rows, and for more than "
+                        "that; a process has only its share of the batch",
+                        "take the number of rows from the tensors that the function is given",
+                    )
+
     def _compared(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
         """What the number of rows of a tensor is compared with, or taken from: `x.size(0) != batch_size`."""
         if isinstance(node, ast.Compare) and len(node.comparators) == 1:
@@ -281,13 +308,18 @@ class BatchSize(Rule):
             for part in parts:
                 yield from row_numbers.numbers(draft, part)
 
-    def _only_rows(self, draft: Draft, function: ast.AST | None, name: str) -> bool:
-        """Whether a function takes a parameter for a number of rows, and for nothing else."""
+    def _only_rows(self, draft: Draft, function: ast.AST | None, name: str, steps: int = 0) -> bool:
+        """Whether a function takes a parameter, or what it sets to multiples of it, for numbers of rows alone."""
         nodes = list(walk(function)) if function is not None else []
         uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+        reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
         calls = (n for n in nodes if isinstance(n, ast.Call) and row_numbers.takes(draft, n))
         rows = {size for c in calls for size in row_numbers.given(draft, c)}
-        return bool(uses) and all(use in rows for use in uses)
+        for copy in (n for n in nodes if isinstance(n, ast.Assign)):  # twice = 2 * size
+            target, parts = copy.targets[0], {*row_numbers.numbers(draft, copy.value)} & {*reads}
+            if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
+                rows |= parts if steps < 3 and self._only_rows(draft, function, target.id, steps + 1) else set()
+        return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
 
     def _apart(self, draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
         """Whether a statement calls functions that neither train nor use what the loop computes: `sample(epoch)`."""
@@ -389,7 +421,7 @@ class BatchSize(Rule):
         if isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop):
             return True
         own = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        if self._is_multiple(draft, own, loop, sizes) or self._is_handed(draft, own, loop, sizes):
+        if self._is_multiple(draft, own, loop, sizes):
             return True
         if any(loop.node in draft.facts.index.ancestors(b.node) for b in own):
             return False  # bound again by the loop, to the rows that there are perhaps
@@ -401,21 +433,4 @@ class BatchSize(Rule):
             return False
         value = own[0].value
         parts = [] if isinstance(value, (ast.Tuple, ast.List)) else list(row_numbers.numbers(draft, value))
-        return any(part is not own[0].node and self._is_size(draft, part, loop, sizes) for part in parts)
-
-    def _is_handed(self, draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[ast.expr]) -> bool:
-        """Whether a variable is the parameter of a function that is always handed the batch size, for other ends, too.
-
-        Else the calls hand it that of the share.
-        """
-        function = draft.facts.index.parents[draft.facts.index.parents[own[0].node]] if len(own) == 1 else None
-        if not isinstance(function, FUNCTIONS) or own[0].how is not How.PARAMETER:
-            return False
-        sites = draft.facts.resolver.sites(function)
-        given = [(draft.facts.resolver.bind(site, function) or {}).get(own[0].name) for site in sites]
-        return (
-            bool(given)
-            and not self._only_rows(draft, function, own[0].name)
-            and all(loop.node in draft.facts.index.ancestors(site) for site in sites)
-            and all(g is not None and is_place(g) and self._is_size(draft, g, loop, sizes) for g in given)
-        )
+        return any(not is_set_again(draft, p, own[0]) and self._is_size(draft, p, loop, sizes) for p in parts)
