@@ -21,13 +21,16 @@ class Anchors:
         self.facts = blueprint.facts
         self.index = blueprint.facts.index
 
-    def groups(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> list[Group]:
-        """One place for objects, and one before it for those that are used where that may not have been passed."""
+    def groups(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
+        """One place for objects, and one before it for those that are used where that may not have been passed.
+
+        `looked` are the places where batches are only looked at: they come first, if they can.
+        """
         block = self._block(use, [s for item in items for s in item.statements])
         arms = list(self._arms(block[0]))
         apart = [item for item in items if any(self._read_beyond(arm, item) for arm in arms)]
         if not apart:
-            return [self._place(scope, use, items)]
+            return [self._place(scope, use, items, looked)]
         rest = [item for item in items if item not in apart]
         if not rest:
             raise refuse(
@@ -36,7 +39,7 @@ class Anchors:
                 f"`{apart[0].name}` is used for training under a condition here, and elsewhere, too",
                 "make it once, before the condition",
             )
-        return [*self.groups(scope, use, apart), self._place(scope, use, rest)]
+        return [*self.groups(scope, use, apart, looked), self._place(scope, use, rest, looked)]
 
     def _arms(self, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         """The arms of `if` statements in which a statement stands, within its function."""
@@ -54,7 +57,7 @@ class Anchors:
         places = (p for read in reads for p in self.blueprint.timeline.places(read, home))
         return any(p not in inside and position(p) > position(arm[0]) for p in places)
 
-    def _place(self, scope: Scope, use: ast.AST | None, items: list[Item]) -> Group:
+    def _place(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> Group:
         """The place of a group: after all its objects are made and changed, before the first use."""
         statements = [s for item in items for s in item.statements]
         block = self._block(use, statements)
@@ -70,6 +73,7 @@ class Anchors:
             )
         names = {i.name for i in items if i.kind is not Role.LOADER}
         aliases = self._aliases(items) if scope.is_class else set()
+        early = {self._at(block, self.index.statement(place)) for place in looked}
         for i in range(last + 1, len(block) if end is None else end):
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
@@ -78,6 +82,7 @@ class Anchors:
             called = scope.is_class and self._changed_by_calls(statement, names)
             if (
                 called
+                or i in early
                 or {n.id for n in loads(statement)} & aliases
                 or (touched and self._same_variables(statement, scope, touched))
             ):

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from accelift_codemod.cuts import Cut
-from accelift_codemod.facts import BatchLoop, Facts, Role, Scope, Value, position
+from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade import Step
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key, views
+from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.timeline import Timeline
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Values
 from accelift_codemod.options import Options
 
@@ -47,6 +50,7 @@ class Blueprint:
     cuts: dict[BatchLoop, Cut] = field(default_factory=dict)
     replicated: dict[BatchLoop, str] = field(default_factory=dict)  # evaluation loops not shared out, and why
     local_loops: dict[BatchLoop, str] = field(default_factory=dict)  # over prepared loaders, but not gathered
+    peeks: set[ast.AST] = field(default_factory=set)  # where batches are looked at before their loader is prepared
 
     # ---- loops
 
@@ -147,7 +151,35 @@ class Blueprint:
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""
-        return loop in self.handmade or any(self.is_prepared(v) for v in loop.loaders)
+        prepared = any(self.is_prepared(v) for v in loop.loaders)
+        return loop in self.handmade or (prepared and loop.node not in self.peeks)
+
+    def seen_before(self, node: ast.AST, steps: int = 0) -> bool:
+        """Whether an expression may have something of a batch that was looked at before its loader was prepared."""
+        if not self.peeks or steps > 6:
+            return bool(self.peeks)
+        resolver = self.facts.resolver
+        for part in walk(node):
+            if part in self.peeks:
+                return True
+            if not isinstance(part, ast.Name) or not resolver.roles(part) & BATCH_LIKE:
+                continue
+            for binding in resolver.bindings(part):
+                if binding.node is not part and self._bound_before(binding, steps + 1):
+                    return True
+        return False
+
+    def _bound_before(self, binding: Binding, steps: int) -> bool:
+        """Whether a binding gives a variable something of a batch that was looked at before."""
+        index, resolver = self.facts.index, self.facts.resolver
+        if binding.how is How.LOOP:
+            return any(parent in self.peeks for parent in index.ancestors(binding.node))
+        if binding.how is How.PARAMETER:
+            function = index.parents[index.parents[binding.node]]
+            sites = resolver.sites(function) if isinstance(function, FUNCTIONS) else []
+            given = ((resolver.bind(s, function) or {}).get(binding.name) for s in sites)  # type: ignore[arg-type]
+            return any(argument is not None and self.seen_before(argument, steps) for argument in given)
+        return binding.value is not None and self.seen_before(binding.value, steps)
 
     @cached_property
     def placed(self) -> dict[Key, bool]:

@@ -18,7 +18,9 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.objects import key
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Values
 from accelift_codemod.options import Options
+from accelift_codemod.peeks import Peeks
 from accelift_codemod.refusals import check, refuse
 from accelift_codemod.roots import Roots
 
@@ -67,6 +69,16 @@ class Placement:
             else:
                 items.append(self._item(value, kind, roots))
         self.blueprint.groups = sorted([*self._groups(items), *apart], key=lambda g: position(g.anchor))
+        self._peeked()
+
+    def _peeked(self) -> None:
+        """Loops that only look at a batch of the author's own loader gather nothing."""
+        for node, loaders in self._peeks.items():
+            if not any(self.blueprint.may_follow_prepare(node, v) for v in loaders):
+                self.blueprint.peeks.add(node)
+        for loop in (loop for loop in self.blueprint.eval_loops if loop.node in self.blueprint.peeks):
+            self.blueprint.cuts.pop(loop, None)
+            self.blueprint.local_loops.pop(loop, None)
 
     def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]]) -> Item:
         if len(roots) != 1:
@@ -194,8 +206,15 @@ class Placement:
                 use = next((use for use in uses if position(use) > (made, 0)), None)
                 together.setdefault(use, []).append(item)
             for use, same in together.items():
-                groups += self.anchors.groups(scope, use, same)
+                groups += self.anchors.groups(scope, use, same, self._looked_at(same))
         return groups
+
+    def _looked_at(self, items: list[Item]) -> list[ast.AST]:
+        """The places before all use at which batches of loaders are looked at."""
+        homes = {self.index.function(s) for item in items for s in item.statements}
+        loaders = {key(item.value) for item in items if item.kind is Role.LOADER}
+        found = (at for home in homes for at, looked in self._split(home)[1].items() if loaders & {*map(key, looked)})
+        return sorted(found, key=position)
 
     def _made(self, item: Item, uses: list[ast.AST]) -> Item:
         """An item without the statements that bind its variable to what it holds already, once training has begun:
@@ -228,9 +247,29 @@ class Placement:
 
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
-        """The places in a function at which batch loops run, in order."""
+        """The places in a function at which batch loops run, in order; what is looked at before is no use."""
+        return self._split(home)[0]
+
+    @memoised
+    def _split(self, home: Function | None) -> tuple[list[ast.AST], dict[ast.AST, Values]]:
+        """The places in a function at which batch loops run, in order, and those at which batches are only looked at,
+        all before."""
         places = self.blueprint.timeline.places
-        return sorted({place for start in self._starts.get(home, ()) for place in places(start, home)}, key=position)
+        starts = self._starts.get(home, [])
+        uses = {place for start in starts if start not in self._peeks for place in places(start, home)}
+        first = min(map(position, uses), default=None)
+        early: dict[ast.AST, Values] = {}
+        for start in (start for start in starts if start in self._peeks):
+            found = places(start, home)
+            if first is not None and all(position(place) < first for place in found) and not uses & set(found):
+                early.update(dict.fromkeys(found, self._peeks[start]))
+            else:
+                uses.update(found)
+        return sorted(uses, key=position), early
+
+    @cached_property
+    def _peeks(self) -> dict[ast.AST, Values]:
+        return Peeks(self.blueprint).find(self._passes)
 
     @cached_property
     def _starts(self) -> dict[Function | None, list[ast.AST]]:
@@ -238,11 +277,12 @@ class Placement:
         found: dict[Function | None, list[ast.AST]] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
-            for start in (node, *self._iterators(loop)):
+            looked = (n for n, of in self._peeks.items() if set(of) & set(loop.loaders))
+            for start in (node, *self._iterators(loop), *looked):
                 function = self.index.function(start)
                 for home in {function, *self.blueprint.timeline.callers(function)}:
                     found.setdefault(home, []).append(start)
-        return found
+        return {home: list(dict.fromkeys(starts)) for home, starts in found.items()}
 
     def _iterators(self, loop: BatchLoop) -> list[ast.Call]:
         """The calls that take the loaders of a loop to pass over them, there or later: `iter(loader)`."""

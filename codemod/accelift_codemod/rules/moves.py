@@ -88,6 +88,8 @@ for x, y in loader:
         values = draft.facts.resolver.values(node)
         if not values or any(v.role not in (Role.BATCH, Role.DATA) for v in values):
             return False
+        if draft.blueprint.seen_before(node):
+            return False
         if any(v.role is Role.DATA for v in values) and not self._reshaped(draft, node):
             return False
         for value in values:

@@ -1,0 +1,107 @@
+"""Batches that a script looks at before it trains: the loader is prepared after that, if it can be."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, lifted, script
+
+PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
+GATHERED = "accelerator.gather_for_metrics"
+
+
+def peeked(look: str, **slots: str) -> str:
+    """What the conversion makes of a script that looks at a batch, and prepares after that."""
+    return lifted(prepare=f"{look}\n{PREPARE}", **slots)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "first, labels = next(iter(loader))",
+        "width = next(iter(loader))[0].size(1)",
+        "batches = iter(loader)\nfirst, labels = next(batches)",
+        "batches = iter(loader)\nfirst, labels = batches.next()\nsecond, labels = next(batches)",
+        "first = loader.__iter__().__next__()",
+        "for first, labels in loader:\n    width = first.size(1)\n    break",
+        "if len(data) > 9:\n    first, labels = next(iter(loader))",
+    ],
+)
+def test_a_look_at_a_batch_is_at_one_of_the_author_s_own_loader(look: str) -> None:
+    assert converted(script(before=look)) == peeked(look)
+
+
+def test_a_look_in_a_function() -> None:
+    width = "def width(loader):\n    return next(iter(loader))[0].size(1)"
+    assert converted(script(definitions=width, before="columns = width(loader)")) == peeked(
+        "columns = width(loader)", definitions=width
+    )
+
+
+def test_a_network_made_for_what_was_seen_is_prepared_with_the_loader() -> None:
+    loader = "loader = DataLoader(data, batch_size=16, shuffle=True)\nwidth = next(iter(loader))[0].size(1)"
+    assert converted(script(loader=loader)) == lifted(loader=loader)
+
+
+def test_a_network_that_runs_on_what_was_seen_keeps_its_moves() -> None:
+    look = "first, labels = next(iter(loader))\nexample = model(first.to(device))"
+    output = converted(script(before=look))
+    assert f"model = Net().to(device)\n{'optimizer = torch.optim.SGD(model.parameters(), lr=0.1)'}\n{look}" in output
+    assert f"{look}\n{PREPARE}\n" in output
+
+
+def test_a_look_in_main() -> None:
+    look = "first, labels = next(iter(loader))"
+    output = converted(script(main=True, before=look))
+    assert f"    {look}\n    {PREPARE}\n" in output
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "shapes = [next(iter(loader)) for i in range(3)]",  # in a loop
+        "batches = iter(loader)\nshown = list(batches)",  # all of them
+        "for i in range(2):\n    first, labels = next(iter(loader))",
+    ],
+)
+def test_other_passes_come_after_prepare_as_ever(look: str) -> None:
+    assert converted(script(before=look)) == lifted(before=look)
+
+
+def test_a_look_once_training_has_begun_comes_after_prepare() -> None:
+    look = "first, labels = next(iter(loader))"
+    assert converted(script(epoch=look)) == lifted(epoch=look)
+    assert converted(script(after=look)) == lifted(after=look)
+
+
+def test_a_loop_that_goes_on_is_no_look() -> None:
+    loop = "total = 0\nfor first, labels in loader:\n    if total > 9:\n        break\n    total += labels.sum().item()"
+    output = converted(script(before=f"{loop}\nprint(total)"))
+    assert output.index(".prepare(") < output.index("for first, labels in loader:")
+
+
+def test_what_a_loop_looks_at_is_not_gathered() -> None:
+    look = "for first, labels in loader:\n    print(first.shape)\n    break"
+    output = converted(script(before=look))
+    assert GATHERED not in output
+    assert output.index("accelerator.print(first.shape)") < output.index(".prepare(")
+
+
+def test_what_it_looks_at_later_is() -> None:
+    look = "for first, labels in loader:\n    print(first.sum().item())\n    break"
+    assert GATHERED in converted(script(after=look))
+
+
+def test_what_was_seen_before_goes_to_the_device_as_ever() -> None:
+    """The author's own loader leaves it where it is."""
+    look = "first, labels = next(iter(loader))"
+    shown = "shown = model(first.to(device)).sum()"
+    output = converted(script(before=look, epoch_end=shown))
+    assert f"    {shown}" in output
+    again = converted(script(before=look, epoch_end=f"{look}\n{shown}"))  # of the prepared loader
+    assert "    shown = model(first).sum()" in again
+
+
+def test_what_was_seen_before_may_reach_a_function() -> None:
+    show = "def show(rows):\n    return model(rows.to(device)).sum()"
+    look = "for first, labels in loader:\n    break"
+    assert show in converted(script(definitions=show, before=look, epoch_end="shown = show(first)"))
