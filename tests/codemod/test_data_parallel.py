@@ -6,7 +6,7 @@ import ast
 import textwrap
 
 import pytest
-from scripts import added, converted, script, unchanged
+from scripts import added, convert, converted, script, unchanged
 
 WRAPPED = "model = nn.DataParallel(Net()).to(device)"
 SAVE = "torch.save(model.state_dict(), 'm.pt')"
@@ -219,3 +219,81 @@ def test_a_model_that_a_library_may_have_changed(library: str) -> None:
     assert ".module" not in output
     assert "\nmodel.load_state_dict(model.state_dict())\n" in output
     assert "accelerator.save(accelerator.unwrap_model(model).state_dict(), 'm.pt')" in output
+
+
+WIDE = """\
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 3)
+        {wrap}
+
+    def forward(self, x):
+        return self.head(self.features(x))
+"""
+IN_ITS_CLASS = {
+    "definitions": WIDE.format(wrap="self.features = nn.DataParallel(self.features)"),
+    "model": "model = Wide()",
+}
+FROM_OUTSIDE = {
+    "definitions": WIDE.format(wrap="pass"),
+    "model": "model = Wide().to(device)\nmodel.features = nn.DataParallel(model.features)",
+}
+NESTED = {"model": "model = nn.Sequential(nn.DataParallel(Net()), nn.ReLU()).to(device)"}
+
+
+@pytest.mark.parametrize("slots", [IN_ITS_CLASS, FROM_OUTSIDE, NESTED])
+@pytest.mark.parametrize(
+    ("used", "codes"),
+    [
+        ({"after": SAVE}, ["CKPT-KEYS"]),
+        ({"before": "model.load_state_dict(torch.load('m.pt'))"}, ["CKPT-KEYS"]),
+        ({"after": "torch.save({'model': model.state_dict(), 'epoch': 2}, 'm.pt')"}, ["CKPT-KEYS"]),
+        ({"after": "torch.save(model, 'm.pt')"}, ["CKPT-KEYS"]),
+        ({}, []),
+        ({"after": "torch.save(optimizer.state_dict(), 'o.pt')"}, []),
+        ({"after": "torch.save(torch.ones(3), 'ones.pt')"}, []),
+    ],
+)
+def test_a_part_of_a_network_that_was_wrapped_has_other_keys(
+    slots: dict[str, str], used: dict[str, str], codes: list[str]
+) -> None:
+    result = convert(script(**slots, **used))
+    assert result.plan is not None
+    assert [f.code for f in result.plan.findings] == codes
+    assert all(f.severity.value == "warning" for f in result.plan.findings)
+
+
+@pytest.mark.parametrize("slots", [{"model": WRAPPED}, {"model": "model = Net()\nmodel = nn.DataParallel(model)"}])
+def test_a_network_that_was_wrapped_whole_gets_the_note(slots: dict[str, str]) -> None:
+    result = convert(script(**slots, after=SAVE))
+    assert result.plan is not None
+    assert [(f.code, f.severity.value) for f in result.plan.findings] == [("CKPT-KEYS", "note")]
+
+
+def test_a_trainer_that_wraps_its_network_gets_the_note() -> None:
+    trainer = (
+        "class Trainer:\n    def __init__(self, net):\n        self.net = net\n"
+        "        self.net = nn.DataParallel(self.net)\n\n    def save(self):\n"
+        "        torch.save(self.net.state_dict(), 'm.pt')"
+    )
+    text = script(definitions=trainer, before="trainer = Trainer(model)", after="trainer.save()")
+    result = convert(text)
+    assert result.plan is not None
+    assert not [f for f in result.plan.findings if f.code == "CKPT-KEYS" and f.severity.value == "warning"]
+
+
+def test_module_of_a_part_that_was_wrapped() -> None:
+    used = {"before": "model.features.module.eval()", "after": "torch.save(model.features.module.state_dict(), 'm.pt')"}
+    output = converted(script(**FROM_OUTSIDE, **used))
+    assert "\nmodel.features.eval()" in output
+    assert "accelerator.save(accelerator.unwrap_model(model).features.state_dict(), 'm.pt')" in output
+
+
+def test_module_of_something_else_with_that_name() -> None:
+    other = "\n\n\nclass Other:\n    def __init__(self):\n        self.features = nn.DataParallel(Net())"
+    slots = {**FROM_OUTSIDE, "definitions": FROM_OUTSIDE["definitions"] + other}
+    used = "def show(what):\n    print(what.features.module)"
+    slots["definitions"] += f"\n\n\n{used}"
+    assert unchanged(script(**slots, before="show(model)\nshow(Other())")).code == "CLASH"

@@ -96,7 +96,7 @@ def _become(node: Any, edit: Edit, parenthesize: bool) -> Node:
 
 
 def _keep_receiver(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    receiver = cast(Any, _receiver_of(node))
+    receiver = cast(Any, node.value if isinstance(node, cst.Attribute) else _receiver_of(node))
     return cast(Node, receiver.with_changes(lpar=[*node.lpar, *receiver.lpar], rpar=[*receiver.rpar, *node.rpar]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import inner_wraps
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position
 from accelift_codemod.facts.objects import key
@@ -34,7 +35,8 @@ model = nn.DataParallel(model)
             "checkpoints had other keys under DataParallel",
             "Checkpoints that the script saved under DataParallel name their parameters `module.…`; those it saves now "
             "do not. A state dict in a variable, or from torch.load, is stripped of the prefix as it is loaded; strip "
-            "others yourself.",
+            "others yourself. It is a warning where a part of a network was wrapped: `features.module.0.weight` is "
+            "`features.0.weight` now, and neither finds the other.",
         ),
     )
 
@@ -50,6 +52,18 @@ model = nn.DataParallel(model)
                 yield from take_out(draft, _RULE, call, argument)
         if calls and saves_wrapped(draft, calls):
             yield checkpoints(draft, calls[0], "DataParallel")
+        inner = [call for call in calls if inner_wraps.is_inner(draft, call)]
+        if inner and inner_wraps.checkpointed(draft):
+            part = inner_wraps.attribute(draft, inner[0]) or "0"
+            yield draft.finding(
+                "CKPT-KEYS",
+                Severity.WARNING,
+                inner[0],
+                "the wrapper was around a part of the network: what had keys like "
+                f"`{part}.module.weight` in a state dict has `{part}.weight` now, and older checkpoints do not fit",
+                "take `module.` out of the keys of an older checkpoint before it is loaded",
+            )
+        yield from inner_wraps.bare_reads(draft, _RULE, inner)
         yield from bare_reads(draft, _RULE, calls)
         yield from tolerant_loads(draft, _RULE, calls)
 
