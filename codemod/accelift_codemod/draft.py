@@ -159,7 +159,7 @@ class Draft:
         """Before calls that read files: wait for the main process, which may still be writing them."""
         waited: set[ast.stmt] = set()
         for read in reads:
-            statement = self._asked(read)
+            statement = self.asked(read)
             if statement not in waited and not self.guarded(read):
                 waited.add(statement)
                 yield self.edit(
@@ -171,7 +171,7 @@ class Draft:
                     need=need,
                 )
 
-    def _asked(self, read: ast.Call) -> ast.stmt:
+    def asked(self, read: ast.Call) -> ast.stmt:
         """The statement of a read, or the condition around it that may ask what there is to read: it is up to every
         process for itself."""
         index = self.facts.index

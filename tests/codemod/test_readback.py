@@ -110,3 +110,23 @@ def test_a_data_set_that_keeps_what_it_has_made_waits_for_nobody() -> None:
         "        return torch.zeros(8), int(open('a').read())"
     )
     assert WAIT not in converted(script(definitions=files, data="data = Files()"))
+
+
+WRITTEN = "with open('history.txt', 'w') as file:\n    file.write('{}')"
+
+
+def test_what_an_earlier_iteration_has_written_is_waited_for() -> None:
+    read = "if epoch > 0:\n    history = open('history.txt').read()"
+    output = converted(script(epoch=read, epoch_end=WRITTEN))
+    assert "    accelerator.wait_for_everyone()\n    if epoch > 0:\n        history = open(" in output
+
+
+def test_what_is_read_before_the_only_time_it_is_written_is_not() -> None:
+    read = "history = open('history.txt').read()"
+    assert "wait_for_everyone" not in converted(script(before=read, after=WRITTEN))
+
+
+def test_what_is_read_in_more_iterations_than_it_is_written_in_is_not() -> None:
+    """Some processes would wait more often than others only if that differed; what is not known stays."""
+    read = "for line in range(2):\n    if line:\n        model.train()\n        history = open('history.txt').read()"
+    assert "wait_for_everyone" not in converted(script(epoch=read, epoch_end=WRITTEN))

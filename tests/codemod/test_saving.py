@@ -165,3 +165,86 @@ def test_saving_into_memory() -> None:
 def test_more_arguments_on_a_shared_line() -> None:
     text = script(epoch_end='if epoch: torch.save(data, "m.pt", pickle_protocol=4)')
     assert "accelerator.backward(loss)" in converted(text)
+
+
+WAIT = "accelerator.wait_for_everyone()"
+SAVED = "torch.save(model.state_dict(), 'last.pt')"
+TASKS = """\
+def train(task):
+    loader = DataLoader(data, batch_size=16, shuffle=True)
+    model = Net().to(device)
+    if task > 0:
+        model.load_state_dict(torch.load({path}))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+    torch.save(model.state_dict(), f"task{{task}}.pt")
+
+
+{calls}
+"""
+
+
+def tasks(calls: str, path: str = 'f"task{task - 1}.pt"') -> str:
+    """A script that trains one network after another, each from the checkpoint of the one before."""
+    text = script()
+    head, data = text[: text.index("device = ")], text[text.index("device = ") : text.index("loader = ")]
+    return f"{head}{data}\n\n{TASKS.format(path=path, calls=calls)}"
+
+
+@pytest.mark.parametrize("calls", ["train(0)\ntrain(1)", "for task in range(2):\n    train(task)"])
+def test_what_an_earlier_call_has_saved_is_waited_for(calls: str) -> None:
+    assert f"    {WAIT}\n    if task > 0:\n" in converted(tasks(calls))
+
+
+def test_what_only_one_call_loads_was_there_before() -> None:
+    assert WAIT not in converted(tasks("train(1)"))
+
+
+def test_another_file_is_not_waited_for() -> None:
+    load = "model.load_state_dict(torch.load('{}.pt'))"
+    assert WAIT not in converted(script(epoch=load.format("first"), epoch_end=SAVED))
+    assert WAIT in converted(script(epoch=load.format("last"), epoch_end=SAVED))
+
+
+@pytest.mark.parametrize(
+    ("read", "waiting"),
+    [
+        ("if epoch > 0:\n    {load}('last.pt'))", "    if epoch > 0:"),
+        ("if os.path.exists('last.pt'):\n    {load}('last.pt'))", "    if os.path.exists('last.pt'):"),
+        ("found = sorted(glob.glob('*.pt'))\nif found:\n    {load}(found[-1]))", "    found = sorted("),
+        (
+            "for name in os.listdir('.'):\n    if name == 'last.pt':\n        {load}(name))",
+            "    for name in os.listdir",
+        ),
+    ],
+)
+def test_what_an_earlier_epoch_has_saved_is_waited_for(read: str, waiting: str) -> None:
+    epoch = read.format(load="model.load_state_dict(torch.load")
+    output = converted(script(imports="import os, glob", epoch=epoch, epoch_end=SAVED))
+    assert f"    {WAIT}\n{waiting}" in output
+    assert output.count(WAIT) == 1
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "best = sorted(glob.glob('*.pt'))[-1]",
+        "best = 'last.pt' if os.path.exists('last.pt') else 'first.pt'",
+        "best = max(os.listdir('.'), key=os.path.getmtime)",
+        "best = latest()",
+    ],
+)
+def test_who_looks_for_a_checkpoint_waits_before(look: str) -> None:
+    latest = "def latest():\n    return sorted(pathlib.Path('.').glob('*.pt'))[-1]"
+    load = f"{look}\nmodel.load_state_dict(torch.load(best))"
+    output = converted(script(imports="import os, glob, pathlib", definitions=latest, epoch_end=SAVED, after=load))
+    assert f"{WAIT}\n{look}\n" in output
+    assert output.count(WAIT) == 1
+
+
+def test_who_looks_before_training_finds_what_was_there() -> None:
+    look = "found = sorted(glob.glob('*.pt'))\nif found:\n    model.load_state_dict(torch.load(found[-1]))"
+    assert WAIT not in converted(script(imports="import glob", before=look, epoch_end=SAVED))

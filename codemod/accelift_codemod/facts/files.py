@@ -6,11 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
 _READING, _WRITING = set("rbt"), set("wax+")  # the letters of a file's mode
+_LISTS = frozenset(
+    "os.listdir os.scandir os.walk glob.glob glob.iglob os.path.exists os.path.isfile os.path.getmtime".split()
+)
+_LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
+_MOST_STEPS = 5
 _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
 
 
@@ -57,3 +62,27 @@ def asks(resolver: Resolver, test: ast.expr) -> bool:
         or (isinstance(function, ast.Attribute) and function.attr in _ASKS)
         for function in functions
     )
+
+
+def listing(resolver: Resolver, path: ast.expr, steps: int = 0) -> ast.Call | None:
+    """The call that looks for the file that a path names, perhaps through variables: `glob.glob(...)`, or a function of
+    the script that does."""
+    for node in walk(path):
+        if isinstance(node, ast.Call):
+            target = resolver.callee(node)
+            body = target.body if isinstance(target, FUNCTIONS) else []
+            calls = [node, *(n for s in body for n in walk(s) if isinstance(n, ast.Call))]
+            if any(_lists(resolver, call) for call in calls):
+                return node
+    names = [n for n in walk(path) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    values = (b.value for name in names for b in resolver.bindings(name) if b.how in (How.ASSIGN, How.LOOP))
+    found = (listing(resolver, value, steps + 1) for value in values if value is not None and steps < _MOST_STEPS)
+    return next((call for call in found if call is not None), None)
+
+
+def _lists(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call asks what files there are."""
+    if resolver.qualified(call.func) in _LISTS:
+        return True
+    unknown = resolver.callee(call) is None and resolver.qualified(call.func) is None
+    return unknown and isinstance(call.func, ast.Attribute) and call.func.attr in _LISTS_OF_PATHS

@@ -107,6 +107,20 @@ class Timeline:
                 found.append(name)
         return found
 
+    def repeats(self, node: ast.AST, other: ast.AST) -> bool:
+        """Whether two nodes of one function may run again and again in turns: in a loop, or the function is called
+        several times."""
+        if set(self.index.enclosing_loops(node)) & set(self.index.enclosing_loops(other)):
+            return True
+        function, seen = self.index.function(node), set[ast.AST]()
+        while function is not None and function not in seen:
+            seen.add(function)
+            sites = [*self.resolver.sites(function), *self._handed_on(function)]
+            if len(sites) > 1 or any(self.index.enclosing_loops(site) for site in sites):
+                return True
+            function = self.index.function(sites[0]) if sites else None
+        return False
+
     def exclusive(self, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes of one function stand in different arms of an `if`, so that only one of them runs."""
         meeting = self.index.meeting(left, right)

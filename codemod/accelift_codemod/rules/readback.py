@@ -72,16 +72,21 @@ exported = onnx.load("model.onnx")
             yield from self._written(draft, site, [*handed, *constants], depth - 1)
 
     def _reads_back(self, draft: Draft, read: ast.Call, write: ast.Call, given: list[ast.expr]) -> bool:
-        """Whether a call reads what another one, before it in the same function, has written."""
+        """Whether a call reads what another one in the same function has written, perhaps when that ran before."""
         index = draft.facts.index
-        if index.function(read) is not index.function(write) or position(read) < position(write):
+        if index.function(read) is not index.function(write):
             return False
-        if draft.blueprint.timeline.exclusive(write, read) or not self._always(draft, read, write):
+        before = position(read) < position(write)
+        if before and not draft.blueprint.timeline.repeats(read, write):
+            return False
+        if draft.blueprint.timeline.exclusive(write, read) or not self._always(
+            draft, draft.asked(read) if before else read, write
+        ):
             return False
         paths = {ast.dump(path) for path in self._paths(draft, read)}
         return any(ast.dump(part) in paths for argument in given for part in walk(argument))
 
-    def _always(self, draft: Draft, read: ast.Call, write: ast.Call) -> bool:
+    def _always(self, draft: Draft, read: ast.AST, write: ast.Call) -> bool:
         """Whether every loop and condition that a file is read under is one that it is written under."""
         around = set(draft.facts.index.ancestors(write))
         blocks = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import position
+from accelift_codemod.facts import Role, files, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Rule
@@ -17,8 +17,9 @@ _RULE = "SAVE"
 class Saving(Rule):
     """Writes `accelerator.save(...)` for `torch.save(...)`: the main process writes, and never half a file.
 
-    A checkpoint that the script loads again after training has begun is read by every process, so each one first waits
-    until it has been written. What is saved before training begins, such as prepared data, is left alone and reported.
+    A checkpoint that the script loads again after training has begun, or may have saved in an earlier call or
+    iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
+    it does. What is saved before training begins, such as prepared data, is left alone and reported.
     """
 
     code = _RULE
@@ -31,13 +32,13 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
 """
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        saves = False
+        saves: list[ast.Call] = []
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
                 if self._in_memory(draft, call):
                     continue
                 if draft.facts.unfollowed(call) is not None:
-                    saves = True
+                    saves.append(call)
                     yield draft.finding(
                         "SAVE-RACE",
                         Severity.WARNING,
@@ -55,11 +56,38 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                         "save it once before launching, or under `with accelerator.main_process_first():`",
                     )
                     continue
-                saves = True
+                saves.append(call)
                 yield from self._save(draft, call)
-        if saves:
-            loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
-            yield from draft.awaited(_RULE, (load for load in loads if self._after_training(draft, load)))
+        loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
+        reads = (c for c in loads if saves and self._reads_back(draft, c, saves))
+        yield from draft.awaited(_RULE, (self._looked_for(draft, read) for read in reads))
+
+    def _reads_back(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
+        """Whether a call may load what was saved: in training, or in an earlier call or iteration."""
+        if self._after_training(draft, load):
+            return True
+        if draft.facts.unfollowed(load) is not None:
+            return False
+        path = self._constants(draft, draft.facts.resolver.argument(load, 0, "f"))
+        for save in saves:
+            saved = self._constants(draft, draft.facts.resolver.argument(save, 1, "f"))
+            places = draft.blueprint.timeline.places(save, draft.function(load))
+            again = any(draft.blueprint.timeline.repeats(load, place) for place in places)
+            if again and not (path and saved and not path & saved):
+                return True
+        return False
+
+    def _constants(self, draft: Draft, path: ast.expr | None) -> set[object]:
+        """What a path may be, if it is written out; empty if that is not known."""
+        values = draft.facts.resolver.values(path)
+        return {k for v in values for k in v.keys} if all(v.role is Role.CONSTANT for v in values) else set()
+
+    def _looked_for(self, draft: Draft, load: ast.Call) -> ast.Call:
+        """A call that loads a file, or the one before it, in the same function, that finds it: `glob.glob("*.pt")`."""
+        path = draft.facts.resolver.argument(load, 0, "f")
+        call = files.listing(draft.facts.resolver, path) if path is not None else None
+        same = call is not None and draft.function(call) is draft.function(load)
+        return call if call is not None and same and position(call) < position(load) else load
 
     def _in_memory(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a buffer in memory is saved into, which every process has for itself."""
