@@ -134,6 +134,17 @@ def test_flags_override_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert config.distributed_type == "NO"
 
 
+@pytest.mark.parametrize("given", [["-n", "2"], ["-n2"], ["-n=2"], ["--num_processes", "2"]])
+def test_short_form_of_the_number_of_processes(given: list[str]) -> None:
+    assert configuration("--cpu", *given).num_processes == 2
+
+
+def test_short_flags_behind_the_script_are_its_own() -> None:
+    job = launch_command._job(launch_command.parse(["--cpu", SCRIPT, "-n", "7"]))
+    assert job.config.num_processes == 1
+    assert job.command == (SCRIPT, "-n", "7")
+
+
 def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     for gpus, processes, kind in ((0, 1, "NO"), (1, 1, "NO"), (4, 4, "MULTI_GPU")):
         monkeypatch.setattr(launch_command, "visible_gpus", lambda n=gpus: n)

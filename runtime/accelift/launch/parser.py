@@ -80,7 +80,7 @@ def _parser() -> _Parser:
         flag(*names, action="store_const", const=True, **details)
 
     flag("config_file", metavar="FILE", help="a launch configuration, in YAML")
-    flag("num_processes", type=_count, metavar="N", help="processes, on all machines together")
+    flag("num_processes", "n", type=_count, metavar="N", help="processes, on all machines together")
     flag("num_machines", type=_count, metavar="N", help="machines; default 1")
     flag("machine_rank", type=int, metavar="K", help="which machine this is, counted from 0")
     flag("main_process_ip", metavar="ADDRESS", help="the address of machine 0")
