@@ -119,6 +119,13 @@ REASONS = (
         "There is no single place after which every use of the model, optimizer and loaders sees the prepared objects.",
     ),
     Reason(
+        "MODEL-PARALLEL",
+        "computes on several GPUs in one process",
+        "Parts of the computation are moved to GPUs with different numbers, by one process. Data parallelism gives "
+        "each process one GPU, where a network that was cut in parts may not fit. Put the whole network on one device "
+        "first, or keep the script.",
+    ),
+    Reason(
         "DEV-UNKNOWN",
         "chooses its device in a way that cannot be read",
         "It cannot be told when the script means the CPU and when the GPU, so the Accelerator cannot make the same "
@@ -167,6 +174,7 @@ def check(facts: Facts, options: Options) -> None:
     _frameworks(facts)
     _structure(facts)
     _training(facts, options)
+    _several_gpus(facts)
 
 
 def _imports(facts: Facts) -> list[tuple[str, int, bool]]:
@@ -233,6 +241,21 @@ def _frameworks(facts: Facts) -> None:
                 f"trains through {library.FRAMEWORKS[match]}, which distributes by itself",
                 "keep the code and start it with a launcher",
             )
+
+
+def _several_gpus(facts: Facts) -> None:
+    """Refuse a process that computes on several GPUs."""
+    first: int | None = None
+    for move in facts.moves.all:
+        number = facts.devices.number(move.target) if facts.runs(move.call) else None
+        if number is not None and first is not None and number != first:
+            raise refuse(
+                "MODEL-PARALLEL",
+                move.call.lineno,
+                f"moves things to the GPU {number} here, and others to the GPU {first}",
+                "keep a network that is cut in parts as it is, or put it on one device",
+            )
+        first = number if first is None else first
 
 
 def _structure(facts: Facts) -> None:

@@ -159,3 +159,58 @@ def test_gradients_without_a_backward_pass_are_no_training() -> None:
     by_hand = "for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):\n    p.grad = g"
     assert unchanged(script(backward=by_hand)).code == "NO-TRAINING"
     assert findings(script(batch_end="g = torch.autograd.grad(model(x).sum(), model.layer.weight)")) == []
+
+
+TWO = {"device": "", "model": "model = Net().to('cuda:0')\nhead = nn.Linear(3, 3).to('cuda:1')"}
+OF_BOTH = "optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1)"
+PARTS = """\
+class Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = {first}
+        self.second = nn.Linear(8, 3).to(self.first)
+
+    def forward(self, x):
+        return self.second(x.to(self.first)).cuda(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {**TWO, "optimizer": OF_BOTH, "move": "x, y = x.to('cuda:0'), y.to('cuda:1')"},
+        {
+            "device": "one = torch.device('cuda:0')\nother = torch.device('cuda', 1)",
+            "model": "model = Net().to(one)\nhead = nn.Linear(3, 3).to(other)",
+            "optimizer": OF_BOTH,
+            "move": "x, y = x.to(one), y.to(other)",
+        },
+        {"device": "", "model": "model = Net().cuda(0)", "move": "x, y = x.cuda(0), y.cuda(1)"},
+        {
+            "definitions": PARTS.format(first='torch.device("cuda:0" if torch.cuda.is_available() else "cpu")'),
+            "device": "",
+            "model": "model = Parts()",
+            "move": "",
+        },
+    ],
+)
+def test_a_process_that_computes_on_several_gpus(slots: dict[str, str]) -> None:
+    assert unchanged(script(**slots)).code == "MODEL-PARALLEL"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"device": "", "model": "model = Net().to('cuda:1')", "move": "x, y = x.to('cuda:1'), y.cuda(1)"},
+        {"device": "", "model": "model = Net().cuda()", "move": "x, y = x.cuda(), y.to('cuda:1')"},
+        {"device": "", "model": "model = Net().cuda(0)", "move": "x, y = x.to('cuda:0'), y.cuda(0).to('cpu').cuda(0)"},
+        {
+            "definitions": "def unused(x):\n    return x.to('cuda:1')",
+            "device": "",
+            "model": "model = Net().to('cuda:0')",
+            "move": "x, y = x.to('cuda:0'), y.to('cuda:0')",
+        },
+    ],
+)
+def test_a_process_with_one_gpu_is_converted(slots: dict[str, str]) -> None:
+    assert "accelerator.prepare(" in converted(script(**slots))

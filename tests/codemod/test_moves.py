@@ -297,3 +297,37 @@ def test_a_function_that_is_asked_to_move_as_another_tensor_was() -> None:
 )
 def test_types_of_gpu_tensors_stay(line: str) -> None:
     assert converted(script(before=line)) == lifted(before=line)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "copy = x.cpu()",
+        "copy = x.to('cpu')",
+        "cpu = torch.device('cpu')\ncopy = x.to(cpu)",
+        "buffer = []\nbuffer.append(x.to('cpu'))",
+        "copy = torch.empty_like(x, device='cpu')\ncopy.copy_(x)",
+        "copy = x.detach().cpu().clone().numpy()",
+        "copy = {'x': x.cpu()}['x']",
+    ],
+)
+def test_a_copy_on_the_cpu_stays(kept: str) -> None:
+    slots = {"imports": "import numpy", "batch_end": kept}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    "used", ["x.numpy().sum()", "pickle.dumps(x)", "total += x.sum()", "torch.equal(x, moved.cpu())"]
+)
+def test_a_batch_that_is_used_where_it_was_beside_its_copy_on_the_device(used: str) -> None:
+    output = converted(
+        script(
+            imports="import pickle",
+            before="total = 0",
+            move="moved = x.to(device)\ny = y.to(device)",
+            forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(moved), y)",
+            batch_end=used,
+        )
+    )
+    assert "moved = x.to(device)" in output
+    assert "device_placement=False" in output

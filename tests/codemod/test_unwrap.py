@@ -194,3 +194,18 @@ def test_a_model_that_may_come_whole_from_a_checkpoint_is_saved_whole(source: st
     before = script(model=model, epoch_end=save.format("model", "torch.save"))
     wrapped = save.format(MODEL, "accelerator.save")
     assert converted(before).endswith("".join(f"    {line}\n" for line in wrapped.splitlines()))
+
+
+@pytest.mark.parametrize("way", ["cpu()", "eval()", "to('cpu')", "half().cpu()", "train(False)"])
+def test_the_state_of_what_a_method_returns_is_that_of_the_model_itself(way: str) -> None:
+    save = f"torch.save(model.{way}.state_dict(), 'm.pt')"
+    assert f"accelerator.save(accelerator.unwrap_model(model).{way}.state_dict(), 'm.pt')" in converted(
+        script(after=save)
+    )
+
+
+@pytest.mark.parametrize(
+    "used", ["model.eval()", "model.cpu()", "out = model.eval()(data[0][0])", "model.eval().train()"]
+)
+def test_what_a_method_returns_may_do_as_the_wrapper_does(used: str) -> None:
+    assert "unwrap_model" not in converted(script(after=used))

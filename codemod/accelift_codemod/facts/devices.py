@@ -231,6 +231,25 @@ class Devices:
                     return part
         return None
 
+    def number(self, node: ast.expr | None, steps: int = 0) -> int | None:
+        """The number of the GPU that a device is, where it is written out: `"cuda:1"`, perhaps in a variable."""
+        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == "torch.device":
+            index = self.resolver.argument(node, 1, "index")
+            return self.number(index or self.resolver.argument(node, 0, "device"), steps)
+        if isinstance(node, ast.IfExp):
+            found = {n for n in (self.number(node.body, steps), self.number(node.orelse, steps)) if n is not None}
+            return found.pop() if len(found) == 1 else None
+        if isinstance(node, (ast.Name, ast.Attribute)) and steps < 8:
+            bindings = self._bindings(node)
+            single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+            return self.number(bindings[0].value, steps + 1) if single else None
+        if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
+            return None
+        if isinstance(node.value, int):
+            return node.value
+        match = _DEVICE.match(str(node.value))
+        return int(match[2][1:]) if match and match[1] == "cuda" and match[2] else None
+
     def is_numbered(self, node: ast.AST | None) -> bool:
         """Whether an expression is the name of one particular device, as `"cuda:0"`."""
         match = _DEVICE.match(str(node.value)) if isinstance(node, ast.Constant) else None

@@ -19,6 +19,7 @@ _TRANSPARENT = frozenset(
     "forward parameters train eval zero_grad requires_grad_ to cuda cpu apply training buffers half float "
     "double".split()
 )
+_RETURN_IT = frozenset("train eval requires_grad_ to cuda cpu apply half float double".split())  # the model itself
 _COPIES = frozenset(
     """
     copy.deepcopy copy.copy torch.jit.script torch.jit.trace torch.onnx.export wandb.watch mlflow.pytorch.log_model
@@ -90,6 +91,11 @@ with torch.no_grad():
         node: ast.expr = name
         while isinstance(parent, ast.IfExp) and node is not parent.test:  # `net.module if cuda else net`
             node, parent = parent, draft.facts.index.parents.get(parent)
+        while isinstance(parent, ast.Attribute) and parent.value is node and parent.attr in _RETURN_IT:
+            call = draft.facts.index.parents.get(parent)  # `model.cpu().state_dict()`
+            if not isinstance(call, ast.Call) or call.func is not parent:
+                return
+            node, parent = call, draft.facts.index.parents.get(call)
         if isinstance(parent, ast.Attribute) and parent.value is node:
             if parent.attr in _TRANSPARENT:
                 return
