@@ -19,6 +19,7 @@ from accelift_codemod.options import Options
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity, Span
 
 if TYPE_CHECKING:
+    from accelift_codemod.caches import Caches
     from accelift_codemod.reach import Reach
 
 
@@ -155,6 +156,11 @@ class Draft:
             for edit in self.edits_at(parent)
         )
 
+    def goes_first(self, node: ast.AST) -> Edit | None:
+        """The edit by which a statement is run by one process before the others, if there is one."""
+        edits = (e for e in self.edits_at(node) if e.operation is Operation.ENCLOSE)
+        return next((e for e in edits if "main_process_first" in e.code), None)
+
     def awaited(self, rule: str, reads: Iterable[ast.Call], need: Need = Need.STRONG) -> Iterator[Edit]:
         """Before calls that read files: wait for the main process, which may still be writing them."""
         waited: set[ast.stmt] = set()
@@ -246,6 +252,38 @@ class Draft:
         if function is None or _parameters(function):
             return inside
         return [*inside, *self.facts.index.enclosing_loops(function)]
+
+    def after_training(self, node: ast.AST) -> bool:
+        """Whether a node may be evaluated after a training loop has been entered."""
+        if self.facts.unfollowed(node) is not None:
+            return False
+        function = self.function(node)
+        timeline = self.blueprint.timeline
+        while True:  # seen from the function of the node, or from one that leads to both
+            starts = [p for loop in self.blueprint.train_loops for p in timeline.places(loop.node, function)]
+            places = timeline.places(node, function)
+            if starts and places:
+                return any(position(c) > position(s) and not timeline.exclusive(s, c) for s in starts for c in places)
+            if function is None:
+                return False
+            sites = self.facts.resolver.sites(function)
+            function = self.function(sites[0]) if sites else None
+
+    def in_memory(self, call: ast.Call) -> bool:
+        """Whether a call saves into a buffer in memory, which every process has for itself."""
+        values = self.facts.resolver.values(self.facts.resolver.argument(call, 1, "f"))
+        return bool(values) and all(v.name == "io.BytesIO" for v in values)
+
+    @cached_property
+    def caches(self) -> Caches:
+        """The files that are made if they are missing."""
+        from accelift_codemod.caches import Caches
+
+        return Caches(self)
+
+    def cached(self, call: ast.Call) -> bool:
+        """Whether a call makes a file that was missing where one process does so first."""
+        return self.options.chooses("CACHE") and call in self.caches.made
 
     @cached_property
     def reach(self) -> Reach:

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, library
+from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value, Values
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -43,13 +44,17 @@ with accelerator.main_process_first():
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         guarded: set[ast.stmt] = set()
+        index = draft.facts.index
         for call in draft.calls:
             if not self._downloads(draft, call) or self._asked_outside(draft, call):
                 continue
-            for place in self._places(draft, call):
+            for place in draft.caches.places(call):
                 statement = draft.facts.index.statement(place)
-                if statement in guarded:
+                if statement in guarded or any(map(draft.goes_first, (statement, *index.ancestors(statement)))):
                     continue
+                for inner in walk(statement):  # one inside the other would wait for ever
+                    if (edit := draft.goes_first(inner)) is not None:
+                        draft.remove(edit)
                 guarded.add(statement)
                 yield draft.edit(
                     _RULE,
@@ -118,41 +123,6 @@ with accelerator.main_process_first():
         given = next((p for p in (*function.args.args, *function.args.kwonlyargs) if p.arg == value.id), None)
         otherwise = default(function, given) if given is not None else None
         return value.id == "download" and isinstance(otherwise, ast.Constant) and otherwise.value is False
-
-    def _places(self, draft: Draft, call: ast.Call) -> list[ast.AST]:
-        """The statement of the download, or those at the level of the training that lead to it."""
-        scopes = [g.scope.node for g in draft.blueprint.groups]
-        places: list[ast.AST] = []
-        queue: list[ast.AST] = [call]
-        seen: set[ast.AST] = set()
-        while queue:
-            node = queue.pop()
-            function = draft.function(node)
-            if function is None or function in scopes:
-                statement = draft.facts.index.statement(node)
-                if self._runs_batches(draft, statement):
-                    places.append(call)
-                else:
-                    places.append(self._with_test(draft, statement))
-            elif function not in seen:
-                seen.add(function)
-                sites = [s for s in draft.facts.resolver.sites(function) if draft.facts.runs(s)]
-                queue += sites or []
-                if not sites:
-                    places.append(call)
-        return list(dict.fromkeys(places))
-
-    def _with_test(self, draft: Draft, statement: ast.stmt) -> ast.stmt:
-        """The statement, or the outermost `if` around it that asks what files there are: processes may differ in that.
-
-        A process that finds the files already would otherwise never come to where the others wait for it.
-        """
-        around = files.asking(draft.facts.resolver, statement)
-        return [statement, *(test for test in around if not self._runs_batches(draft, test))][-1]
-
-    def _runs_batches(self, draft: Draft, statement: ast.stmt) -> bool:
-        functions = {loop.function for loop in (*draft.blueprint.train_loops, *draft.blueprint.eval_loops)}
-        return bool(draft.blueprint.timeline.calls_into(statement) & functions)
 
 
 def _entry(options: Value, key: str) -> Values:

@@ -71,7 +71,7 @@ if accelerator.is_main_process:
         imported: list[ast.stmt] = []
         for call in draft.calls:
             statement = draft.facts.index.statement(call)
-            if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))):
+            if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))) or draft.cached(call):
                 continue
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 yield from self._opened(draft, call, guarded, imported)

@@ -35,7 +35,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         saves: list[ast.Call] = []
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
-                if self._in_memory(draft, call):
+                if draft.in_memory(call) or draft.cached(call):
                     continue
                 if draft.facts.unfollowed(call) is not None:
                     saves.append(call)
@@ -47,7 +47,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                         "save it under `if accelerator.is_main_process:`, with the accelerator passed to the class",
                     )
                     continue
-                if not self._after_training(draft, call):
+                if not draft.after_training(call):
                     yield draft.finding(
                         "SAVE-RACE",
                         Severity.WARNING,
@@ -64,7 +64,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
 
     def _reads_back(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
         """Whether a call may load what was saved: in training, or in an earlier call or iteration."""
-        if self._after_training(draft, load):
+        if draft.after_training(load):
             return True
         if draft.facts.unfollowed(load) is not None:
             return False
@@ -88,11 +88,6 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         call = files.listing(draft.facts.resolver, path) if path is not None else None
         same = call is not None and draft.function(call) is draft.function(load)
         return call if call is not None and same and position(call) < position(load) else load
-
-    def _in_memory(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a buffer in memory is saved into, which every process has for itself."""
-        values = draft.facts.resolver.values(draft.facts.resolver.argument(call, 1, "f"))
-        return bool(values) and all(v.name == "io.BytesIO" for v in values)
 
     def _opens(self, draft: Draft, call: ast.Call) -> bool:
         """Whether the file is opened where it is given: by every process, each time from its beginning."""
@@ -127,19 +122,3 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 "if {accelerator}.is_main_process:",
                 need=Need.STRONG,
             )
-
-    def _after_training(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call may come after a training loop has been entered."""
-        if draft.facts.unfollowed(call) is not None:
-            return False
-        function = draft.function(call)
-        timeline = draft.blueprint.timeline
-        while True:  # seen from the function of the call, or from one that leads to both
-            starts = [p for loop in draft.blueprint.train_loops for p in timeline.places(loop.node, function)]
-            calls = timeline.places(call, function)
-            if starts and calls:
-                return any(position(c) > position(s) and not timeline.exclusive(s, c) for s in starts for c in calls)
-            if function is None:
-                return False
-            sites = draft.facts.resolver.sites(function)
-            function = draft.function(sites[0]) if sites else None

@@ -1,0 +1,138 @@
+"""What one process does first, for the others to find: files that are fetched, or made because they are missing."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import files, library
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+
+_SAVES = frozenset(
+    """
+    torch.save torch.serialization.save numpy.save numpy.savez numpy.savez_compressed numpy.savetxt pickle.dump
+    joblib.dump json.dump yaml.dump safetensors.torch.save_file shutil.unpack_archive shutil.make_archive
+    """.split()
+)
+_SAVING = frozenset("to_csv to_json to_pickle to_parquet to_hdf to_excel write_text write_bytes extractall".split())
+_MISSING = frozenset({"FileNotFoundError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"})
+
+
+class Caches:
+    """Finds the files that a script makes if they are missing, and where it does."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.facts = draft.facts
+        self.resolver = draft.facts.resolver
+        self.index = draft.facts.index
+
+    @cached_property
+    def made(self) -> dict[ast.Call, list[ast.stmt]]:
+        """The calls that write such files before training, and the statements that one process is to run first.
+
+        Those that cannot be found, or that run what all processes run together, are left out.
+        """
+        found: dict[ast.Call, list[ast.stmt]] = {}
+        for call in self.draft.calls:
+            if self._writes(call) and self._if_missing(call):
+                places = self.places(call)
+                statements = [place for place in places if isinstance(place, ast.stmt)]
+                if statements and len(statements) == len(places) and all(map(self._early, statements)):
+                    found[call] = statements
+        return found
+
+    def _early(self, statement: ast.stmt) -> bool:
+        """Whether a statement runs before training, and every process may run it at another time."""
+        return not self.draft.after_training(statement) and self.draft.collective(statement) is None
+
+    def _writes(self, call: ast.Call) -> bool:
+        if self.resolver.qualified(call.func) in _SAVES or files.writes(files.mode(self.resolver, call)):
+            return not self.draft.in_memory(call)
+        plain = self.resolver.qualified(call.func) is None and self.resolver.callee(call) is None
+        return plain and isinstance(call.func, ast.Attribute) and call.func.attr in _SAVING
+
+    def _if_missing(self, call: ast.Call) -> bool:
+        """Whether a call stands in an arm of a test for files, behind one that returns, or where reading failed."""
+        node: ast.AST = call
+        for parent in self.index.ancestors(call):
+            if isinstance(parent, FUNCTIONS) or isinstance(node, ast.stmt):
+                if isinstance(node, ast.stmt) and self._returned_before(node):
+                    return True
+                if isinstance(parent, FUNCTIONS):
+                    return False
+            if isinstance(parent, ast.If) and node is not parent.test and files.asks(self.resolver, parent.test):
+                return True
+            if isinstance(parent, ast.ExceptHandler) and self._has_read(parent):
+                return True
+            node = parent
+        return False
+
+    def _returned_before(self, statement: ast.stmt) -> bool:
+        """Whether a test for files before a statement of its block ends the function: `if exists: return load()`."""
+        block, place = self.index.block(statement)
+        return any(
+            isinstance(s, ast.If)
+            and isinstance(s.body[-1], ast.Return)
+            and s.body[-1].value is not None
+            and files.asks(self.resolver, s.test)
+            for s in block[:place]
+        )
+
+    def _has_read(self, handler: ast.ExceptHandler) -> bool:
+        """Whether a handler is there for a file that is missing: what is tried reads one."""
+        tried = self.index.parents[handler]
+        if not isinstance(tried, ast.Try) or not self.draft.caught(handler) & _MISSING:
+            return False
+        return any(isinstance(n, ast.Call) and self._reads(n) for s in tried.body for n in walk(s))
+
+    def _reads(self, call: ast.Call) -> bool:
+        opened = files.mode(self.resolver, call)
+        qualified = self.resolver.qualified(call.func)
+        return qualified == "torch.load" or qualified in library.READS or (opened is not None and "r" in opened)
+
+    # ---- where
+
+    def places(self, call: ast.Call) -> list[ast.AST]:
+        """The statement of a call, or those at the level of the training that lead to it; else the call."""
+        scopes = [g.scope.node for g in self.draft.blueprint.groups]
+        places: list[ast.AST] = []
+        queue: list[ast.AST] = [call]
+        seen: set[ast.AST] = set()
+        while queue:
+            node = queue.pop()
+            function = self.draft.function(node)
+            if function is None or function in scopes:
+                statement = self.index.statement(node)
+                if self._runs_batches(statement):
+                    places.append(call)
+                else:
+                    places.append(self._with_test(statement))
+            elif function not in seen:
+                seen.add(function)
+                sites = [s for s in self.resolver.sites(function) if self.facts.runs(s)]
+                queue += sites or []
+                if not sites:
+                    places.append(call)
+        return list(dict.fromkeys(places))
+
+    def _with_test(self, statement: ast.stmt) -> ast.stmt:
+        """The statement, or the outermost one around it that asks what files there are: processes may differ in that.
+
+        A process that finds the files already would otherwise never come to where the others wait for it.
+        """
+        around: list[ast.stmt] = [*files.asking(self.resolver, statement)]
+        for parent in self.index.ancestors(statement):
+            if isinstance(parent, FUNCTIONS):
+                break
+            if isinstance(parent, ast.ExceptHandler) and self._has_read(parent):
+                around.append(self.index.parents[parent])  # type: ignore[arg-type]
+        kept = [s for s in around if not self._runs_batches(s)]
+        return min([statement, *kept], key=lambda s: (s.lineno, s.col_offset))
+
+    def _runs_batches(self, statement: ast.stmt) -> bool:
+        blueprint = self.draft.blueprint
+        functions = {loop.function for loop in (*blueprint.train_loops, *blueprint.eval_loops)}
+        return bool(blueprint.timeline.calls_into(statement) & functions)
