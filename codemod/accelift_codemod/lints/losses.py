@@ -76,9 +76,9 @@ accelerator.backward(loss * accelerator.num_processes)  # accelift: backward(los
 
 
 class MaskedMean(Lint):
-    """A mean over the targets that are not ignored, or by weights, divides by their number, or total, and that differs
-    from process to process: each has another share of the batch. The mean of such means is not the mean over all of
-    them.
+    """A mean over the targets that are not ignored, over what a mask picks out of a batch, or by weights, divides by
+    their number, or total, and that differs from process to process: each has another share of the batch. The mean of
+    such means is not the mean over all of them.
     """
 
     code = "LOSS-MASKMEAN"
@@ -98,7 +98,7 @@ accelerator.backward(loss * accelerator.num_processes / total)  # accelift: back
         remedy = "sum the loss instead, multiply it by num_processes, and divide it by the total of all processes"
         if world.library == "accelift":
             remedy = "give accelerator.backward the total of this process: weight=..."
-        what = "is a mean by weights or over the targets not ignored"
+        what = "is a mean by weights, or over what is picked or not ignored"
         yield from _of_layout(self, world, Layout.WEIGHTED, what, "divides by its own total", remedy)
 
 

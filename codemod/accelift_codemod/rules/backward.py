@@ -43,7 +43,8 @@ accelerator.backward(loss)
             "LOSS-MASKMEAN",
             Severity.WARNING,
             "a weighted or masked mean",
-            "The loss is a mean over class weights, or over the targets that are not ignored, and each process divides "
+            "The loss is a mean over class weights, over the targets that are not ignored, or over what is picked out "
+            "of the batch (by a mask, or by packing sequences of different lengths), and each process divides "
             "by its own total; on several processes the average of these means is not the mean over the whole batch. "
             "The difference is small if the totals are alike; accelerator.backward(loss, weight=total) takes it away. "
             'So does dividing the sum by accelerator.reduce(total, "sum") with accelerator.backward(loss, '
@@ -147,10 +148,10 @@ accelerator.backward(loss)
                 "LOSS-MASKMEAN",
                 Severity.WARNING,
                 call,
-                f"`{name}` is a mean by weights or over the targets not ignored, and every process divides by its own "
-                "total",
+                f"`{name}` is a mean by weights, or over what is picked or not ignored, and every process divides by "
+                "its own total",
                 "give accelerator.backward the total of this process: weight=weights[targets].sum(), or the number of "
-                "targets that are not ignored"
+                "what is picked or not ignored"
                 if draft.runtime
                 else "accept the small difference, or sum the loss and divide by the total of all processes",
             )

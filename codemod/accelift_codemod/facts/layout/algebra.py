@@ -18,12 +18,14 @@ class Layout(Enum):
     BATCH = "a batch, or a collection of its tensors"
     ROWS = "dimension 0 runs over the samples"
     STACKED = "dimension 0 runs over the samples, several times"
+    PICKED = "dimension 0 runs over some of the samples or of their parts, picked by what they are"
+    PACKED = "sequences without their padding, packed"
     SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
     COLUMNS = "dimension 1 runs over the samples"
     PLACES = "numbers of places in the batch"
     MIXED = "made by comparing samples of a batch with each other"
     MEAN = "a mean over the samples"
-    WEIGHTED = "a mean over weights or over the targets that are not ignored"
+    WEIGHTED = "a mean over weights, or over what is picked or not ignored"
     QUOTIENT = "a sum over the samples divided by another one: a mean by weights or masks"
     SUM = "a sum over the samples"
     PART_SUM = "a sum over the samples and something that is none"
@@ -46,7 +48,26 @@ FIXED = (Layout.CONST, Layout.ZERO)
 _MEANS = (Layout.MEAN, Layout.WEIGHTED)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 # What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
-COMPARING: tuple[set[Shape], ...] = ({Layout.ROWS, Layout.COLUMNS}, {Layout.STACKED, Layout.COLUMNS})
+COMPARING: tuple[set[Shape], ...] = tuple(
+    {rows, Layout.COLUMNS} for rows in (Layout.ROWS, Layout.STACKED, Layout.PICKED)
+)
+# Tensors that have, in dimension 0, something other than the samples one by one; and what becomes of them where that
+# of the samples themselves is something else. How many are picked is itself a sum over the samples.
+_INSTEAD: dict[Shape, dict[Shape, Shape]] = {
+    Layout.STACKED: {
+        Layout.ROWS: Layout.STACKED,
+        Layout.COUNT: Layout.UNKNOWN,
+        Layout.SHAPE: Layout.UNKNOWN,
+    },
+    Layout.PICKED: {
+        Layout.ROWS: Layout.PICKED,
+        Layout.MEAN: Layout.WEIGHTED,
+        Layout.COUNT: Layout.SUM,
+        Layout.SHAPE: (Layout.SUM, Layout.CONST, Layout.CONST, Layout.CONST),
+        Layout.BATCH: Layout.UNKNOWN,
+    },
+}
+ALTERED = tuple(_INSTEAD)
 
 
 def join(left: Shape, right: Shape) -> Shape:
@@ -64,6 +85,8 @@ def join(left: Shape, right: Shape) -> Shape:
             return other
     if pair == {Layout.MEAN, Layout.WEIGHTED}:
         return Layout.WEIGHTED
+    if pair == {Layout.ROWS, Layout.PICKED}:
+        return Layout.PICKED
     return Layout.MIXED if Layout.MIXED in pair else Layout.UNKNOWN
 
 
@@ -97,6 +120,8 @@ def item(value: Shape, place: int) -> Shape:
         return value[place] if -len(value) <= place < len(value) else Layout.UNKNOWN
     if value is Layout.BATCH:
         return Layout.ROWS
+    if value is Layout.PACKED:
+        return Layout.PICKED if place == 0 else Layout.UNKNOWN
     if value is Layout.SHAPE:
         return Layout.COUNT if place == 0 else Layout.CONST
     return value if value in FIXED else Layout.UNKNOWN
@@ -119,8 +144,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     if Layout.SHIFTED in (left, right) and not isinstance(operator, (ast.Add, ast.Sub)):
         scaled = isinstance(operator, (ast.Mult, ast.Div)) and right in FIXED
         return Layout.SHIFTED if scaled or (isinstance(operator, ast.Mult) and left in FIXED) else Layout.MIXED
-    if Layout.STACKED in (left, right):
-        return stacked((left, right), lambda pair: combine(operator, *pair))
+    if left in ALTERED or right in ALTERED:
+        return altered((left, right), lambda pair: combine(operator, *pair))
     if Layout.PLACES in (left, right):
         return Layout.PLACES if {left, right} <= {Layout.PLACES, Layout.COUNT, *FIXED} else Layout.UNKNOWN
     if isinstance(operator, (ast.Add, ast.Sub)):
@@ -142,8 +167,8 @@ def elementwise(parts: Iterable[Shape]) -> Shape:
     met = Layout.ROWS in found and any(part in (*SCALARS, Layout.SHIFTED) for part in found)
     if Layout.MIXED in found or Layout.SHIFTED in found or met or any(pair <= set(found) for pair in COMPARING):
         return Layout.MIXED
-    if Layout.STACKED in found:
-        return stacked(found, elementwise)
+    if any(part in ALTERED for part in found):
+        return altered(found, elementwise)
     if all(p in FIXED for p in found):
         return Layout.CONST
     if any(p is Layout.ROWS for p in found) and all(p is Layout.ROWS or p in FIXED for p in found):
@@ -151,14 +176,19 @@ def elementwise(parts: Iterable[Shape]) -> Shape:
     return Layout.UNKNOWN
 
 
-def stacked(parts: Sequence[Shape], done: Callable[[list[Shape]], Shape]) -> Shape:
-    """The layout of what is done with tensors that have the samples several times, one set below the other."""
-    if Layout.ROWS in parts:
+def altered(parts: Sequence[Shape], done: Callable[[list[Shape]], Shape]) -> Shape:
+    """The layout of what is done with tensors that have something other than the samples one by one in dimension 0."""
+    kinds = {part for part in parts if part in ALTERED}
+    if Layout.ROWS in parts or len(kinds) > 1:
         return Layout.UNKNOWN
-    found = done([Layout.ROWS if part is Layout.STACKED else part for part in parts])
-    if found in (Layout.COUNT, Layout.SHAPE):
-        return Layout.UNKNOWN
-    return Layout.STACKED if found is Layout.ROWS else found
+    found = done([Layout.ROWS if part in kinds else part for part in parts])
+    return _like(kinds.pop(), found)
+
+
+def _like(kind: Shape, found: Shape) -> Shape:
+    if isinstance(found, tuple):
+        return tuple(_like(kind, part) for part in found)
+    return _INSTEAD[kind].get(found, found)
 
 
 def _add(left: Layout, right: Layout) -> Layout:
@@ -169,7 +199,7 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.SHIFTED if pair <= {Layout.SHIFTED, Layout.ROWS, Layout.MEAN, *FIXED} else Layout.MIXED
     if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
-    if pair <= {Layout.QUOTIENT, Layout.MEAN, *FIXED}:
+    if pair <= {Layout.QUOTIENT, *_MEANS, *FIXED}:
         return Layout.QUOTIENT
     if pair <= {Layout.SUM, Layout.ZERO}:
         return Layout.SUM

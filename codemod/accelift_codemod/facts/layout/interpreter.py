@@ -12,17 +12,20 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How, Index
 from accelift_codemod.facts.layout import operations
 from accelift_codemod.facts.layout.algebra import (
+    ALTERED,
     FIXED,
     SCALARS,
     Environment,
     Layout,
     Shape,
+    altered,
     combine,
     element,
     elementwise,
     item,
     join,
 )
+from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role, Values
@@ -44,6 +47,7 @@ class Layouts:
         self.resolver = objects.resolver
         self.index: Index = objects.index
         self.modules = Modules(self)
+        self.choosing = Choosing(objects.resolver)
         self._trusted: ast.expr | None = None
 
     # ---- statements
@@ -243,15 +247,21 @@ class Layouts:
         base = self.read(node.value, env, frame)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
-        if node.attr in ("T", "mT") and base in (Layout.ROWS, Layout.STACKED, Layout.COLUMNS):
+        if base is Layout.PACKED:
+            return Layout.PICKED if node.attr == "data" else Layout.UNKNOWN
+        if base is Layout.PICKED and node.attr not in ("T", "mT"):
+            return altered([base], lambda parts: self._part(node.attr, parts[0]))
+        if node.attr in ("T", "mT") and base in (Layout.ROWS, *ALTERED, Layout.COLUMNS):
             return Layout.ROWS if base is Layout.COLUMNS else Layout.COLUMNS
         if base is Layout.ROWS:
-            if node.attr == "shape":
-                return Layout.SHAPE
-            return Layout.ROWS if node.attr in ("data", "grad", "real") else _flag(node.attr)
+            return self._part(node.attr, base)
         if base in SCALARS and node.attr == "data":
             return base
         return base if base in FIXED else Layout.UNKNOWN
+
+    def _part(self, name: str, rows: Shape) -> Shape:
+        """An attribute of a sample-first tensor."""
+        return Layout.SHAPE if name == "shape" else rows if name in ("data", "grad", "real") else _flag(name)
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
@@ -262,8 +272,12 @@ class Layouts:
             if isinstance(place, int):
                 return item(base, place)
             return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
-        if base in (Layout.ROWS, Layout.STACKED):
-            places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+        places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
+        if not isinstance(places[0], (ast.Slice, ast.Constant)):
+            chosen = self.choosing.subscript(base, places[0], self.read(places[0], env, frame))
+            if chosen is not None:
+                return chosen
+        if base in (Layout.ROWS, *ALTERED):
             if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
                 return Layout.COLUMNS
             return base if _whole(places[0]) else Layout.UNKNOWN
@@ -296,6 +310,9 @@ class Layouts:
         factors = operations.factors(call, qualified)
         if factors is not None and operations.squares(*factors) and everything[0] not in FIXED:
             return Layout.MIXED
+        packed = self.choosing.packs(call, qualified or "", everything)
+        if packed is not None:
+            return packed
         if qualified is not None and qualified.startswith("torch"):
             name = qualified.rpartition(".")[2]
             if qualified == "torch.autograd.Variable":

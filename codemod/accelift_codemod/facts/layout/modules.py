@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.layout import operations
-from accelift_codemod.facts.layout.algebra import COMPARING, FIXED, Environment, Layout, Shape, join, stacked
+from accelift_codemod.facts.layout.algebra import ALTERED, COMPARING, FIXED, Environment, Layout, Shape, altered, join
 from accelift_codemod.facts.layout.operations import integer
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value
@@ -48,10 +48,12 @@ class Modules:
             return self.function(method, by_name, value.declaration)
         if Layout.MIXED in everything or Layout.SHIFTED in everything:
             return Layout.MIXED
-        if Layout.STACKED in arguments and not keywords:
-            return stacked(arguments, lambda parts: self.forward(value, parts, {}))
+        if any(a in ALTERED for a in arguments) and not keywords:
+            return altered(arguments, lambda parts: self.forward(value, parts, {}))
         if len(arguments) == 2 and value.name == "torch.nn.CosineSimilarity" and set(arguments) in COMPARING:
             return Layout.MIXED
+        if Layout.PACKED in arguments and value.name.rpartition(".")[2] in torch_ops.RECURRENT:
+            return (Layout.PACKED, Layout.UNKNOWN)
         if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):

@@ -6,23 +6,28 @@ import ast
 
 from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import (
+    ALTERED,
     ARITHMETIC,
     COMPARING,
     FIXED,
     SCALARS,
     Layout,
     Shape,
+    altered,
     combine,
     elementwise,
-    stacked,
 )
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Value
+
+_MOST_DIMENSIONS = 5
 
 
 def builtin(name: str, arguments: list[Shape]) -> Shape:
     first = arguments[0] if arguments else Layout.CONST
     if name == "len":
+        if first is Layout.PICKED:
+            return Layout.SUM  # of one for each that is picked
         return Layout.COUNT if first is Layout.ROWS else Layout.CONST if first in FIXED else Layout.UNKNOWN
     if name in ("float", "int", "abs") and not isinstance(first, tuple):
         return first
@@ -59,8 +64,11 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
             if name == "t" or _swaps(name, call.args)
             else operation(name, call, [receiver, *arguments], keywords, 0)
         )
-    if receiver is Layout.STACKED:
-        return stacked([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
+    picks = _picks(name, call, [receiver, *arguments], 0)
+    if picks is not None:
+        return picks
+    if receiver in ALTERED:
+        return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
     if receiver is Layout.PLACES:
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
     if receiver in SCALARS and name in ops.CURVED:
@@ -128,8 +136,10 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return _einsum(call, everything)
     if name == "arange" and everything == [Layout.COUNT]:
         return Layout.PLACES
-    if Layout.STACKED in arguments:
-        return stacked(arguments, lambda parts: operation(name, call, parts, keywords, offset))
+    if offset and (picks := _picks(name, call, everything, offset)) is not None:
+        return picks
+    if any(a in ALTERED for a in arguments):
+        return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset))
     tensor = arguments[0] if arguments else keywords.get("input", Layout.UNKNOWN)
     if tensor in SCALARS and name in ("mean", "sum"):
         return tensor
@@ -153,6 +163,21 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     return _reshape(name, call, others, offset)
 
 
+def _picks(name: str, call: ast.Call, parts: list[Shape], offset: int) -> Shape | None:
+    """What functions return that pick elements by what they are, or tell the places of these; None for others."""
+    if all(part in FIXED for part in parts) or Layout.MIXED in parts:
+        return None
+    if name == "masked_select":
+        return Layout.PICKED
+    if name in ("nonzero", "argwhere") or (name == "where" and offset and len(parts) == 1):
+        split = argument(call, None, "as_tuple")
+        each = name == "where" or (isinstance(split, ast.Constant) and split.value is True)
+        return tuple([Layout.PICKED] * _MOST_DIMENSIONS) if each else Layout.PICKED
+    if name == "index_select" and integer(argument(call, offset, "dim")) == 0 and parts[-1] is Layout.PICKED:
+        return Layout.PICKED
+    return None
+
+
 def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     parts = arguments[0] if arguments else Layout.UNKNOWN
     if isinstance(parts, tuple) and Layout.MIXED in parts:
@@ -165,8 +190,12 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
         return Layout.CONST if parts in FIXED else Layout.UNKNOWN
     if all(p in FIXED for p in parts):
         return Layout.CONST
+    if place == 0 and Layout.PICKED in parts:
+        return Layout.PICKED
     if place is None or place == 0:
         return Layout.UNKNOWN
+    if all(p is Layout.PICKED for p in parts):
+        return Layout.PICKED
     return Layout.ROWS if all(p is Layout.ROWS for p in parts) else Layout.UNKNOWN
 
 
@@ -223,7 +252,8 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
             first, shape = (first.elts[0] if first.elts else None), (layouts[0] if layouts else Layout.UNKNOWN)
         else:
             shape = others[0] if others else Layout.UNKNOWN
-        return Layout.ROWS if integer(first) == -1 or shape in (Layout.COUNT, Layout.SHAPE) else Layout.UNKNOWN
+        sized = shape in (Layout.COUNT, Layout.SHAPE, Layout.SUM)  # a number of rows that is a sum: of those picked
+        return Layout.ROWS if integer(first) == -1 or sized else Layout.UNKNOWN
     place = integer(given[0]) if given else None
     if name == "flatten":
         return Layout.ROWS  # flattening from dimension 0 keeps the samples in order, too
@@ -335,6 +365,8 @@ def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bo
         return Layout.MIXED  # of a statistic of the batch, or weighted by one
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
+    if Layout.PICKED in arguments:
+        return altered([Layout.PICKED], lambda parts: _reduced(keywords, parts, weighted))
     reduction = keywords.get("reduction")
     averaged = keywords.get("size_average")
     reduced = keywords.get("reduce")

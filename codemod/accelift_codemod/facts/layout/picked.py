@@ -97,6 +97,8 @@ class Picked(Layouts):
         self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
     ) -> Shape:
         found = super().read(node, env, frame, trusted)
+        if found is Layout.PICKED:
+            return Layout.UNKNOWN  # rows of another kind than those that the code picks
         if found is Layout.ROWS and isinstance(node, ast.BinOp):
             for side, other in ((node.left, node.right), (node.right, node.left)):
                 for_rows = self._made_for_rows(other, env) or self._draws(side)

@@ -1,0 +1,102 @@
+"""Losses over what is picked out of a batch, whose number differs from share to share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import converted, findings, script
+
+IMPORTS = "from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence"
+OUT = "optimizer.zero_grad()\nout = model(x)\n"
+
+
+def codes(loss: str, **slots: str) -> list[str]:
+    return findings(script(from_imports=IMPORTS, forward=OUT + loss, **slots))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = F.cross_entropy(out[y == 1], y[y == 1])",
+        "mask = (y != 0) & (y != 2)\nloss = F.cross_entropy(out[~mask], y[~mask])",
+        "mask = y.eq(1).view(-1)\nloss = out[mask].pow(2).mean()",
+        "mask = (y > 0).to(torch.bool)\nloss = out[mask, 0].mean()",
+        "loss = torch.masked_select(out, (y > 0)[:, None]).mean()",
+        "loss = out.masked_select(y.unsqueeze(1) > 0).mean()",
+        "rows = (y > 0).nonzero().squeeze(1)\nloss = F.cross_entropy(out[rows], y[rows])",
+        "rows = torch.where(y > 0)[0]\nloss = F.cross_entropy(out.index_select(0, rows), y[rows])",
+        "rows, = torch.nonzero(y > 0, as_tuple=True)\nloss = F.cross_entropy(out[rows], y[rows])",
+        "kept = out[y > 0]\nloss = kept.sum() / len(kept) * 1.0 + (kept.sum(1) / 3).mean()",
+        "kept = x[y > 0]\nloss = F.cross_entropy(model(kept), y[y > 0])",
+        "loss = F.cross_entropy(out, y) + 0.1 * out[y == 1].mean()",
+        "each = F.cross_entropy(out, y, reduction='none')\nloss = each[each > 0.1].mean()",
+        "loss = torch.cat([out[y == 1], out[y == 2]]).pow(2).mean()",
+        "packed = pack_padded_sequence(out, y + 1, batch_first=True)\nloss = packed.data.pow(2).mean()",
+        "loss = pack_padded_sequence(out, y + 1, batch_first=True)[0].mean()",
+        "data, sizes, *_ = pack_padded_sequence(out, y + 1, batch_first=True)\nloss = data.mean()",
+    ],
+)
+def test_a_mean_over_what_is_picked_is_reported(loss: str) -> None:
+    assert codes(loss) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = F.cross_entropy(out[:, [0, 2, 1]], y)",
+        "loss = out[:, torch.tensor([True, False, True])].mean()",
+        "loss = out[:, 1].mean()",
+        "loss = (out * (y > 0).unsqueeze(1)).mean()",
+        "loss = out.masked_fill((y > 0)[:, None], 0.0).mean()",
+        "loss = torch.where((y > 0)[:, None], out, out * 2).mean()",
+        "order = y.argsort()\nloss = F.cross_entropy(out[order], y[order])",
+        "longest, order = y.sort(descending=True)\nloss = F.cross_entropy(model(x[order]), y[order])",
+        "loss = F.cross_entropy(out, y, weight=None) + torch.ones(3)[torch.ones(3) > 0].mean()",
+        "packed = pack_padded_sequence(out, [3] * x.size(0), batch_first=True)\nloss = packed.data.pow(2).mean()",
+        "packed = pack_padded_sequence(out, y + 1, batch_first=True)\n"
+        "back, _ = pad_packed_sequence(packed, batch_first=True)\nloss = back.pow(2).mean()",
+        "shown = out[y == 1].mean().item()\nloss = F.cross_entropy(out, y)",
+    ],
+)
+def test_what_has_as_many_elements_for_each_sample_is_not(loss: str) -> None:
+    assert codes(loss) == []
+
+
+def test_sums_over_what_is_picked_are_sums() -> None:
+    for loss in ("loss = out[y > 0].sum()", "loss = F.cross_entropy(out[y > 0], y[y > 0], reduction='sum')"):
+        text = script(forward=OUT + loss)
+        assert findings(text) == []
+        assert 'accelerator.backward(loss, reduction="sum")' in converted(text)
+    divided = script(forward=f"{OUT}kept = out[y > 0]\nloss = kept.sum() / kept.size(0)")
+    assert findings(divided) == ["LOSS-MASKMEAN"]
+
+
+def test_masks_that_functions_are_given_and_networks_that_pack() -> None:
+    masked = "def masked(out, y, mask):\n    return F.cross_entropy(out[mask], y[mask])"
+    assert codes("loss = masked(out, y, y > 0)", definitions=masked) == ["LOSS-MASKMEAN"]
+    assert codes("loss = masked(out, y, y.argsort())", definitions=masked) == []
+    decoder = """\
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 4, batch_first=True)
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        hidden, _ = self.lstm(packed)
+        return self.linear(hidden[0])
+"""
+    forward = "targets = pack_padded_sequence(y, n, batch_first=True)[0]\nloss = F.cross_entropy(model(x, n), targets)"
+    slots = {"definitions": decoder, "model": "model = Decoder().to(device)", "from_imports": IMPORTS}
+    batch = {"loop": "for x, y, n in loader:", "move": "x, y = x.to(device), y.to(device)"}
+    data = "data = TensorDataset(torch.ones(64, 5, 8), torch.ones(64, 5).long(), torch.arange(64) % 5 + 1)"
+    assert findings(script(forward=forward, data=data, **slots, **batch)) == ["LOSS-MASKMEAN"]
+
+
+def test_tensors_of_the_batch_are_masks_and_a_memory_is_looked_up() -> None:
+    data = "data = TensorDataset(torch.ones(64, 8), torch.arange(64) % 3, torch.arange(64) % 2 == 0)"
+    batch = {"loop": "for x, y, kept in loader:", "move": "x, y, kept = x.to(device), y.to(device), kept.to(device)"}
+    assert codes("loss = F.cross_entropy(out[kept], y[kept])", data=data, **batch) == ["LOSS-MASKMEAN"]
+    memory = {"before": "memory = torch.ones(64, 3)"}
+    assert codes("loss = F.mse_loss(out, memory[y])", **memory) == []
