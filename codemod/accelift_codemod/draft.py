@@ -235,8 +235,8 @@ class Draft:
         if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or loop.node not in self._loops_around(node):
             return None
         env: Environment = {}
-        stock = all(self.facts.objects.loader(v).stock_batches for v in loop.loaders)
-        self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), stock), env)
+        batch = self.facts.collated.batch(loop.loaders)
+        self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), batch), env)
         return self.facts.layouts.before(node, loop.node.body, env)
 
     def training_around(self, node: ast.AST) -> list[BatchLoop]:

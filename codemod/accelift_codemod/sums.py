@@ -251,7 +251,9 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT and draft.runtime:
-        rows = _counted(value)
+        # What a collate function of the script pads may have another shape on another process.
+        alike = all(draft.facts.objects.loader(v).stock_batches for v in loop.loaders)
+        rows = _counted(value) if alike else None
         if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS:
             yield draft.edit(
                 RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG

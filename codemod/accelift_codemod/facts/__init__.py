@@ -16,7 +16,7 @@ from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.handmade import Handmade
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.kinds import Kind, Kinds
-from accelift_codemod.facts.layout import Layouts
+from accelift_codemod.facts.layout import Collated, Layouts
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
@@ -95,6 +95,10 @@ class Facts:
     @cached_property
     def layouts(self) -> Layouts:
         return Layouts(self.objects)
+
+    @cached_property
+    def collated(self) -> Collated:
+        return Collated(self.objects)
 
     @cached_property
     def kinds(self) -> Kinds:

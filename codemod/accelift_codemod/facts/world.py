@@ -196,10 +196,10 @@ class World:
         loop = self.around(node)
         if loop is None or not isinstance(loop.node, (ast.For, ast.AsyncFor)) or not self.all_prepared(loop):
             return Layout.UNKNOWN
-        stock = all(self.facts.objects.loader(self.original(v)).stock_batches for v in loop.loaders)
+        batch = self.facts.collated.batch(self.original(v) for v in loop.loaders)
         layouts = self.facts.layouts
         env: Environment = {}
-        layouts.assign(loop.node.target, dealt(self.resolver.values(loop.node.iter), stock), env)
+        layouts.assign(loop.node.target, dealt(self.resolver.values(loop.node.iter), batch), env)
         before = layouts.before(node, loop.node.body, env)
         return Layout.UNKNOWN if before is None else layouts.read(node, before)
 

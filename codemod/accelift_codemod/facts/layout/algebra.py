@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
@@ -35,6 +35,31 @@ class Layout(Enum):
 
 
 Shape: TypeAlias = "Layout | tuple[Shape, ...]"
+
+
+class Record(tuple["Shape", ...]):
+    """The layouts of the entries of a dict, which have names."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Shape]) -> Record:
+        """A record of entries."""
+        record = cls(entries.values())
+        record.names = tuple(entries)
+        return record
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self.names == other.names and tuple.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.names, tuple(self)))
+
+    def entry(self, name: object) -> Shape:
+        """The layout of an entry."""
+        return self[self.names.index(name)] if name in self.names else Layout.UNKNOWN
+
+
 Environment: TypeAlias = dict[str, "Shape"]
 
 # Operators by the names of torch functions.
@@ -90,16 +115,16 @@ def join(left: Shape, right: Shape) -> Shape:
     return Layout.MIXED if Layout.MIXED in pair else Layout.UNKNOWN
 
 
-def dealt(values: Values, stock: bool) -> Shape:
-    """The layout of what a loop is dealt; `stock` says that its loaders collate as torch does."""
+def dealt(values: Values, batch: Shape) -> Shape:
+    """The layout of what a loop is dealt, from that of a batch."""
     for value in values:
         if value.role is Role.ENUMERATE:
-            return (Layout.CONST, dealt(value.inner[0], stock))
+            return (Layout.CONST, dealt(value.inner[0], batch))
         if value.role is Role.ITERATOR:
-            return dealt(value.inner[0], stock)
+            return dealt(value.inner[0], batch)
         if value.role is Role.ZIP:
-            return tuple(dealt(inner, stock) for inner in value.inner)
-    return Layout.BATCH if stock else Layout.UNKNOWN
+            return tuple(dealt(inner, batch) for inner in value.inner)
+    return batch
 
 
 def element(value: Shape) -> Shape:

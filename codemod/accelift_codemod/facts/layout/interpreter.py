@@ -17,6 +17,7 @@ from accelift_codemod.facts.layout.algebra import (
     SCALARS,
     Environment,
     Layout,
+    Record,
     Shape,
     altered,
     combine,
@@ -26,6 +27,7 @@ from accelift_codemod.facts.layout.algebra import (
     join,
 )
 from accelift_codemod.facts.layout.choosing import Choosing
+from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role, Values
@@ -271,6 +273,8 @@ class Layouts:
             place = node.slice.value
             if isinstance(place, int):
                 return item(base, place)
+            if isinstance(base, Record):
+                return base.entry(place)
             return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
         if not isinstance(places[0], (ast.Slice, ast.Constant)):
@@ -286,20 +290,8 @@ class Layouts:
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
         return Layout.UNKNOWN
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp, env: Environment, frame: Frame
-    ) -> Shape:
-        inner = dict(env)
-        iterated: Shape = Layout.CONST
-        for generator in node.generators:
-            iterated = self.read(generator.iter, inner, frame)
-            self.assign(generator.target, element(iterated), inner)
-        produced = self.read(node.value if isinstance(node, ast.DictComp) else node.elt, inner, frame)
-        if produced is Layout.ROWS and iterated is Layout.BATCH:
-            return Layout.BATCH
-        if isinstance(iterated, tuple):
-            return tuple(produced for _ in iterated)
-        return produced if produced in FIXED else Layout.UNKNOWN
+    def _comprehension(self, node: Comprehension, env: Environment, frame: Frame) -> Shape:
+        return comprehension(self, node, env, frame)
 
     def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         func = call.func

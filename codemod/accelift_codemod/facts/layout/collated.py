@@ -1,0 +1,375 @@
+"""How a collate function of the script makes a batch of samples: what has a row for each, and what joins them.
+
+The function is interpreted on what it is given, the samples in a list. What it stacks has one row for each sample; what
+it joins by `torch.cat` has as many rows as its samples have together, which is another number for each share.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeAlias
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.layout import operations
+from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, join
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Value
+
+
+class Part(Enum):
+    """What there is in a collate function besides tensors of the batch."""
+
+    SAMPLE = "something of one sample"
+    ROW = "something of one sample, as one row"
+    EACH = "a list of something of each sample"
+    ROWS_EACH = "a list of one row for each sample"
+    PIECES = "a list with any number of entries for each sample"
+    FIELDS = "the parts of the samples, each as a list of that part of each sample"
+    EMPTY = "a list that nothing has been put into"
+
+
+Known: TypeAlias = "Part | Layout | tuple[Known, ...]"
+_Environment: TypeAlias = "dict[str, Known]"
+
+_LISTS = (Part.EACH, Part.ROWS_EACH)
+_OF_SAMPLE = (Part.SAMPLE, Part.ROW)
+_DEFAULT = frozenset(f"torch.utils.data.{home}default_collate" for home in ("", "dataloader.", "_utils.collate."))
+# What makes one tensor or array of a list, with a row for each entry; it may be a tensor already.
+_TENSORS = frozenset(
+    "torch.tensor torch.as_tensor torch.Tensor torch.FloatTensor torch.LongTensor torch.IntTensor torch.BoolTensor "
+    "torch.DoubleTensor torch.from_numpy numpy.array numpy.asarray".split()
+)
+_STACKS = frozenset({"torch.stack", "numpy.stack"})
+_JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "numpy.concatenate"})
+_KEEPING = frozenset({"list", "tuple", "sorted", "reversed"})
+_MOST_STEPS = 6
+_MOST_FIELDS = 12
+
+
+class Collated:
+    """Answers what the batches of loaders are made of."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.resolver = objects.resolver
+        self.index = objects.index
+        self._steps = 0
+
+    def batch(self, loaders: Iterable[Value]) -> Shape:
+        """The layout of a batch that any of some loaders deals."""
+        found = [self._of(loader) for loader in loaders]
+        batch = found[0] if found else Layout.UNKNOWN
+        for other in found[1:]:
+            batch = join(batch, other)
+        return batch
+
+    def _of(self, value: Value) -> Shape:
+        loader = self.objects.loader(value)
+        if loader.stock_batches:
+            return Layout.BATCH
+        collate = loader.arguments.get("collate_fn")
+        if not loader.complete or collate is None or not value.name.startswith("torch.utils.data."):
+            return Layout.UNKNOWN
+        if self.resolver.qualified(collate) in _DEFAULT:
+            return Layout.BATCH
+        made = {self._made(function) for function in self._functions(collate)}
+        return made.pop() if len(made) == 1 else Layout.UNKNOWN
+
+    def _functions(self, node: ast.expr, steps: int = 0) -> list[Function | ast.Lambda]:
+        """The functions that an expression may be, or their `__call__`; none if any of them is something else."""
+        if isinstance(node, ast.Lambda):
+            return [node]
+        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == "functools.partial":
+            return self._functions(node.args[0], steps) if len(node.args) == 1 else []
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if (
+            len(bindings) == 1
+            and bindings[0].how is How.ASSIGN
+            and bindings[0].value is not None
+            and steps < _MOST_STEPS
+        ):
+            return [] if bindings[0].path else self._functions(bindings[0].value, steps + 1)
+        found: list[Function | ast.Lambda] = []
+        for value in self.resolver.values(node):
+            target = value.declaration
+            if isinstance(target, ast.ClassDef):
+                target = self.resolver.method(target, "__call__")
+            if not isinstance(target, (*FUNCTIONS, ast.Lambda)):
+                return []
+            found.append(target)
+        return found
+
+    def _made(self, function: Function | ast.Lambda) -> Shape:
+        parameters = [p.arg for p in (*function.args.posonlyargs, *function.args.args)][self._is_bound(function) :]
+        if not parameters:
+            return Layout.UNKNOWN
+        env: _Environment = {parameters[0]: Part.EACH}
+        made = self._read(function.body, env) if isinstance(function, ast.Lambda) else self._run(function.body, env)
+        return _settled(made) if made is not None else Layout.UNKNOWN
+
+    def _is_bound(self, function: ast.AST) -> bool:
+        """Whether the first parameter of a function is the object that it is a method of."""
+        marks = {d.id for d in getattr(function, "decorator_list", []) if isinstance(d, ast.Name)}
+        return isinstance(self.index.parents.get(function), ast.ClassDef) and "staticmethod" not in marks
+
+    # ---- statements
+
+    def _run(self, statements: list[ast.stmt], env: _Environment, times: Part | None = None) -> Known | None:
+        """What statements return, None if they do not; `times` says how often they run: for EACH sample, or for any
+        number of PIECES of it."""
+        returned: list[Known] = []
+        for statement in statements:
+            if isinstance(statement, ast.Return):
+                returned.append(Layout.CONST if statement.value is None else self._read(statement.value, env))
+            elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+                value = self._read(statement.value, env)
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                for target in targets:
+                    self._bind(target, value, env)
+            elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                listed = env.get(statement.target.id) in (Part.EMPTY, Part.PIECES, *_LISTS)
+                env[statement.target.id] = Part.PIECES if listed else Layout.UNKNOWN
+            elif isinstance(statement, ast.For):
+                element = self._element(self._read(statement.iter, env))
+                self._bind(statement.target, element, env)
+                each = times is None and _of_sample(element)
+                inner = self._run(statement.body, env, Part.EACH if each else Part.PIECES)
+                returned += [] if inner is None else [inner]
+            elif isinstance(statement, ast.If):
+                returned += self._branches(statement, env, times)
+            elif isinstance(statement, ast.With):
+                inner = self._run(statement.body, env, times)
+                returned += [] if inner is None else [inner]
+            elif isinstance(statement, ast.Expr):
+                self._fill(statement.value, env, times)
+            else:
+                env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
+                returned += [Layout.UNKNOWN for n in walk(statement) if isinstance(n, ast.Return)]
+        if not returned:
+            return None
+        return returned[0] if all(r == returned[0] for r in returned) else Layout.UNKNOWN
+
+    def _branches(self, branch: ast.If, env: _Environment, times: Part | None) -> list[Known]:
+        """Run both branches: what they return; the variables become what they are after either of them."""
+        returned: list[Known] = []
+        left: list[_Environment] = []
+        for body in (branch.body, branch.orelse):
+            inner = dict(env)
+            found = self._run(body, inner, Part.PIECES if times is not None else None)
+            returned += [] if found is None else [found]
+            if not (body and isinstance(body[-1], (ast.Return, ast.Raise))):
+                left.append(inner)
+        for name in {n for inner in left for n in inner}:
+            values = {inner.get(name, Layout.UNKNOWN) for inner in left}
+            env[name] = values.pop() if len(values) == 1 else Part.PIECES if Part.PIECES in values else Layout.UNKNOWN
+        return returned
+
+    def _fill(self, node: ast.expr, env: _Environment, times: Part | None) -> None:
+        """What a list holds after `xs.append(x)` or `xs.extend(x)`."""
+        func = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or not node.args:
+            return
+        name = func.value.id if isinstance(func.value, ast.Name) else ""
+        if func.attr not in ("append", "extend") or name not in env or isinstance(env[name], tuple):
+            return
+        value = self._read(node.args[0], env)
+        if times is Part.PIECES or env[name] is Part.PIECES or (times is Part.EACH and func.attr == "extend"):
+            env[name] = Part.PIECES
+        elif env[name] is Part.EMPTY and times is Part.EACH and func.attr == "append":
+            env[name] = Part.ROWS_EACH if value is Part.ROW else Part.EACH
+        else:
+            env[name] = Layout.UNKNOWN
+
+    def _bind(self, target: ast.expr, value: Known, env: _Environment) -> None:
+        if isinstance(target, ast.Name):
+            env[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for place, part in enumerate(target.elts):
+                name = part.value if isinstance(part, ast.Starred) else part
+                self._bind(name, _item(value, place), env)
+
+    # ---- expressions
+
+    def _read(self, node: ast.expr, env: _Environment) -> Known:
+        if isinstance(node, ast.Constant):
+            return Layout.CONST
+        if isinstance(node, ast.Name):
+            return env.get(node.id, Layout.CONST)
+        if isinstance(node, ast.List) and not node.elts:
+            return Part.EMPTY
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return tuple(self._read(e, env) for e in node.elts)
+        if isinstance(node, ast.Dict):
+            names = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
+            shapes = [_settled(self._read(v, env)) for v in node.values]
+            return Record.of({n: s for n, s in zip(names, shapes, strict=True) if isinstance(n, str)})
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return self._comprehension(node, env)
+        if isinstance(node, ast.DictComp):  # of names that every sample has
+            return Layout.BATCH if self._read(node.value, env) is Layout.ROWS else Layout.UNKNOWN
+        if isinstance(node, ast.Call):
+            return self._call(node, env)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node, env)
+        if isinstance(node, ast.Starred):
+            return self._read(node.value, env)
+        if isinstance(node, ast.Attribute):
+            value = self._read(node.value, env)
+            return value if _of_sample(value) or value in FIXED else Layout.UNKNOWN
+        parts = [self._read(n, env) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+        return _mixed(parts)
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, env: _Environment) -> Known:
+        inner = dict(env)
+        elements: list[Known] = []
+        for generator in node.generators:
+            elements.append(self._element(self._read(generator.iter, inner)))
+            self._bind(generator.target, elements[-1], inner)
+        if not any(map(_of_sample, elements)):
+            made = self._read(node.elt, inner)
+            if elements != [Part.EACH]:
+                return Layout.UNKNOWN
+            if made is Layout.PICKED:
+                return tuple([made] * _MOST_FIELDS)  # nobody takes more of them than there are
+            return Layout.BATCH if made is Layout.ROWS else Part.FIELDS if made is Part.EACH else Layout.UNKNOWN
+        if len(elements) > 1 or any(generator.ifs for generator in node.generators):
+            return Part.PIECES
+        return Part.ROWS_EACH if self._read(node.elt, inner) is Part.ROW else Part.EACH
+
+    def _subscript(self, node: ast.Subscript, env: _Environment) -> Known:
+        base = self._read(node.value, env)
+        place = node.slice.value if isinstance(node.slice, ast.Constant) else ""
+        if _of_sample(base):
+            return Part.ROW if place is None else Part.SAMPLE
+        if base in _LISTS and not isinstance(node.slice, ast.Slice):
+            return Part.ROW if base is Part.ROWS_EACH else Part.SAMPLE
+        if isinstance(place, int):
+            return _item(base, place)
+        return base if base in FIXED else Layout.UNKNOWN
+
+    def _element(self, value: Known) -> Known:
+        """What iterating over a value yields."""
+        if value is Part.FIELDS:
+            return Part.EACH
+        if value in _LISTS:
+            return Part.ROW if value is Part.ROWS_EACH else Part.SAMPLE
+        if isinstance(value, tuple) and value and value[0] == (Layout.CONST, Part.SAMPLE):
+            return value[0]  # of enumerate
+        return Layout.UNKNOWN
+
+    def _call(self, call: ast.Call, env: _Environment) -> Known:
+        given = [self._read(a, env) for a in call.args]
+        first = given[0] if given else Layout.CONST
+        qualified = self.resolver.qualified(call.func) or ""
+        builtin = self.resolver.builtin(call.func)
+        if builtin is not None:
+            return self._builtin(builtin, call, given)
+        dimension = argument(call, 1, "dim") or argument(call, 1, "axis")
+        along = 0 if dimension is None else operations.integer(dimension)
+        home, _, name = qualified.rpartition(".")
+        if qualified in _DEFAULT:
+            return Layout.BATCH if first in _LISTS else Layout.UNKNOWN
+        if qualified in _STACKS | _JOINS | _TENSORS and along == 0 and first is Part.PIECES:
+            return Layout.PICKED
+        if qualified in _STACKS | _TENSORS and (qualified in _TENSORS or along == 0):
+            single = isinstance(first, tuple) and len(first) == 1 and _of_sample(first[0])
+            if first in _LISTS:
+                return Layout.ROWS
+            return Part.ROW if single else first if isinstance(first, Layout) else _mixed(given)
+        if qualified in _JOINS:
+            listed = {Part.ROWS_EACH: Layout.ROWS, Part.EACH: Layout.PICKED}
+            return listed.get(first, _mixed(given)) if along == 0 and isinstance(first, Part) else _mixed(given)
+        if qualified == "torch.nn.utils.rnn.pad_sequence" and first in _LISTS:
+            rows = argument(call, 1, "batch_first")
+            return Layout.ROWS if isinstance(rows, ast.Constant) and rows.value is True else Layout.COLUMNS
+        if home == "torch" and name in torch_ops.SIZED and not any(map(_of_sample, given)):
+            size = first[0] if isinstance(first, tuple) and first else first
+            return Layout.ROWS if size is Layout.COUNT else Layout.UNKNOWN
+        target = self.resolver.callee(call)
+        if isinstance(target, FUNCTIONS):
+            return self._own(call, target, env)
+        return self._method(call, env, given)
+
+    def _builtin(self, name: str, call: ast.Call, given: list[Known]) -> Known:
+        first = given[0] if given else Layout.CONST
+        if name == "zip" and len(call.args) == 1 and isinstance(call.args[0], ast.Starred):
+            return Part.FIELDS if self._read_lists(given) else Layout.UNKNOWN
+        if name == "zip" and given and all(g in _LISTS for g in given):
+            return Part.EACH
+        if name == "enumerate" and first in _LISTS:
+            return ((Layout.CONST, Part.SAMPLE),)
+        if name == "map" and len(given) == 2:
+            return Part.EACH if given[1] in _LISTS else given[1] if given[1] is Part.FIELDS else Layout.UNKNOWN
+        if name == "len" and first in _LISTS:
+            return Layout.COUNT
+        if name == "range" and first is Layout.COUNT:
+            return Part.EACH
+        if name in _KEEPING and isinstance(first, Part) and not _of_sample(first):
+            return first
+        return _mixed(given)
+
+    def _read_lists(self, given: list[Known]) -> bool:
+        return all(g in _LISTS for g in given)
+
+    def _own(self, call: ast.Call, target: Function, env: _Environment) -> Known:
+        """What a function of the script returns that the collate function calls."""
+        bound = self.resolver.bind(call, target, bound=self._is_bound(target))
+        if bound is None or self._steps >= _MOST_STEPS:
+            return Layout.UNKNOWN
+        self._steps += 1
+        try:
+            made = self._run(target.body, {name: self._read(a, env) for name, a in bound.items()})
+        finally:
+            self._steps -= 1
+        return Layout.CONST if made is None else made
+
+    def _method(self, call: ast.Call, env: _Environment, given: list[Known]) -> Known:
+        if not isinstance(call.func, ast.Attribute):
+            return _mixed(given)
+        name = call.func.attr
+        receiver = self._read(call.func.value, env) if not self.resolver.qualified(call.func) else Layout.CONST
+        if _of_sample(receiver):
+            first = operations.integer(call.args[0]) if call.args else None
+            made = (name == "unsqueeze" and first == 0) or (name in ("view", "reshape") and first == 1)
+            kept = receiver is Part.ROW and name in torch_ops.ROW_WISE
+            return Part.ROW if made or kept else Part.SAMPLE
+        plain = [g for g in given if isinstance(g, Layout)]
+        if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
+            return operations.method(name, call, receiver, [*plain], {})
+        return _mixed([receiver, *given])
+
+
+def _of_sample(value: Known) -> bool:
+    return value in _OF_SAMPLE or (isinstance(value, tuple) and any(map(_of_sample, value)))
+
+
+def _mixed(parts: list[Known]) -> Known:
+    """What is computed from several things: of a sample, if one of them is; else nothing is known."""
+    if any(map(_of_sample, parts)):
+        return Part.SAMPLE
+    return Layout.CONST if all(p in FIXED for p in parts) else Layout.UNKNOWN
+
+
+def _item(value: Known, place: int) -> Known:
+    if value is Part.FIELDS:
+        return Part.EACH
+    if _of_sample(value) and not isinstance(value, tuple):
+        return Part.SAMPLE
+    if isinstance(value, tuple):
+        return value[place] if -len(value) <= place < len(value) else Layout.UNKNOWN
+    return Layout.ROWS if value is Layout.BATCH else Layout.UNKNOWN
+
+
+def _settled(value: Known) -> Shape:
+    """The layout of what leaves a collate function: of a list, nothing is known but that it is no tensor."""
+    if isinstance(value, Record):
+        return Layout.BATCH if all(part is Layout.ROWS for part in value) else value
+    if isinstance(value, tuple):
+        return tuple(map(_settled, value))
+    return value if isinstance(value, Layout) else Layout.UNKNOWN

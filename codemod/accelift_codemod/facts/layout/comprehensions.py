@@ -1,0 +1,51 @@
+"""Comprehensions over the tensors of a batch: `{k: v.to(device) for k, v in batch.items()}`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout, Record, Shape, element
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.layout.interpreter import Frame, Layouts
+
+Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp
+
+
+def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame: Frame) -> Shape:
+    """The layout of what a comprehension makes."""
+    inner = dict(env)
+    made = node.value if isinstance(node, ast.DictComp) else node.elt
+    single = len(node.generators) == 1 and not node.generators[0].ifs
+    record = _entries(layouts, node.generators[0].iter, env, frame) if single else None
+    if record is not None and isinstance(node, ast.DictComp):
+        produced: dict[str, Shape] = {}
+        for name, part in zip(record.names, record, strict=True):
+            layouts.assign(node.generators[0].target, (Layout.CONST, part), inner)
+            produced[name] = layouts.read(made, inner, frame)
+        return Record.of(produced)
+    iterated: Shape = Layout.CONST
+    for generator in node.generators:
+        iterated = layouts.read(generator.iter, inner, frame)
+        if single and isinstance(iterated, tuple) and not isinstance(node, ast.DictComp):
+            parts: list[Shape] = []
+            for part in iterated:
+                layouts.assign(generator.target, part, inner)
+                parts.append(layouts.read(made, inner, frame))
+            return tuple(parts)
+        layouts.assign(generator.target, element(iterated), inner)
+    result = layouts.read(made, inner, frame)
+    if result is Layout.ROWS and iterated is Layout.BATCH:
+        return Layout.BATCH
+    if isinstance(iterated, tuple):
+        return tuple(result for _ in iterated)
+    return result if result in FIXED else Layout.UNKNOWN
+
+
+def _entries(layouts: Layouts, node: ast.expr, env: Environment, frame: Frame) -> Record | None:
+    """The dict whose `.items()` an expression is."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "items"):
+        return None
+    found = layouts.read(node.func.value, env, frame)
+    return found if isinstance(found, Record) else None

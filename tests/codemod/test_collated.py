@@ -1,0 +1,146 @@
+"""Collate functions of the script: what has a row for each sample, and what joins samples of different lengths."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import converted, findings, script
+
+FORWARD = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+IMPORTS = "import functools\nfrom torch.utils.data import default_collate\nfrom torch.nn.utils.rnn import pad_sequence"
+LOADER = "loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn={})"
+JOINED = """\
+def collate(batch):
+    x = torch.cat([x for x, _ in batch])
+    y = torch.cat([y for _, y in batch], dim=0)
+    return x, y
+"""
+
+
+def collating(function: str, *, given: str = "collate", **slots: str) -> str:
+    filled = {"from_imports": IMPORTS, "loader": LOADER.format(given), "forward": FORWARD, **slots}
+    return script(definitions=function, **filled)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        JOINED,
+        "def collate(batch):\n    xs, ys = zip(*batch)\n    return torch.cat(xs), torch.cat(list(ys))",
+        "def collate(batch):\n    xs, ys = map(list, zip(*batch))\n    return torch.cat(xs, 0).float(), torch.cat(ys)",
+        "def collate(batch):\n    return torch.cat([b[0] for b in batch]), torch.cat([b[1] for b in batch])",
+        """\
+def collate(batch):
+    xs, ys = [], []
+    for x, y in batch:
+        xs.append(x)
+        ys.extend(y)
+    return torch.cat(xs), torch.tensor(ys)
+""",
+        """\
+def collate(batch):
+    xs, ys = [], []
+    for x, y in batch:
+        for row, label in zip(x, y):
+            xs.append(row)
+            ys.append(label)
+    return torch.stack(xs), torch.stack(ys)
+""",
+        """\
+def collate(batch):
+    xs, ys = [], []
+    for i, (x, y) in enumerate(batch):
+        if x is not None:
+            xs.append(x)
+            ys.append(y)
+    return torch.stack(xs), torch.tensor(ys)
+""",
+        "def join(parts):\n    return torch.cat(parts)\n\n\n"
+        "def collate(batch):\n    return join([x for x, _ in batch]), join([y for _, y in batch])",
+    ],
+)
+def test_a_mean_over_joined_samples_is_reported(function: str) -> None:
+    assert findings(collating(function)) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def collate(batch):\n    xs, ys = zip(*batch)\n    return torch.stack(xs), torch.tensor(ys)",
+        "def collate(batch):\n    return default_collate(batch)",
+        "def collate(batch):\n    xs = torch.cat([x.unsqueeze(0) for x, _ in batch])\n"
+        "    return xs, torch.cat([torch.tensor([y]) for _, y in batch])",
+        "def collate(batch):\n    xs = torch.cat([b[0][None] for b in batch], dim=0)\n"
+        "    return xs, torch.LongTensor([b[1] for b in batch])",
+        """\
+def collate(batch):
+    batch = sorted(batch, key=lambda pair: -len(pair[0]))
+    xs = torch.zeros(len(batch), 8)
+    ys = []
+    for i, (x, y) in enumerate(batch):
+        xs[i, : len(x)] = x
+        ys.append(y)
+    return xs, torch.stack(ys)
+""",
+    ],
+)
+def test_a_mean_over_rows_of_samples_is_not(function: str) -> None:
+    assert findings(collating(function)) == []
+    summed = 'optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum")'
+    assert 'accelerator.backward(loss, reduction="sum")' in converted(collating(function, forward=summed))
+    assert findings(collating(function, forward=summed)) == []
+
+
+def test_each_part_is_what_it_is() -> None:
+    """The joined points are no samples, the labels are; a dict has its parts by name."""
+    function = """\
+def collate(batch):
+    points = torch.cat([x for x, _ in batch])
+    labels = torch.tensor([y for _, y in batch])
+    return {"points": points, "labels": labels}
+"""
+    slots = {"loop": "for batch in loader:", "move": "batch = {k: v.to(device) for k, v in batch.items()}"}
+    zero = "optimizer.zero_grad()\n"
+    points = zero + 'loss = model(batch["points"]).pow(2).mean()'
+    assert findings(collating(function, forward=points, **slots)) == ["LOSS-MASKMEAN"]
+    labels = zero + 'loss = (model.layer.weight.sum() * batch["labels"]).mean()'
+    assert findings(collating(function, forward=labels, **slots)) == []
+    summed = zero + 'loss = model(batch["points"]).pow(2).sum()'
+    assert findings(collating(function, forward=summed, **slots)) == []
+
+
+def test_what_a_collate_function_does_in_one_case_only_is_not_known() -> None:
+    function = """\
+def collate(batch):
+    xs, ys = zip(*batch)
+    if joins:
+        x = torch.cat(xs)
+    else:
+        x = torch.stack(xs)
+    return x, torch.tensor(ys)
+"""
+    summed = "optimizer.zero_grad()\nloss = model(x).pow(2).sum()"
+    assert findings(collating(function, forward=summed)) == ["LOSS-UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    ("definitions", "given"),
+    [
+        (JOINED.replace("batch)", "batch, pad)"), "lambda batch: collate(batch, 0)"),
+        (
+            "class Collator:\n    def __call__(self, batch):\n"
+            "        return torch.cat([b[0] for b in batch]), torch.cat([b[1] for b in batch])",
+            "Collator()",
+        ),
+        (JOINED.replace("batch)", "batch, pad)"), "functools.partial(collate, pad=0)"),
+        ("", "lambda batch: [torch.cat(part) for part in zip(*batch)]"),
+    ],
+)
+def test_collate_functions_of_all_kinds(definitions: str, given: str) -> None:
+    assert findings(collating(definitions, given=given)) == ["LOSS-MASKMEAN"]
+
+
+def test_a_loader_of_another_library_is_not_followed() -> None:
+    """What it does with a collate function is its own affair."""
+    text = collating(JOINED, from_imports="from other import DataLoader")
+    assert "LOSS-MASKMEAN" not in findings(text)
