@@ -12,7 +12,7 @@ ROW_WISE = frozenset(
     sin cos tan erf floor ceil round sign trunc frac clamp clamp_ clip clamp_min clamp_max nan_to_num
     pow square float_power eq ne gt lt ge le logical_not logical_and logical_or logical_xor isclose where
     view_as expand_as reshape_as masked_fill masked_fill_ fill_ normal_ uniform_ zero_ bernoulli bernoulli_ random_
-    requires_grad_ data retain_grad tolist lerp addcmul addcdiv astype pin_memory
+    requires_grad_ data retain_grad as_tensor from_numpy tensor tolist lerp addcmul addcdiv astype pin_memory
     dropout dropout_ dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear embedding one_hot unfold
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool2d

@@ -152,8 +152,14 @@ def item(value: Shape, place: int) -> Shape:
     return value if value in FIXED else Layout.UNKNOWN
 
 
+def tensor(value: Shape) -> Shape:
+    """The layout of what is surely a tensor: a batch that is used as one has its samples in dimension 0."""
+    return Layout.ROWS if value is Layout.BATCH else value
+
+
 def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """The layout of `left operator right`."""
+    left, right = tensor(left), tensor(right)
     if isinstance(left, tuple) or isinstance(right, tuple):
         return Layout.UNKNOWN
     if Layout.MIXED in (left, right):
@@ -188,7 +194,7 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
 
 def elementwise(parts: Iterable[Shape]) -> Shape:
     """The layout of an elementwise function of several values."""
-    found = list(parts)
+    found = list(map(tensor, parts))
     met = Layout.ROWS in found and any(part in (*SCALARS, Layout.SHIFTED) for part in found)
     if Layout.MIXED in found or Layout.SHIFTED in found or met or any(pair <= set(found) for pair in COMPARING):
         return Layout.MIXED

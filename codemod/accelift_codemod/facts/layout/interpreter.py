@@ -25,12 +25,15 @@ from accelift_codemod.facts.layout.algebra import (
     elementwise,
     item,
     join,
+    tensor,
 )
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role, Values
+
+_OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
 @dataclass
@@ -247,6 +250,8 @@ class Layouts:
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
+        if node.attr in _OF_TENSORS:
+            base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.CONST if node.attr == "shape" else Layout.MIXED
         if base is Layout.PACKED:
@@ -267,6 +272,8 @@ class Layouts:
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
+        if isinstance(node.slice, ast.Tuple):
+            base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.MIXED
         if isinstance(node.slice, ast.Constant) and node.slice.value is not None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.layout import operations
-from accelift_codemod.facts.layout.algebra import ALTERED, COMPARING, FIXED, Environment, Layout, Shape, altered, join
+from accelift_codemod.facts.layout.algebra import (
+    ALTERED,
+    COMPARING,
+    FIXED,
+    Environment,
+    Layout,
+    Shape,
+    altered,
+    join,
+    tensor,
+)
 from accelift_codemod.facts.layout.operations import integer
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value
@@ -54,6 +64,7 @@ class Modules:
             return Layout.MIXED
         if Layout.PACKED in arguments and value.name.rpartition(".")[2] in torch_ops.RECURRENT:
             return (Layout.PACKED, Layout.UNKNOWN)
+        everything = list(map(tensor, everything))
         if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):

@@ -16,11 +16,14 @@ from accelift_codemod.facts.layout.algebra import (
     altered,
     combine,
     elementwise,
+    tensor,
 )
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Value
 
 _MOST_DIMENSIONS = 5
+# Methods of lists and dicts, and of what else a batch may be if it is no tensor.
+_OF_COLLECTIONS = frozenset("keys values get copy pop append extend insert index count update pin_memory".split())
 
 
 def builtin(name: str, arguments: list[Shape]) -> Shape:
@@ -45,7 +48,11 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if receiver is Layout.BATCH:
         if name == "items":
             return ((Layout.CONST, Layout.ROWS),)
-        return Layout.BATCH if name in ("to", "cuda") else Layout.UNKNOWN
+        if name in ("to", "cuda"):
+            return Layout.BATCH
+        if name in _OF_COLLECTIONS:
+            return Layout.UNKNOWN
+        return method(name, call, Layout.ROWS, arguments, keywords)
     if name == "item":
         return receiver if receiver in (*SCALARS, Layout.COUNT) else Layout.UNKNOWN
     if receiver is Layout.MIXED:
@@ -123,6 +130,7 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return Layout.CONST if first in FIXED else Layout.UNKNOWN
     if name in ("cat", "concat", "concatenate", "stack", "hstack"):
         return _join_tensors(name, call, arguments)
+    arguments, everything = list(map(tensor, arguments)), list(map(tensor, everything))
     if not everything or all(e in FIXED for e in everything):
         return Layout.CONST
     if name in ops.COMPARES and any(pair <= set(everything) for pair in COMPARING):
@@ -140,18 +148,18 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return picks
     if any(a in ALTERED for a in arguments):
         return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset))
-    tensor = arguments[0] if arguments else keywords.get("input", Layout.UNKNOWN)
-    if tensor in SCALARS and name in ("mean", "sum"):
-        return tensor
-    if tensor in SCALARS and name in ops.CURVED:
-        return _curved(name, tensor)
+    first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
+    if first in SCALARS and name in ("mean", "sum"):
+        return first
+    if first in SCALARS and name in ops.CURVED:
+        return _curved(name, first)
     if name == "where" and offset == 1:
         return elementwise(arguments)
     if name in ops.ELEMENTWISE and len(arguments) > 1:
-        return combine(ARITHMETIC.get(name.rstrip("_")[:3], ast.Mod()), tensor, arguments[1])
-    if tensor is Layout.UNKNOWN:
+        return combine(ARITHMETIC.get(name.rstrip("_")[:3], ast.Mod()), first, arguments[1])
+    if first is Layout.UNKNOWN:
         return Layout.MEAN if name == "mean" and len(call.args) <= offset and not call.keywords else Layout.UNKNOWN
-    if tensor is not Layout.ROWS:
+    if first is not Layout.ROWS:
         return Layout.UNKNOWN
     others = everything[1:] if arguments else everything
     if any(o in (Layout.UNKNOWN, *SCALARS) for o in others):
