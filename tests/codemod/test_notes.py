@@ -153,7 +153,7 @@ class Noisy({base}):
     [
         ("", " + 0.1 * torch.randn(8)", ["RNG-SAMENOISE"]),
         ("", " * random.random()", ["RNG-SAMENOISE"]),
-        (" + torch.randn(8)", "", []),  # once, before anything is trained
+        (" + torch.randn(8)", "", ["DATA-UNSEEDED"]),  # once, before anything is trained: on each process another one
         ("", "", []),
     ],
 )

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod import seeds
+from accelift_codemod.constants import constants
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
@@ -59,7 +60,8 @@ class Splits(Rule):
             "DATA-UNSEEDED",
             Severity.ERROR,
             "made-up data without a seed",
-            "A data set is made of random numbers drawn without a seed, so every process has another data set.",
+            "A data set is made of random numbers drawn without a seed, so every process has another data set. So it "
+            "is with what is drawn once and used on every batch or sample: a permutation of pixels, a projection.",
         ),
         Explained(
             "DATA-SAMPLER-RNG",
@@ -71,8 +73,18 @@ class Splits(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        yield from self._shuffles(draft)
-        yield from self._made_up(draft)
+        known_of = [*self._shuffles(draft), *self._made_up(draft)]
+        yield from known_of
+        for call, use in constants(draft):
+            if call.lineno not in {finding.line for finding in known_of}:
+                yield draft.finding(
+                    "DATA-UNSEEDED",
+                    Severity.WARNING,
+                    call,
+                    f"`{draft.facts.segment(call)}` is drawn once without a seed, and `{draft.facts.segment(use)}` is "
+                    "used on the data: every process would use another one",
+                    "seed the generator before",
+                )
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified == "torch.utils.data.random_split":

@@ -1,0 +1,181 @@
+"""What is drawn once, and then used on all of the data: permutations of pixels, random projections, masks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod import seeds
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, torch_ops
+from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+
+_PREPARED = ("torch.nn.", "torch.optim.")  # parameters, which prepare sees to, and what is made of them
+_TENSOR_METHODS = (torch_ops.ROW_WISE | torch_ops.ELEMENTWISE | torch_ops.REDUCES.keys()) - {"to", "cuda", "type"} | {
+    "index_select",
+    "gather",
+    "take",
+    "matmul",
+    "mm",
+}
+_WITHIN = (ast.Attribute, ast.UnaryOp, ast.Call, ast.Slice, ast.Tuple, ast.List, ast.keyword)  # one expression
+_DEALS = (Role.BATCH, Role.DATA)
+_CALLABLES = ("torchvision.transforms.", "torchvision.datasets.")
+_GIVEN = frozenset({"transform", "target_transform", "collate_fn"})
+
+
+def constants(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls that draw, once and without a seed, what is used on the data, each with a place where it is used."""
+    for call in draft.calls:
+        home = drawn_from(draft.facts.resolver, call)
+        if not home or _is_often(draft, call) or seeds.seeded(draft, call, SEEDS[home]):
+            continue
+        use = next((use for use in _uses(draft, call) if _on_data(draft, call, use)), None)
+        if use is not None:
+            yield call, use
+
+
+def _is_often(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call runs for each batch, or each sample: inside a loop over batches, or whatever such code calls."""
+    function = draft.function(call)
+    around = draft.facts.index.ancestors(call)
+    if any(parent in draft.blueprint.loops or isinstance(parent, ast.Lambda) for parent in around):
+        return True
+    if function is None:
+        return False
+    if isinstance(draft.facts.index.parents.get(function), ast.ClassDef) and function.name != "__init__":
+        if _of_data(draft, draft.facts.index.enclosing_class(function)):
+            return True
+    loops = draft.blueprint.loops.values()
+    return any(function in draft.blueprint.timeline.calls_into(s) for loop in loops for s in loop.body)
+
+
+def _of_data(draft: Draft, cls: ast.ClassDef | None) -> bool:
+    """Whether the methods of a class run on the data: of a data set, a network, or something that is called."""
+    resolver = draft.facts.resolver
+    if cls is None:
+        return False
+    return resolver.class_role(cls) in (Role.DATASET, Role.MODEL, Role.LOSS) or (
+        resolver.method(cls, "__call__") is not None
+    )
+
+
+def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
+    """The reads of what a call draws, or of what is computed from it."""
+    queue: list[ast.expr] = [start]
+    qualified = draft.facts.resolver.qualified(start.func) or ""
+    if qualified.endswith(".shuffle") and start.args and isinstance(start.args[0], ast.Name):
+        queue = [*_loads(draft, start.args[0])]
+    seen = set(queue)
+    while queue:
+        node = queue.pop()
+        yield node
+        for found in _next(draft, node):
+            if found not in seen:
+                seen.add(found)
+                queue.append(found)
+
+
+def _loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
+    owner = draft.facts.index.scope(name).owner(name.id)
+    return draft.facts.loads(owner, name.id) if owner is not None else []
+
+
+def _next(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
+    """Where the value of an expression is read next."""
+    resolver, index = draft.facts.resolver, draft.facts.index
+    child: ast.AST = node
+    for parent in index.ancestors(node):
+        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
+            return
+        if isinstance(parent, (ast.JoinedStr, ast.Lambda, *FUNCTIONS)) or parent in draft.blueprint.loops:
+            return
+        if isinstance(parent, ast.Call) and child is not parent.func:
+            if (resolver.qualified(parent.func) or "").startswith(_PREPARED) or resolver.builtin(parent.func) == "len":
+                return
+            target = resolver.callee(parent)
+            made = resolver.method(target, "__init__") if isinstance(target, ast.ClassDef) else target
+            if isinstance(made, FUNCTIONS):
+                bound = resolver.bind(parent, made, bound=True if made is not target else None) or {}
+                for parameter, argument in bound.items():
+                    if argument is child or argument is getattr(child, "value", None):
+                        yield from draft.facts.loads(index.scopes[made], parameter)
+                return
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            for target in targets:
+                yield from _read(draft, target)
+        if isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
+            yield from resolver.sites(function)
+        if isinstance(parent, ast.stmt):
+            return
+        child = parent
+
+
+def _read(draft: Draft, target: ast.expr) -> Iterator[ast.expr]:
+    """The reads of what a target of an assignment binds: a variable, or an attribute of self in its class."""
+    if isinstance(target, ast.Name):
+        yield from _loads(draft, target)
+    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+        own = draft.facts.index.enclosing_class(target)
+        for node in walk(own) if own is not None else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr == target.attr:
+                if isinstance(node.value, ast.Name) and node.value.id == target.value.id:
+                    yield node
+
+
+def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:
+    """Whether what was drawn is used on the data: with a batch in one expression, or by what every sample passes."""
+    loops = [draft.blueprint.loops.get(loop) for loop in draft.facts.index.enclosing_loops(use)]
+    if any(loops):
+        shown = any(loop is not None and loop.trains for loop in loops) and draft.gradients_off(use)
+        return not shown and _meets_batch(draft, use)
+    function = draft.function(use)
+    method = function is not None and isinstance(draft.facts.index.parents.get(function), ast.ClassDef)
+    if method and function is not draft.function(call) and function.name != "__init__":  # type: ignore[union-attr]
+        return _of_data(draft, draft.facts.index.enclosing_class(function))  # type: ignore[arg-type]
+    return _in_transform(draft, call, use)
+
+
+def _meets_batch(draft: Draft, use: ast.expr) -> bool:
+    """Whether an expression is used together with something of a batch, in arithmetic or a function of tensors."""
+    resolver = draft.facts.resolver
+    child: ast.AST = use
+    for parent in draft.facts.index.ancestors(use):
+        beside: list[ast.AST] = []
+        if isinstance(parent, (ast.BinOp, ast.Subscript, ast.Compare)):
+            beside = [n for n in ast.iter_child_nodes(parent) if n is not child]
+        elif isinstance(parent, ast.Call) and child is not parent.func:
+            func = parent.func
+            tensors = (resolver.qualified(func) or "").startswith("torch.") or bool(draft.facts.objects.models(func))
+            method = isinstance(func, ast.Attribute) and func.attr in _TENSOR_METHODS
+            if not (tensors or method or Role.LOSS in resolver.roles(func)):
+                return False
+            beside = [n for n in ast.iter_child_nodes(parent) if n is not child]
+        elif not isinstance(parent, _WITHIN):
+            return False
+        names = (n for part in beside for n in walk(part) if isinstance(n, ast.Name))
+        if any(v.role in _DEALS for name in names for v in resolver.values(name)):
+            return True
+        child = parent
+    return False
+
+
+def _in_transform(draft: Draft, call: ast.Call, use: ast.expr) -> bool:
+    """Whether a function that is handed over to transform each sample, and does not draw it itself, reads it."""
+    for parent in draft.facts.index.ancestors(use):
+        if parent is draft.function(call):
+            return False
+        handed: list[ast.AST] = [parent] if isinstance(parent, ast.Lambda) else []
+        if isinstance(parent, ast.FunctionDef):
+            handed = [*draft.facts.loads(draft.facts.index.scope(parent), parent.name)]
+        for one in handed:
+            outer = draft.facts.index.parents[one]
+            if isinstance(outer, ast.keyword) and outer.arg in _GIVEN:
+                return True
+            named = draft.facts.resolver.qualified(outer.func) if isinstance(outer, ast.Call) else None
+            if (named or "").startswith(_CALLABLES) and one is not getattr(outer, "func", None):
+                return True
+    return False

@@ -1,0 +1,136 @@
+"""What is drawn once and used on all of the data: every process has to draw the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import converted, findings, lifted, script
+
+NUMPY = "import random\nimport numpy as np"
+ZERO = "optimizer.zero_grad()\n"
+LOSS = "loss = F.cross_entropy(model(x), y)"
+DATASET = """\
+class Pixels(torch.utils.data.Dataset):
+    def __init__(self, data):
+        self.data = data
+        self.order = {draw}
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, i):
+        x, y = self.data[i]
+        return x[self.order], y
+"""
+TRANSFORM = """\
+class Permute:
+    def __init__(self, order):
+        self.order = order
+
+    def __call__(self, x):
+        return x[self.order]
+"""
+RANDOM = """\
+class Random(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        {}
+
+    def forward(self, x):
+        return self.layer(x * self.scale)
+"""
+USES = [
+    {"setup": "perm = torch.randperm(8)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+    {"setup": "perm = np.random.permutation(8)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+    {"setup": "perm = list(range(8))\nrandom.shuffle(perm)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+    {"setup": "mask = (torch.rand(8) > 0.5).float()", "forward": f"{ZERO}x = x * mask\n{LOSS}"},
+    {"setup": "proj = torch.randn(8, 8)", "forward": f"{ZERO}x = torch.matmul(x, proj)\n{LOSS}"},
+    {
+        "setup": "def draws():\n    return torch.randn(8, 8)\n\nproj = draws() / 8",
+        "forward": f"{ZERO}x = x @ proj\n{LOSS}",
+    },
+    {"setup": "scale = random.uniform(0.5, 2)", "forward": f"{ZERO}loss = F.cross_entropy(model(x * scale), y)"},
+    {"setup": "table = torch.rand(3, 3)", "forward": f"{ZERO}loss = F.mse_loss(model(x), table[y])"},
+    {"epoch": "perm = torch.randperm(8)", "forward": f"{ZERO}loss = F.cross_entropy(model(x[:, perm]), y)"},
+    {
+        "definitions": DATASET.format(draw="torch.randperm(8)"),
+        "data": "data = Pixels(TensorDataset(torch.ones(64, 8), torch.arange(64) % 3))",
+    },
+    {
+        "definitions": TRANSFORM,
+        "setup": "permute = Permute(torch.randperm(8))",
+        "data": "data = other.Images(transform=permute)",
+        "imports": "import other\n" + NUMPY,
+    },
+    {
+        "setup": "perm = torch.randperm(8)",
+        "data": "data = datasets.MNIST('.', transform=transforms.Compose([transforms.Lambda(lambda x: x[perm])]))",
+        "from_imports": "from torchvision import datasets, transforms",
+    },
+]
+
+
+@pytest.mark.parametrize("slots", USES)
+def test_what_is_drawn_once_without_a_seed_is_reported(slots: dict[str, str]) -> None:
+    slots = {"imports": NUMPY, **slots}
+    assert findings(script(**slots)).count("DATA-UNSEEDED") == 1
+
+
+@pytest.mark.parametrize("slots", USES)
+def test_what_is_drawn_with_a_seed_is_not(slots: dict[str, str]) -> None:
+    seeded = "torch.manual_seed(0)\nnp.random.seed(0)\nrandom.seed(0)\n"
+    slots = {"imports": NUMPY, **slots, "setup": seeded + slots.get("setup", "")}
+    assert "DATA-UNSEEDED" not in findings(script(**slots))
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {
+            "setup": "perm = torch.randperm(8, generator=torch.Generator().manual_seed(0))",
+            "forward": f"{ZERO}x = x[:, perm]\n{LOSS}",
+        },
+        {"setup": "perm = torch.arange(8)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+        {"forward": f"{ZERO}perm = torch.randperm(8)\nx = x[:, perm]\n{LOSS}"},
+        {"forward": f"{ZERO}x = x + torch.randn(8)\n{LOSS}"},
+        {
+            "definitions": "def augment(x):\n    noise = torch.rand(8)\n    return x * noise",
+            "forward": f"{ZERO}loss = F.cross_entropy(model(augment(x)), y)",
+        },
+        {"setup": "run = random.randint(0, 9999)", "batch_end": 'print(f"{run}: {loss.item()}")'},
+        {"setup": "run = random.randint(0, 9999)", "batch_end": "print(run, loss.item())"},
+        {"setup": "shown = torch.randn(4, 8)", "epoch_end": "with torch.no_grad():\n    print(model(shown).mean())"},
+        {
+            "setup": "shown = torch.randn(16, 8)",
+            "batch_end": "with torch.no_grad():\n    print((model(shown) - x).mean())",
+        },
+        {"setup": "shown = torch.randn(4, 8)", "forward": f"{ZERO}x = x.view(shown.shape[0] * 4, 8)\n{LOSS}"},
+        {
+            "before": "model.extra = nn.Parameter(torch.randn(3))",
+            "forward": f"{ZERO}loss = (model(x) * model.extra).mean()",
+        },
+    ],
+)
+def test_what_is_drawn_for_each_batch_or_only_shown_is_not(slots: dict[str, str]) -> None:
+    assert "DATA-UNSEEDED" not in findings(script(**{"imports": NUMPY, **slots}))
+
+
+def test_nothing_else_changes() -> None:
+    slots = {"setup": "perm = torch.randperm(8)", "forward": f"{ZERO}loss = F.cross_entropy(model(x[:, perm]), y)"}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == ["DATA-UNSEEDED"]
+
+
+def test_what_a_data_set_draws_for_each_sample_is_its_own() -> None:
+    text = DATASET.format(draw="None").replace("x[self.order]", "x[torch.randperm(8)]")
+    data = "data = Pixels(TensorDataset(torch.ones(64, 8), torch.arange(64) % 3))"
+    assert "DATA-UNSEEDED" not in findings(script(definitions=text, data=data))
+
+
+def test_buffers_of_a_prepared_network_are_those_of_the_first_process() -> None:
+    slots = {"model": "model = Random().to(device)"}
+    buffer = RANDOM.format('self.register_buffer("scale", torch.rand(8))')
+    assert findings(script(definitions=buffer, **slots)) == []
+    assert findings(script(definitions=RANDOM.format("self.scale = nn.Parameter(torch.rand(8))"), **slots)) == []
+    assert findings(script(definitions=RANDOM.format("self.scale = torch.rand(8)"), **slots)) == ["DATA-UNSEEDED"]
