@@ -13,6 +13,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.steering import sets_group, updates
+from accelift_codemod.streams import drawing_sample
 from accelift_codemod.sums import Loop, local_names
 
 
@@ -37,6 +38,17 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 f"`{draft.facts.segment(drawn)}` draws other numbers on every process, and what trains is decided by "
                 "them: some would train on one thing while others train on another",
                 "seed the generator before, or draw once and broadcast it",
+            )
+        drifting = _drifting(draft, node, statement.test) if drawn is None else None
+        if drifting is not None and _matters(draft, node, statement):
+            coin, sample = map(draft.facts.segment, drifting)
+            yield draft.finding(
+                "COLL-RANKFLOW",
+                Severity.WARNING,
+                statement,
+                f"what trains is decided by `{coin}`, and the samples draw from the same generator (`{sample}`): a "
+                "process that has other samples comes to another place of the stream, and decides otherwise",
+                "draw decisions from a generator of their own (random.Random(seed), torch.Generator())",
             )
         if not local & {n.id for n in loads(statement.test)}:
             continue
@@ -65,15 +77,29 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             )
 
 
+def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.Call] | None:
+    """A call in a test that draws from a seeded generator, and one by which samples draw from it, too."""
+    loop = draft.blueprint.loops.get(node)
+    for call, home in _coins(draft, test) if loop is not None else ():
+        sample = drawing_sample(draft, loop, home)  # type: ignore[arg-type]
+        if sample is not None:
+            return call, sample
+    return None
+
+
 def _drawn(draft: Draft, test: ast.expr) -> ast.Call | None:
     """A call in a test, or in what its variables were set to, that draws from a generator that nothing seeds."""
+    return next((call for call, home in _coins(draft, test) if not seeds.seeded(draft, call, SEEDS[home])), None)
+
+
+def _coins(draft: Draft, test: ast.expr) -> Iterator[tuple[ast.Call, str]]:
+    """The calls in a test, or in what its variables were set to, that draw from a global generator, and from which."""
     bound = [b for n in loads(test) for b in draft.facts.resolver.bindings(n) if b.how is How.ASSIGN and not b.path]
     for root in (test, *(b.value for b in bound if b.value is not None)):
         for call in (n for n in walk(root) if isinstance(n, ast.Call)):
             home = drawn_from(draft.facts.resolver, call)
-            if home and not seeds.seeded(draft, call, SEEDS[home]):
-                return call
-    return None
+            if home:
+                yield call, home
 
 
 def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
