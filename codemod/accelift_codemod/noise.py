@@ -14,7 +14,8 @@ _STEPS = 4  # from a function to what calls it
 
 
 def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
-    """A call that draws from a global generator which the evaluation does not seed, in the loop or what it runs."""
+    """A call that draws from a global generator which the evaluation does not seed: in the loop, in what it runs, or
+    for the order of the samples of which it takes the first ones."""
     function = draft.function(loop.node)
     around = function.body if function is not None else []
     if draft.facts.loops.reaches_backward(around):  # that of the training, too
@@ -24,6 +25,19 @@ def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     for node in _run(draft, loop.body):
         if drawn_from(draft.facts.resolver, node) and not _in_making(draft, draft.function(node)):
             return node
+    return _partial_order(draft, loop)
+
+
+def _partial_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
+    """The loader of a loop that ends early, if its order is drawn: other samples are among the first ones then."""
+    leaves = (n for s in loop.body for n in walk(s) if isinstance(n, (ast.Break, ast.Return)))
+    if not any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [loop.node] for n in leaves):
+        return None
+    for loader in map(draft.facts.objects.loader, loop.loaders):
+        shuffle = loader.arguments.get("shuffle")
+        drawn = isinstance(shuffle, ast.Constant) and shuffle.value is True
+        if drawn and loader.arguments.keys().isdisjoint({"generator", "sampler", "batch_sampler"}):
+            return loader.call
     return None
 
 

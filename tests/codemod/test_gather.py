@@ -240,6 +240,32 @@ def test_no_decision_or_nothing_drawn(slots: dict[str, str]) -> None:
     assert "EVAL-REPLICATED" in found and "COLL-RANKFLOW" not in found
 
 
+@pytest.mark.parametrize(
+    ("shuffled", "leaves", "told"),
+    [
+        (", shuffle=True", "break", True),
+        (", shuffle=True", "return total / 2", True),
+        (", shuffle=True", "pass", False),
+        ("", "break", False),
+        (", shuffle=False", "break", False),
+        (", shuffle=True, generator=torch.Generator().manual_seed(0)", "break", False),
+    ],
+)
+def test_a_decision_by_the_first_batches_of_a_random_order(shuffled: str, leaves: str, told: bool) -> None:
+    """Every process evaluates the first batches by itself, and these are other samples on each."""
+    cut = EVALUATE.replace("for x, y in batches:", "for i, (x, y) in enumerate(batches):")
+    cut = cut.replace("            out =", f"            if i >= 2:\n                {leaves}\n            out =")
+    text = script(
+        definitions=cut.format(""),
+        loader=LOADERS.replace(
+            "test_loader = DataLoader(data, batch_size=16)", f"test_loader = DataLoader(data, batch_size=16{shuffled})"
+        ),
+        before="best, waited = float('inf'), 0",
+        epoch_end=textwrap.dedent(PATIENCE.format("evaluate(test_loader)")),
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) == told
+
+
 def test_what_is_drawn_when_a_network_is_made_is_not_drawn_again() -> None:
     layer = "        self.layer = nn.Linear(8, 3)\n"
     made = NOISY.replace(layer, f"{layer}        self.reset()\n").replace("0.1 * torch.randn_like(out)", "0")

@@ -104,7 +104,7 @@ for x, y in test_loader:
         decisive = any(steers(draft, reads_after(draft, node, name), saves=False) for name in measured)
         drawn = noise(draft, loop) if decisive else None
         if drawn is not None:
-            alike = seeds.seeded(draft, drawn, SEEDS[drawn_from(draft.facts.resolver, drawn)])
+            alike = seeds.seeded(draft, drawn, SEEDS[drawn_from(draft.facts.resolver, drawn) or "torch"])
             when = ", once they have had shares of different sizes" if alike else ""
             yield draft.finding(
                 "COLL-RANKFLOW",
