@@ -62,6 +62,67 @@ def test_columns_in_other_places(other: str) -> None:
     assert "BATCH-PLACES" not in findings(script(forward=forward + loss))
 
 
+NUMBERED = {
+    "before": "labels = torch.arange(64) % 3\nsize = 16",
+    "loop": "for i, (x, _) in enumerate(loader):",
+    "loader": "loader = DataLoader(data, batch_size=16)",
+}
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"move": "x, y = x.to(device), labels[i * 16 : (i + 1) * 16].to(device)"},
+        {"move": "x = x.to(device)\nstart = i * size\nend = start + size\ny = labels[start:end]"},
+        {"move": "y = labels[i * size : i * size + len(x)]\nx, y = x.to(device), y.to(device)"},
+        {
+            "epoch": "seen = 0",
+            "loop": "for x, _ in loader:",
+            "move": "x = x.to(device)\ny = labels[seen : seen + x.size(0)]\nseen += x.size(0)",
+        },
+        {
+            "before": "more = torch.ones(64, 8)\nlabels = torch.arange(64) % 3",
+            "move": "x, y = x.to(device), _.to(device)",
+            "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x + more[i * 16 : (i + 1) * 16]), y)",
+        },
+    ],
+)
+def test_what_is_taken_by_the_number_of_the_batch(slots: dict[str, str]) -> None:
+    for options in ({}, {"batch": "per-process"}):
+        assert "BATCH-PLACES" in findings(script(**{**NUMBERED, **slots}), **options)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"move": "x, y = x.to(device), _.to(device)\nscale = labels[i]", "batch_end": "print(scale * loss.item())"},
+        {
+            "before": "places = torch.ones(8)",
+            "move": "x, y = x.to(device), _.to(device)",
+            "forward": "optimizer.zero_grad()\nt, loss = 0, 0\nwhile t < 8:\n"
+            "    loss = loss + F.cross_entropy(model(x * places[t : t + 8]), y)\n    t += 8",
+        },
+        {"move": "x, y = x.to(device), _.to(device)", "batch_end": "print(labels[i * 16 : (i + 1) * 16].sum())"},
+        {
+            "move": "x, y = x.to(device), _.to(device)",
+            "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, labels[:3].float())",
+        },
+        {
+            "move": "x, y = x.to(device), _.to(device)",
+            "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) * (1 + i / 100)",
+        },
+        {
+            "before": "xs, ys = torch.ones(64, 8), torch.arange(64) % 3",
+            "loop": "for i in range(4):",
+            "move": "x, y = xs[i * 16 : (i + 1) * 16].to(device), ys[i * 16 : (i + 1) * 16].to(device)",
+            "loader": "",
+        },
+    ],
+)
+def test_what_does_not_belong_to_the_samples_of_a_batch(slots: dict[str, str]) -> None:
+    assert "BATCH-PLACES" not in findings(script(**{**NUMBERED, **slots}))
+
+
 def test_support_and_query_of_an_episode() -> None:
     forward = """
 support, query = x[:4], x[4:]

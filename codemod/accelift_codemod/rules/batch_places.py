@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
-from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -33,11 +33,14 @@ class BatchPlaces(Rule):
             Severity.WARNING,
             "takes rows by their place in the batch",
             "The training uses the first rows of each batch, or others by a fixed place, in another way than the rest. "
-            "A process has only its share of a batch, with other rows in these places.",
+            "A process has only its share of a batch, with other rows in these places. So it is with labels that are "
+            "taken, by the number of the batch, from an array beside the loader.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for loop in draft.blueprint.train_loops:
+            yield from self._beside(draft, loop)
         if draft.options.batch != "global":
             return
         for loop in draft.blueprint.train_loops:
@@ -52,6 +55,46 @@ class BatchPlaces(Rule):
                         "have every process draw whole batches (--batch per-process), or choose rows by what they are",
                     )
                     break  # the other slices say the same
+
+    def _beside(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """Rows of an array outside the loader, taken by the number of the batch or of the samples before it."""
+        if loop in draft.blueprint.handmade:
+            return
+        numbers = self._numbers(draft, loop)
+        for node in (n for statement in loop.body for n in walk(statement)):
+            if not isinstance(node, ast.Subscript) or isinstance(node.ctx, ast.Store):
+                continue
+            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            bounds = [first.lower, first.upper] if isinstance(first, ast.Slice) else []
+            counted = [b for b in bounds if b is not None and numbers & {n.id for n in loads(b)}]
+            if len(counted) != 2 or self._layout(draft, loop, node, node.value) is not Layout.CONST:
+                continue
+            if self._trains(draft, loop, node):
+                yield draft.finding(
+                    "BATCH-PLACES",
+                    Severity.ERROR,
+                    node,
+                    f"`{draft.facts.segment(node)}` takes what belongs to a batch by the batch's number, and a process "
+                    "has only its share of that batch: it is not what belongs to its samples",
+                    "put it into the data set, so that the loader deals it with the samples",
+                )
+                return
+
+    def _numbers(self, draft: Draft, loop: BatchLoop) -> set[str]:
+        """Variables that count the batches of a loop, or the samples before them, and what is computed from these."""
+        node = loop.node
+        counts = isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Tuple)
+        enumerated = counts and draft.facts.resolver.builtin(node.iter.func) == "enumerate"  # type: ignore[union-attr]
+        numbers = stores(node.target.elts[0]) if enumerated else set()  # type: ignore[union-attr]
+        for statement in (s for outer in loop.body for s in walk(outer)):
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+                each = draft.facts.index.enclosing_loops(statement)[:1] == [node]  # once in an iteration
+                numbers |= stores(statement) if each else set()
+            elif isinstance(statement, ast.Assign) and numbers & {n.id for n in loads(statement.value)}:
+                plain = (ast.Name, ast.BinOp, ast.Constant, ast.operator, ast.expr_context)
+                if all(isinstance(n, plain) for n in walk(statement.value)):
+                    numbers |= stores(statement)
+        return numbers
 
     def _is_placed(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
         """Whether rows of a batch are taken by their place, or put into other places."""
