@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
 from accelift_codemod.facts.resolve import Resolver
@@ -18,12 +19,13 @@ _KEEPS = frozenset(
     "to view reshape flatten squeeze unsqueeze expand expand_as contiguous cpu cuda detach clone t transpose permute "
     "any all repeat view_as reshape_as type".split()
 )
+_ALIKE = frozenset("detach clone cpu cuda to float double contiguous abs neg pow square".split())
 _RNN = "torch.nn.utils.rnn."
 _MOST_STEPS = 8
 
 
 class Choosing:
-    """Tells whether a subscript, or a call that packs sequences, picks by what is in a batch."""
+    """Tells what picks by what is in a batch: subscripts, functions that pack sequences or tell the greatest."""
 
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
@@ -34,6 +36,8 @@ class Choosing:
             return None
         if index is Layout.PICKED:
             return Layout.PICKED
+        if index is Layout.MIXED and self._is_ranked(first):
+            return Layout.MIXED
         if self._is_truth(first):
             return Layout.MIXED if index is Layout.MIXED else Layout.PICKED
         # A data set cannot know places in a batch: its own tensors, used as they are, are masks.
@@ -55,6 +59,84 @@ class Choosing:
             lengths = self.resolver.argument(call, 1, "lengths")
             return Layout.UNKNOWN if lengths is None or self._is_one_length(lengths) else Layout.PACKED
         return None
+
+    # ---- by their rank
+
+    def ranked(self, call: ast.Call, qualified: str) -> ast.expr | None:
+        """The tensor of one number for each sample, or each of their parts, of which a call tells the greatest."""
+        func = call.func
+        if qualified in ("torch.topk", "torch.kthvalue", "torch.sort") and call.args:
+            tensor, name, offset = call.args[0], qualified.rpartition(".")[2], 1
+        elif not qualified and isinstance(func, ast.Attribute) and func.attr in ("topk", "kthvalue", "sort"):
+            tensor, name, offset = func.value, func.attr, 0
+        else:
+            return None
+        dimension = self.resolver.argument(call, offset + (name != "sort"), "dim")
+        last = dimension is None or ast.unparse(dimension) in ("0", "-1")
+        # Sorted lengths are a way to put all samples into another order; sorted losses are not.
+        vector = self._is_losses(tensor) or (name != "sort" and self._is_flat(tensor))
+        return tensor if last and vector else None
+
+    def _is_ranked(self, node: ast.expr, steps: int = 0) -> bool:
+        """Whether places are those of the greatest numbers, or the first ones of places in some order."""
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.slice, ast.Slice) or self._is_ranked(node.value, steps)
+        if isinstance(node, ast.Attribute):
+            return self._is_ranked(node.value, steps)
+        if isinstance(node, ast.Call):
+            name = (self.resolver.qualified(node.func) or "").rpartition(".")[2]
+            return (name or getattr(node.func, "attr", "")) in ("topk", "kthvalue")
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) and steps < _MOST_STEPS else []
+        return any(b.value is not None and self._is_ranked(b.value, steps + 1) for b in bindings)
+
+    def _is_flat(self, node: ast.expr) -> bool:
+        """Whether a tensor certainly has one dimension."""
+        source = self._source(node)
+        if not isinstance(source, ast.Call):
+            return False
+        qualified = self.resolver.qualified(source.func) or ""
+        name = qualified.rpartition(".")[2] or getattr(source.func, "attr", "")
+        given = source.args[qualified.startswith("torch.") :]
+        if name in ("view", "reshape"):
+            return [ast.unparse(a).strip("()[],") for a in given] == ["-1"]
+        return name in ("flatten", "ravel") and not given and not source.keywords
+
+    def _is_losses(self, node: ast.expr) -> bool:
+        """Whether a tensor is made of the losses of samples, one for each target."""
+        source = self._source(node)
+        if isinstance(source, ast.Call) and getattr(source.func, "attr", "") in _KEEPS and self._is_flat(source):
+            return self._is_losses(source.func.value)  # type: ignore[attr-defined]
+        if not isinstance(source, ast.Call):
+            return False
+        qualified = self.resolver.qualified(source.func) or ""
+        if qualified:
+            return qualified in ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
+        values = [v for f in self._callables(source.func) for v in self.resolver.values(f)]
+        return bool(values) and all(v.name.rpartition(".")[2] in torch_ops.WEIGHTED_LOSSES for v in values)
+
+    def _callables(self, func: ast.expr) -> list[ast.expr | None]:
+        """What is called: also what is kept in an attribute of a module."""
+        if not isinstance(func, ast.Attribute) or self.resolver.values(func):
+            return [func]
+        owner = self.resolver.index.enclosing_class(func)
+        bindings = self.resolver.index.attribute_bindings.get(func.attr, [])
+        return [b.value for b in bindings if self.resolver.index.enclosing_class(b.node) is owner]
+
+    def _source(self, node: ast.expr, steps: int = 0) -> ast.expr:
+        """What a tensor is made from, element by element, by operations that leave its dimensions as they are."""
+        if isinstance(node, ast.BinOp):
+            return self._source(node.left, steps)
+        if isinstance(node, ast.Subscript):
+            return self._source(node.value, steps)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            alike = not self.resolver.qualified(node.func) and node.func.attr in _ALIKE
+            return self._source(node.func.value, steps) if alike else node
+        sources = list(self._sources(node)) if isinstance(node, ast.Name) and steps < _MOST_STEPS else []
+        if len(sources) != 1 or sources[0] is None:
+            return node
+        return self._source(sources[0], steps + 1)
+
+    # ---- by what is true of them
 
     def _is_truth(self, node: ast.expr, steps: int = 0) -> bool:
         """Whether an expression is certainly a tensor of truth values."""

@@ -33,6 +33,7 @@ from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role, Values
 
+_FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
@@ -250,6 +251,8 @@ class Layouts:
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
+        if isinstance(base, tuple) and node.attr in _FIELDS and not isinstance(base, Record):
+            return item(base, _FIELDS.index(node.attr))
         if node.attr in _OF_TENSORS:
             base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
@@ -309,6 +312,9 @@ class Layouts:
         factors = operations.factors(call, qualified)
         if factors is not None and operations.squares(*factors) and everything[0] not in FIXED:
             return Layout.MIXED
+        ranked = self.choosing.ranked(call, qualified or "")
+        if ranked is not None and self.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
+            return (Layout.MIXED, Layout.MIXED)
         packed = self.choosing.packs(call, qualified or "", everything)
         if packed is not None:
             return packed
