@@ -1,0 +1,130 @@
+"""BUFFER: what networks keep from batch to batch, which every process fills with its own share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import converted, findings, lifted, script
+
+NET = """\
+class Keeping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.register_buffer("memory", torch.zeros(3, 64))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+        self.plain = torch.zeros(3)
+        self.steps = 0
+
+    @torch.no_grad()
+    def remember(self, keys, momentum=0.9):
+        start = int(self.place)
+        {remember}
+        self.place[0] = (start + keys.size(0)) % 64
+
+    def forward(self, x):
+        out = self.layer(x)
+        {forward}
+        return out
+"""
+SLOTS = {"model": "model = Keeping().to(device)"}
+
+
+def keeping(forward: str = "pass", remember: str = "pass", **slots: str) -> str:
+    return script(definitions=NET.format(forward=forward, remember=remember), **{**SLOTS, **slots})
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "self.memory[:, : len(x)] = out.detach().T",
+        "self.memory.copy_(0.9 * self.memory + 0.1 * out.detach().mean())",
+        "self.memory = 0.9 * self.memory + 0.1 * out.detach().mean()",
+        "self.memory.mul_(0.9).add_(out.detach().mean(), alpha=0.1)",
+        "self.memory.data[0, 0] = x.mean()",
+        "self.memory += out.detach().mean()",
+        "keys = out.detach().T\n        self.memory = torch.cat([keys, self.memory], dim=1)[:, :64]",
+        "for i, key in enumerate(out.detach()):\n            self.memory[:, i] = key",
+        "self.plain[:] = 0.9 * self.plain + 0.1 * out.detach().mean(0)",
+        "if self.training:\n            self.plain.lerp_(out.detach().mean(0), 0.1)",
+    ],
+)
+def test_what_is_kept_of_a_share_is_reported(write: str) -> None:
+    text = keeping(write)
+    assert findings(text) == ["BUFFER-OWN"]
+    definitions = NET.format(forward=write, remember="pass")
+    assert converted(text) == lifted(definitions=definitions, model="model = Keeping()")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "pass",
+        "self.place += 1",
+        "self.place[0] = (self.place + x.size(0)) % 64",
+        "self.steps += 1",
+        "self.memory.mul_(0.99)",
+        "self.memory[:, 0] = self.layer.weight.detach().mean(1)",
+        "self.last = out.detach()",
+        "self.plain = out.detach().mean(0)",
+        "out = out + self.memory.mean() + self.plain",
+        "shown = out.detach().clone().zero_()",
+    ],
+)
+def test_counters_schedules_and_what_is_only_shown_are_not(write: str) -> None:
+    assert findings(keeping(write)) == []
+
+
+def test_methods_that_the_forward_pass_or_the_loop_calls() -> None:
+    queue = "self.memory[:, start : start + keys.size(0)] = keys.T"
+    assert findings(keeping("self.remember(out.detach())", queue)) == ["BUFFER-OWN"]
+    in_loop = "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out, y)\nmodel.remember(out.detach())"
+    assert "BUFFER-OWN" in findings(_looped(queue, in_loop))
+    assert "BUFFER-OWN" not in findings(_looped("pass", in_loop))
+    assert findings(keeping("self.remember(self.layer.weight)", queue)) == []
+    assert findings(keeping("pass", queue)) == []
+
+
+def _looped(remember: str, loop: str) -> str:
+    return script(definitions=NET.format(forward="pass", remember=remember), forward=loop, **SLOTS)
+
+
+def test_parts_of_a_network_and_losses() -> None:
+    part = NET.format(forward="self.memory[0, 0] = x.mean()", remember="pass")
+    outer = """
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Keeping()
+
+    def forward(self, x, scale=1.0):
+        return self.inner({given})
+"""
+    slots = {"model": "model = Outer().to(device)"}
+    assert findings(script(definitions=part + outer.format(given="x"), **slots)) == ["BUFFER-OWN"]
+    assert findings(script(definitions=part + outer.format(given="torch.ones(16, 8)"), **slots)) == []
+    loss = """\
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("centres", torch.zeros(3))
+
+    def forward(self, out, y):
+        self.centres = 0.9 * self.centres + 0.1 * out.detach().mean(0)
+        return F.cross_entropy(out - self.centres, y)
+"""
+    slots = {"before": "criterion = Centred().to(device)"}
+    forward = "optimizer.zero_grad()\nloss = criterion(model(x), y)"
+    assert "BUFFER-OWN" in findings(script(definitions=loss, forward=forward, **slots))
+
+
+def test_statistics_of_batch_norm_are_another_matter() -> None:
+    text = script(model="model = nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3)).to(device)")
+    assert findings(text) == ["NOTE-BN"]
+
+
+def test_what_only_an_evaluation_fills_is_not() -> None:
+    queue = "self.memory[:, 0] = keys.mean()"
+    after = "model.eval()\nwith torch.no_grad():\n    for x, y in loader:\n        model.remember(x.to(device))"
+    assert "BUFFER-OWN" not in findings(keeping("pass", queue, after=after))
