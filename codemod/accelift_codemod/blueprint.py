@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.cuts import Cut
 from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade import Step
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.objects import Key, key, views
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.timeline import Timeline
@@ -76,6 +76,12 @@ class Blueprint:
     def loops(self) -> dict[ast.AST, BatchLoop]:
         """Every loop over batches, by its node."""
         return {loop.node: loop for loop in (*self.train_loops, *self.eval_loops)}
+
+    @cached_property
+    def run_in_loops(self) -> frozenset[Function]:
+        """The functions of the script that some loop over batches may run."""
+        bodies = (statement for loop in self.loops.values() for statement in loop.body)
+        return frozenset(function for statement in bodies for function in self.timeline.calls_into(statement))
 
     @cached_property
     def evaluating(self) -> frozenset[ast.AST | None]:

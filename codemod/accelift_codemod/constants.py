@@ -48,8 +48,7 @@ def _is_often(draft: Draft, call: ast.Call) -> bool:
     if isinstance(draft.facts.index.parents.get(function), ast.ClassDef) and function.name != "__init__":
         if _of_data(draft, draft.facts.index.enclosing_class(function)):
             return True
-    loops = draft.blueprint.loops.values()
-    return any(function in draft.blueprint.timeline.calls_into(s) for loop in loops for s in loop.body)
+    return function in draft.blueprint.run_in_loops
 
 
 def _of_data(draft: Draft, cls: ast.ClassDef | None) -> bool:
@@ -98,7 +97,7 @@ def _next(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
             target = resolver.callee(parent)
             made = resolver.method(target, "__init__") if isinstance(target, ast.ClassDef) else target
             if isinstance(made, FUNCTIONS):
-                bound = resolver.bind(parent, made, bound=True if made is not target else None) or {}
+                bound = resolver.bind(parent, made) or {}
                 for parameter, argument in bound.items():
                     if argument is child or argument is getattr(child, "value", None):
                         yield from draft.facts.loads(index.scopes[made], parameter)

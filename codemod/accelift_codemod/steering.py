@@ -187,7 +187,7 @@ def _handed(draft: Draft, call: ast.Call, read: _Read) -> Iterator[_Read]:
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
             yield from _object_reads(draft, call.func)
         return
-    given = draft.facts.resolver.bind(call, function, bound=_is_method(draft, function)) or {}
+    given = draft.facts.resolver.bind(call, function) or {}
     scope = draft.facts.index.scopes[function]
     for name, argument in given.items():
         if _is_within(draft, read, argument):
@@ -208,11 +208,6 @@ def _function(draft: Draft, call: ast.Call) -> Function | None:
     if len(declared) == len(values) == 1:
         return draft.facts.resolver.method(declared.pop(), "__call__")
     return None
-
-
-def _is_method(draft: Draft, function: Function) -> bool:
-    """Whether a call of a function fills its first parameter."""
-    return isinstance(draft.facts.index.parents.get(function), ast.ClassDef)
 
 
 def _calls_of(draft: Draft, function: Function) -> Iterator[_Read]:

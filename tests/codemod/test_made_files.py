@@ -53,7 +53,8 @@ def first(statement: str) -> str:
         (f"try:\n    made = {LOAD}\nexcept FileNotFoundError:\n    made = build()\n    {SAVE}", ""),
         (
             "if os.path.isfile('cache.pkl'):\n    with open('cache.pkl', 'rb') as file:\n"
-            "        made = pickle.load(file)\nelse:\n    made = build()\n    with open('cache.pkl', 'wb') as file:\n        pickle.dump(made, file)",
+            "        made = pickle.load(file)\nelse:\n    made = build()\n"
+            "    with open('cache.pkl', 'wb') as file:\n        pickle.dump(made, file)",
             "",
         ),
         (

@@ -364,7 +364,7 @@ class BatchSize(Rule):
             constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
             bound: dict[str, ast.expr] = {}
             if isinstance(made, ast.Call) and constructor is not None:
-                bound = draft.facts.resolver.bind(made, constructor, bound=True) or {}
+                bound = draft.facts.resolver.bind(made, constructor) or {}
             for name, argument in bound.items():
                 if cls is not None and row_numbers.used(draft, cls, name):
                     found.setdefault(name_of(argument), []).append((argument, "what the training calls"))

@@ -83,7 +83,7 @@ class Buffers(Rule):
 
     def _changing(self, draft: Draft, loop: BatchLoop, call: ast.Call, method: Function) -> set[str]:
         """The parameters that depend on the batch, as far as can be told."""
-        given = draft.facts.resolver.bind(call, method, bound=True)
+        given = draft.facts.resolver.bind(call, method)
         if given is None:
             return {p.arg for p in method.args.args[1:]}
         env = draft.environment(loop, call)
@@ -140,7 +140,7 @@ def _inside(
                     target = (value.declaration, resolver.method(value.declaration, "forward"))
     if not isinstance(target[1], FUNCTIONS):
         return
-    given = resolver.bind(call, target[1], bound=True) or {}
+    given = resolver.bind(call, target[1]) or {}
     changing = {name for name, argument in given.items() if _depends(argument, tainted)}
     yield from _writes(draft, target[0], target[1], changing, steps + 1, seen)
 

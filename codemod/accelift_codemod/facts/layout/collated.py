@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.layout import operations
@@ -106,17 +107,15 @@ class Collated:
         return found
 
     def _made(self, function: Function | ast.Lambda) -> Shape:
-        parameters = [p.arg for p in (*function.args.posonlyargs, *function.args.args)][self._is_bound(function) :]
+        parameters = [p.arg for p in (*function.args.posonlyargs, *function.args.args)]
+        method = isinstance(self.index.parents.get(function), ast.ClassDef)
+        if method and not isinstance(function, ast.Lambda) and not is_static(function):
+            del parameters[0]
         if not parameters:
             return Layout.UNKNOWN
         env: _Environment = {parameters[0]: Part.EACH}
         made = self._read(function.body, env) if isinstance(function, ast.Lambda) else self._run(function.body, env)
         return _settled(made) if made is not None else Layout.UNKNOWN
-
-    def _is_bound(self, function: ast.AST) -> bool:
-        """Whether the first parameter of a function is the object that it is a method of."""
-        marks = {d.id for d in getattr(function, "decorator_list", []) if isinstance(d, ast.Name)}
-        return isinstance(self.index.parents.get(function), ast.ClassDef) and "staticmethod" not in marks
 
     # ---- statements
 
@@ -319,7 +318,7 @@ class Collated:
 
     def _own(self, call: ast.Call, target: Function, env: _Environment) -> Known:
         """What a function of the script returns that the collate function calls."""
-        bound = self.resolver.bind(call, target, bound=self._is_bound(target))
+        bound = self.resolver.bind(call, target)
         if bound is None or self._steps >= _MOST_STEPS:
             return Layout.UNKNOWN
         self._steps += 1
