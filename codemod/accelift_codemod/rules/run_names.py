@@ -1,0 +1,218 @@
+"""Names of folders and files that every process would make up for itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, files, library
+from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.signatures import default
+from accelift_codemod.facts.tree import children
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.seeds import seeded
+
+_TIMES = frozenset(
+    """
+    time.time time.time_ns time.ctime time.asctime time.strftime time.perf_counter time.monotonic
+    datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today
+    uuid.uuid1 uuid.uuid4 os.getpid secrets.token_hex secrets.token_urlsafe shortuuid.uuid
+    """.split()
+)
+_OF_ITS_OWN = frozenset("tempfile.mkdtemp tempfile.mkstemp tempfile.mktemp tempfile.TemporaryDirectory".split())
+_FINE = (
+    "%H",
+    "%M",
+    "%S",
+    "%f",
+    "%s",
+    "%T",
+    "%X",
+    "%c",
+    "%R",
+    "%r",
+)  # what a date that is written out tells of the time
+_MAKES = frozenset({"os.makedirs", "os.mkdir"})
+_LOOKS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "torch.load"})
+_THROUGH = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "tempfile.", "random.", "numpy.random.")
+_MOST_NODES = 400
+
+
+class RunNames(Rule):
+    """Reports names of folders and files that every process would make up for itself, from the time, say, and that
+    more than the main process uses.
+
+    A name in which only the main process writes, such as that of a checkpoint or of a log, may differ on the others.
+    """
+
+    code = "NAMES"
+    name = "names that differ from process to process"
+    findings = (
+        Explained(
+            "NAME-OWN",
+            Severity.WARNING,
+            "every process makes up a name of its own",
+            "The name of a folder or a file is made of the time, of something random or of the process itself, so "
+            "every process has another one. All of them make the folder or write there, or the others look for what "
+            "the main process has written under its own name. Make the name on the main process, and hand it to the "
+            "others with broadcast_object_list.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        used: dict[ast.Call, dict[str, ast.Call]] = {}
+        for call in draft.calls:
+            kind, path = self._use(draft, call)
+            source = self._source(draft, path) if path is not None else None
+            if source is not None:
+                used.setdefault(source, {}).setdefault(kind, call)
+        for source, uses in used.items():
+            private = draft.facts.resolver.qualified(source.func) in _OF_ITS_OWN
+            place = None if private else uses.get("writes")
+            if "main" in uses:
+                place = place or uses.get("reads")
+            if place is not None:
+                yield draft.finding(
+                    "NAME-OWN",
+                    Severity.WARNING,
+                    source,
+                    f"`{draft.facts.segment(source)}` differs from process to process, and so does the path that all "
+                    f"of them use in line {place.lineno}",
+                    "make the name on the main process, and hand it to the others: broadcast_object_list([name])[0]",
+                )
+
+    # ---- what paths are used for
+
+    def _use(self, draft: Draft, call: ast.Call) -> tuple[str, ast.expr | None]:
+        """What a call does with a path: it `writes` or `reads` on every process, or on the `main` one."""
+        resolver = draft.facts.resolver
+        qualified = resolver.qualified(call.func) or ""
+        if qualified in ("torch.save", "torch.serialization.save"):
+            return "main", resolver.argument(call, 1, "f")
+        opened = files.mode(resolver, call)
+        method = isinstance(call.func, ast.Attribute) and not qualified
+        path = call.func.value if method and isinstance(call.func, ast.Attribute) else None
+        kind = ""
+        if qualified in _MAKES or (method and self._named(call, {"mkdir"})):
+            kind = "writes"
+        elif opened is not None:
+            kind = "writes" if files.writes(opened) else "reads"
+        elif qualified in _LOOKS or qualified in library.READS:
+            kind = "reads"
+        elif qualified in library.SIDE_EFFECTS or (method and self._named(call, library.WRITES)):
+            kind = "writes"
+        if kind == "writes" and (self._only_main(draft, call) or (draft.edits_at(call) and opened is not None)):
+            kind = "main"
+        elif kind == "reads" and self._only_main(draft, call):
+            kind = ""
+        of_path = method and self._named(call, {"mkdir", "open", "touch", "write_text", "write_bytes", "unlink"})
+        argument = path if of_path else next(iter(call.args), None)
+        if qualified in library.SIDE_EFFECTS and len(call.args) > 1:  # `json.dump(x, file)`: the path is what has it
+            argument = next((a for a in call.args if self._source(draft, a) is not None), None)
+        return kind, argument if kind else None
+
+    def _named(self, call: ast.Call, names: frozenset[str] | set[str]) -> bool:
+        return isinstance(call.func, ast.Attribute) and call.func.attr in names
+
+    def _only_main(self, draft: Draft, node: ast.AST, steps: int = 0) -> bool:
+        """Whether a node runs on the main process only."""
+        if draft.guarded(node):
+            return True
+        function = draft.function(node)
+        sites = draft.facts.resolver.sites(function) if function is not None and steps < 4 else []
+        return bool(sites) and all(self._only_main(draft, site, steps + 1) for site in sites)
+
+    # ---- where names come from
+
+    def _source(self, draft: Draft, path: ast.expr) -> ast.Call | None:
+        """The call from which a path has a part that differs from process to process."""
+        queue: list[ast.AST] = [path]
+        seen: set[ast.AST] = set(queue)
+        while queue and len(seen) < _MOST_NODES:
+            node = queue.pop()
+            if isinstance(node, ast.Call) and self._differs(draft, node):
+                return node
+            for part in self._behind(draft, node):
+                if part not in seen:
+                    seen.add(part)
+                    queue.append(part)
+        return None
+
+    def _differs(self, draft: Draft, call: ast.Call) -> bool:
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        if qualified in _OF_ITS_OWN:
+            return True
+        if qualified in _TIMES:
+            return not self._of_day(draft, call)
+        home = drawn_from(draft.facts.resolver, call)
+        return home != "" and not seeded(draft, call, SEEDS[home])
+
+    def _of_day(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether nothing is left of the time but the day: `strftime("%Y-%m-%d")`."""
+        written = call
+        parent = draft.facts.index.parents.get(call)
+        if isinstance(parent, ast.Attribute) and parent.attr in ("strftime", "date"):
+            outer = draft.facts.index.parents.get(parent)
+            if parent.attr == "date":
+                return True
+            written = outer if isinstance(outer, ast.Call) else call
+        elif draft.facts.resolver.qualified(call.func) != "time.strftime":
+            return False
+        form = written.args[0] if written.args else None
+        return (
+            isinstance(form, ast.Constant)
+            and isinstance(form.value, str)
+            and not any(part in form.value for part in _FINE)
+        )
+
+    def _behind(self, draft: Draft, node: ast.AST) -> Iterator[ast.AST]:
+        """What an expression has its value from, if that is a name or a part of one."""
+        resolver, index = draft.facts.resolver, draft.facts.index
+        if isinstance(node, ast.Name):
+            for binding in resolver.bindings(node):
+                if binding.how in (How.ASSIGN, How.AUGMENT, How.WITH) and binding.value is not None:
+                    yield binding.value
+                elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+                    function = index.parents[index.parents[binding.node]]
+                    for site in resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
+                        given = resolver.bind(site, function) or {}  # type: ignore[arg-type]
+                        handed = given.get(binding.name, default(function, binding.node))  # type: ignore[arg-type]
+                        if handed is not None:
+                            yield handed
+        elif isinstance(node, ast.Attribute):
+            if node.attr not in index.attribute_bindings:
+                yield node.value  # `uuid.uuid4().hex`, `path.parent`
+            of_arguments = Role.ARGUMENTS in resolver.roles(node.value)
+            for binding in index.attribute_bindings.get(node.attr, []):
+                target = binding.node
+                if isinstance(target, ast.Attribute) and binding.value is not None:
+                    same = ast.dump(target.value) == ast.dump(node.value)
+                    if same or (of_arguments and Role.ARGUMENTS in resolver.roles(target.value)):
+                        yield binding.value
+        elif isinstance(node, ast.Call):
+            yield from self._through(draft, node)
+        elif isinstance(
+            node, (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.IfExp, ast.Tuple, ast.BoolOp, ast.List)
+        ):
+            yield from children(node)
+
+    def _through(self, draft: Draft, call: ast.Call) -> Iterator[ast.AST]:
+        """What the result of a call is made of, if it may be a name."""
+        resolver = draft.facts.resolver
+        target = resolver.callee(call)
+        qualified = resolver.qualified(call.func) or ""
+        if isinstance(target, FUNCTIONS):
+            yield from (r.value for r in resolver.returns(target) if r.value is not None)
+        elif qualified.startswith(_THROUGH) or resolver.builtin(call.func) in ("str", "int", "repr", "round"):
+            yield from (*call.args, *(k.value for k in call.keywords))
+        elif (
+            isinstance(call.func, ast.Attribute)
+            and files.mode(resolver, call) is None
+            and not qualified
+            and target is None
+        ):
+            yield call.func.value
+            yield from call.args
