@@ -191,7 +191,7 @@ class Blueprint:
     def placed(self) -> dict[Key, bool]:
         """For each prepared loader: whether it moves its batches to the device (else the author's moves stay)."""
         found = {one: True for one, item in self.items.items() if item.kind is Role.LOADER}
-        for loop in (*self.train_loops, *self.eval_loops):
+        for loop in (loop for loop in (*self.train_loops, *self.eval_loops) if loop.node not in self.peeks):
             items = [item for v in loop.loaders if (item := self.item(v)) is not None]
             if items and not self.facts.batches.placed(loop):
                 found.update(dict.fromkeys((key(item.value) for item in items), False))

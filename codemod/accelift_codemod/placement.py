@@ -261,7 +261,7 @@ class Placement:
         early: dict[ast.AST, Values] = {}
         for start in (start for start in starts if start in self._peeks):
             found = places(start, home)
-            if first is not None and all(position(place) < first for place in found) and not uses & set(found):
+            if all(first is None or position(place) < first for place in found) and not uses & set(found):
                 early.update(dict.fromkeys(found, self._peeks[start]))
             else:
                 uses.update(found)

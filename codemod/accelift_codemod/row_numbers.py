@@ -37,8 +37,9 @@ def given(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     shape = draft.facts.resolver.argument(call, 0, "size") if name in ("full", "new_full") else None
     arguments = [shape] if shape is not None else [*call.args, *(k.value for k in call.keywords)]
+    begun = len(arguments) > 1 and not (isinstance(arguments[0], ast.Constant) and arguments[0].value == 0)
     for argument in arguments:
-        bound = isinstance(argument, ast.BinOp) and name in _VALUES and len(arguments) > 1
+        bound = isinstance(argument, ast.BinOp) and name in _VALUES and begun
         if not bound:  # `range(i * batch_size, (i + 1) * batch_size)` are places in all the data
             yield from numbers(draft, argument)
 

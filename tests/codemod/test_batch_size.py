@@ -431,6 +431,7 @@ TWICE = f"2 * ({SHARE})"
             "wide = both.size(1)\nflat = both.view(2 * batch_size * wide)",
             f"wide = both.size(1)\nflat = both.view({TWICE} * wide)",
         ),
+        ("places = torch.arange(0, batch_size * 2, 2)", f"places = torch.arange(0, ({SHARE}) * 2, 2)"),
         ("half = torch.ones(batch_size // 2)", f"half = torch.ones(({SHARE}) // 2)"),
         (
             "rows = 2 * batch_size\nmask = torch.ones(rows, 3)",

@@ -105,3 +105,29 @@ def test_what_was_seen_before_may_reach_a_function() -> None:
     show = "def show(rows):\n    return model(rows.to(device)).sum()"
     look = "for first, labels in loader:\n    break"
     assert show in converted(script(definitions=show, before=look, epoch_end="shown = show(first)"))
+
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.loader = DataLoader(data, batch_size=16, shuffle=True)
+        self.seen = next(iter(self.loader))[0]
+
+    def fit(self):
+        for x, y in self.loader:
+            optimizer.zero_grad()
+            F.cross_entropy(self.model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+
+    def show(self):
+        return self.model(self.seen.to(device)).sum()
+"""
+
+
+def test_a_look_in_the_constructor_of_a_trainer() -> None:
+    text = script(definitions=TRAINER, loader="", epochs="trainer = Trainer(model)")
+    output = converted(text[: text.index("    for x, y in loader:")] + "trainer.fit()\ntrainer.show()\n")
+    look = "        self.seen = next(iter(self.loader))[0]\n"
+    assert f"{look}        self.loader = accelerator.prepare(self.loader)\n" in output
+    assert "self.model(self.seen.to(device)).sum()" in output
