@@ -32,6 +32,11 @@ def takes(draft: Draft, call: ast.Call) -> bool:
     return False
 
 
+def shapes(call: ast.Call) -> bool:
+    """Whether a call is that of a method that shapes a tensor: `ones.view(batch_size, 1)`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _SHAPES
+
+
 def given(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
     """What may be numbers of rows in a call that takes such."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)

@@ -561,3 +561,33 @@ def test_a_loss_that_is_made_for_whole_batches(made: str, used: str, codes: list
         forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nextra = criterion(y.float())",
     )
     assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "codes"),
+    [
+        ("bank = torch.zeros(4 * batch_size, 3)", "bank = torch.cat([bank[batch_size:], rows])", ["BATCH-KEPT"]),
+        (
+            "bank = torch.zeros(3, 4 * batch_size)",
+            "bank[:, start : start + batch_size] = rows.t()",
+            ["BATCH-KEPT"],
+        ),
+        ("bank = torch.zeros(64, 3)", "bank = torch.cat([bank[len(rows) :], rows])", []),
+        ("bank = torch.zeros(64, 3)", "bank[start : start + len(rows)] = rows", []),
+        ("bank = torch.zeros(64, 3)", "taken = bank[batch_size:]", []),
+        ("bank = torch.zeros(64, 3)", "bank = torch.cat([bank[batch_size:], torch.ones(1, 3)])", []),
+    ],
+)
+def test_what_is_filled_batch_by_batch(before: str, step: str, codes: list[str]) -> None:
+    text = script(**SIZED, before=f"start = 0\n{before}", batch_end=f"rows = model(x).detach()\n{step}")
+    assert [code for code in findings(text) if code == "BATCH-KEPT"] == codes
+    assert before in converted(text)
+
+
+def test_what_is_made_and_shaped_for_a_batch_is_for_a_share() -> None:
+    made = "mask = torch.ones(3 * batch_size).view(batch_size, 3)"
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x) * mask, y)"
+    output = "".join(converted(script(**SIZED, before=made, forward=forward)).split())
+    assert (
+        "torch.ones(3*(batch_size//accelerator.num_processes)).view(batch_size//accelerator.num_processes,3)" in output
+    )

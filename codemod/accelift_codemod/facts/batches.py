@@ -65,12 +65,12 @@ class Batches:
         for parent in self.index.ancestors(load):
             if isinstance(parent, ast.stmt):
                 return False
-            if any(self._is_from(n, loop, shares) for n in walk(parent) if isinstance(n, ast.Name) and n not in beside):
+            if any(self.is_from(n, loop, shares) for n in walk(parent) if isinstance(n, ast.Name) and n not in beside):
                 return True
             beside.append(parent)
         return False
 
-    def _is_from(self, name: ast.Name, loop: BatchLoop, shares: Collection[ast.AST], depth: int = 0) -> bool:
+    def is_from(self, name: ast.Name, loop: BatchLoop, shares: Collection[ast.AST], depth: int = 0) -> bool:
         """Whether a variable holds something that is computed from the loop's batch, or from what some calls give."""
         if any(v.role in (Role.BATCH, Role.DATA) and self._of(v, loop) for v in self.resolver.values(name)):
             return True
@@ -79,7 +79,7 @@ class Batches:
         if any(n in shares for n in nodes):
             return True
         parts = (n for n in nodes if isinstance(n, ast.Name))
-        return depth < 4 and any(self._is_from(part, loop, shares, depth + 1) for part in parts)
+        return depth < 4 and any(self.is_from(part, loop, shares, depth + 1) for part in parts)
 
     def _of(self, value: Value, loop: BatchLoop) -> bool:
         return any(part in loop.loaders for inner in value.inner for part in inner)

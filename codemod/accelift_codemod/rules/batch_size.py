@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import row_numbers
-from accelift_codemod.copies import is_place, is_set_again, name_of, same
+from accelift_codemod import batch_sizes, row_numbers
+from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role, position
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -69,6 +69,14 @@ class BatchSize(Rule):
             "rows from a tensor.",
         ),
         Explained(
+            "BATCH-KEPT",
+            Severity.WARNING,
+            "a store that is filled by whole batches",
+            "A queue or bank that training keeps from step to step is filled with as many rows as the loader's batch "
+            "size says. A process has only its share of a batch, and keeps its own. Take the number of rows from what "
+            "is put in; gather that first if the store is to hold the rows of all processes.",
+        ),
+        Explained(
             "BATCH-DRAWN",
             Severity.WARNING,
             "random numbers for a whole batch",
@@ -98,6 +106,7 @@ class BatchSize(Rule):
                         "take the number of rows from what forward is given",
                     )
             yield from self._mixed(draft, loop, sizes)
+            yield from self._kept(draft, loop, sizes)
             for node in self._rows(draft, loop, sizes):
                 if node not in seen:
                     seen.add(node)
@@ -126,11 +135,11 @@ class BatchSize(Rule):
         shared = [loop for loop in draft.blueprint.loops.values() if draft.blueprint.shares_batches(loop)]
         sizes = {loop: [s for s in self._sizes(draft, loop) if is_place(s)] for loop in shared}
         for call in draft.calls:
-            for given in self._kept(draft, call):
-                if is_place(given) and any(self._is_size(draft, given, loop, found) for loop, found in sizes.items()):
+            for given in self._told(draft, call):
+                if is_place(given) and any(batch_sizes.is_size(draft, given, loop, found) for loop, found in sizes.items()):
                     yield given
 
-    def _kept(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
+    def _told(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
         """The arguments of a method of a prepared model that stay in the model."""
         resolver, func = draft.facts.resolver, call.func
         if not isinstance(func, ast.Attribute) or not draft.blueprint.prepared_part(func.value)[1]:
@@ -202,42 +211,24 @@ class BatchSize(Rule):
 
     def _rows(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast.expr]:
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
-        nodes = list(self._nodes(draft, loop))
+        nodes = list(batch_sizes.nodes(draft, loop))
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
         for call in (n for n in nodes if isinstance(n, ast.Call)):
-            found = [size for size in self._asked_rows(draft, call) if self._is_size(draft, size, loop, sizes)]
+            found = [size for size in self._asked_rows(draft, call) if batch_sizes.is_size(draft, size, loop, sizes)]
             if found:
                 shares.add(call)
                 yield from found
         for node in nodes:
             found = [*self._compared(draft, loop, node), *self._parted(draft, loop, node)]
-            yield from (size for size in found if self._is_size(draft, size, loop, sizes))
+            yield from (size for size in found if batch_sizes.is_size(draft, size, loop, sizes))
         known: _Made = {}
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 made = [size for size, drawn in self._made_before(draft, node, loop, known) if not drawn]
-                made = [size for size in made if self._is_size(draft, size, loop, sizes)]
+                made = [size for size in made if batch_sizes.is_size(draft, size, loop, sizes)]
+                made = [] if self._is_store(draft, node, loop) else made
                 if made and draft.facts.batches.meets(node, loop, shares):
                     yield from made
-
-    def _nodes(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
-        """The code of a training loop, with that of the functions that it calls, but for evaluations."""
-        evaluating = draft.blueprint.evaluating
-        functions = {
-            function
-            for statement in loop.body
-            for call in walk(statement)
-            if isinstance(call, ast.Call) and not self._apart(draft, draft.facts.index.statement(call), loop)
-            for function in draft.blueprint.timeline.calls_into(call)
-        }
-        for root in (*loop.body, *(f for f in functions if f not in evaluating)):
-            stack: list[ast.AST] = [root]
-            while stack:
-                node = stack.pop()
-                if node in evaluating or (isinstance(node, FUNCTIONS) and node is not root):
-                    continue
-                yield node
-                stack.extend(children(node))
 
     def _asked_rows(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
         """The arguments of a call that may say how many rows something is to have."""
@@ -255,11 +246,11 @@ class BatchSize(Rule):
 
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too."""
-        for call in (n for n in self._nodes(draft, loop) if isinstance(n, ast.Call)):
+        for call in (n for n in batch_sizes.nodes(draft, loop) if isinstance(n, ast.Call)):
             function = draft.facts.resolver.callee(call)
             bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
             for name, given in (bound or {}).items():
-                if function is None or not is_place(given) or not self._is_size(draft, given, loop, sizes):
+                if function is None or not is_place(given) or not batch_sizes.is_size(draft, given, loop, sizes):
                     continue
                 if row_numbers.used(draft, function, name) and not self._only_rows(draft, function, name):
                     yield draft.finding(
@@ -270,6 +261,42 @@ class BatchSize(Rule):
                         "that; a process has only its share of the batch",
                         "take the number of rows from the tensors that the function is given",
                     )
+
+    def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
+        """What is filled batch by batch, from one training step to the next: `bank = cat([bank[batch_size:], new])`."""
+        for node in batch_sizes.nodes(draft, loop):
+            cuts = [n for n in walk(node.slice) if isinstance(n, ast.Slice)] if isinstance(node, ast.Subscript) else []
+            parts = [n for cut in cuts for n in walk(cut) if isinstance(n, ast.expr) and is_place(n)]
+            if not any(batch_sizes.is_size(draft, part, loop, sizes) for part in parts):
+                continue
+            statement = draft.facts.index.statement(node)
+            if isinstance(statement, ast.Assign) and self._is_filled(draft, loop, statement, node):
+                yield draft.finding(
+                    "BATCH-KEPT",
+                    Severity.WARNING,
+                    node,
+                    f"`{draft.facts.segment(node)}` is filled with as many rows as a whole batch has, and a process "
+                    "has only its share of one",
+                    "take the number of rows from what is put in, and gather that first if it is to hold all",
+                )
+                return
+
+    def _is_store(self, draft: Draft, name: ast.Name, loop: BatchLoop) -> bool:
+        """Whether a variable is set in a training loop to something that has a part of itself."""
+        return any(
+            b.value is not None
+            and loop.node in draft.facts.index.ancestors(b.node)
+            and any(isinstance(n, ast.Subscript) and name_of(n.value) == name.id for n in walk(b.value))
+            for b in draft.facts.resolver.bindings(name)
+        )
+
+    def _is_filled(self, draft: Draft, loop: BatchLoop, statement: ast.Assign, node: ast.AST) -> bool:
+        """Whether a statement puts something of a batch where a part of it is taken, or beside that."""
+        base = node.value if isinstance(node, ast.Subscript) else None
+        again = [name_of(t) for t in statement.targets if is_place(t)]
+        stored = node in statement.targets or (base is not None and name_of(base) in again and name_of(base) != "")
+        names = (n for n in walk(statement.value) if isinstance(n, ast.Name) and n is not base)
+        return stored and any(draft.facts.batches.is_from(name, loop, ()) for name in names)
 
     def _compared(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
         """What the number of rows of a tensor is compared with, or taken from: `x.size(0) != batch_size`."""
@@ -293,8 +320,8 @@ class BatchSize(Rule):
         whole: ast.expr | None = None
         parts: list[ast.expr] = []
         if isinstance(node, ast.Subscript):
-            first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-            if isinstance(first, ast.Slice):
+            first = _first(node)
+            if first is not None:
                 whole, parts = node.value, [p for p in (first.lower, first.upper) if p is not None]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
             function = draft.facts.resolver.qualified(node.func) == "torch.split"
@@ -320,32 +347,6 @@ class BatchSize(Rule):
             if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
                 rows |= parts if steps < 3 and self._only_rows(draft, function, target.id, steps + 1) else set()
         return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
-
-    def _apart(self, draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
-        """Whether a statement calls functions that neither train nor use what the loop computes: `sample(epoch)`."""
-        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
-            return False
-        if draft.facts.loops.reaches_backward([statement]):
-            return False
-        calls_into, scope = draft.blueprint.timeline.calls_into, draft.facts.index.scope
-        functions = calls_into(statement)
-        if not functions:
-            return True
-        made = {n.id for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        kept = {
-            n.attr
-            for root in (*loop.body, *(f for s in loop.body for f in calls_into(s)))
-            for n in walk(root)
-            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
-        }
-        for node in (n for root in (statement, *functions) for n in walk(root)):
-            if isinstance(node, ast.Name):
-                owner = scope(node).owner(node.id)
-                if node.id in made and (owner is None or owner.node not in functions):
-                    return False
-            elif isinstance(node, ast.Attribute) and node.attr in kept:
-                return False
-        return True
 
     def _built(self, draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
         """What prepared models of the script, and what else training calls, are made with, by names of variables."""
@@ -380,7 +381,7 @@ class BatchSize(Rule):
             if not isinstance(name.ctx, ast.Load):
                 continue
             for node, drawn in self._made_before(draft, name, loop, known):
-                if drawn and self._is_size(draft, node, loop, sizes) and draft.facts.batches.meets(name, loop):
+                if drawn and batch_sizes.is_size(draft, node, loop, sizes) and draft.facts.batches.meets(name, loop):
                     yield draft.finding(
                         "BATCH-DRAWN",
                         Severity.WARNING,
@@ -407,30 +408,15 @@ class BatchSize(Rule):
                 continue
             qualified = draft.facts.resolver.qualified(value.func) or ""
             state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
-            if (qualified.startswith("torch.") or state) and row_numbers.takes(draft, value):
+            shaped = row_numbers.shapes(value)
+            if (qualified.startswith("torch.") or state or shaped) and row_numbers.takes(draft, value):
                 drawn = qualified.rpartition(".")[2] in _DRAWS
                 found += [(size, drawn) for size in row_numbers.given(draft, value)]
         return found
 
-    def _of_loader(self, draft: Draft, node: ast.Attribute, loop: BatchLoop) -> bool:
-        """`loader.batch_size`: that of the whole job."""
-        return node.attr == "batch_size" and bool(set(draft.facts.resolver.values(node.value)) & set(loop.loaders))
 
-    def _is_size(self, draft: Draft, node: ast.expr, loop: BatchLoop, sizes: list[ast.expr]) -> bool:
-        """Whether an expression is the batch size of the loop's loaders."""
-        if isinstance(node, ast.Attribute) and self._of_loader(draft, node, loop):
-            return True
-        own = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        if self._is_multiple(draft, own, loop, sizes):
-            return True
-        if any(loop.node in draft.facts.index.ancestors(b.node) for b in own):
-            return False  # bound again by the loop, to the rows that there are perhaps
-        return any(same(draft, node, size) for size in sizes)
-
-    def _is_multiple(self, draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[ast.expr]) -> bool:
-        """Whether a variable is set once, to the batch size or so many times it: `rows = 2 * batch_size`."""
-        if len(own) != 1 or own[0].how is not How.ASSIGN or own[0].path or own[0].value is None:
-            return False
-        value = own[0].value
-        parts = [] if isinstance(value, (ast.Tuple, ast.List)) else list(row_numbers.numbers(draft, value))
-        return any(not is_set_again(draft, p, own[0]) and self._is_size(draft, p, loop, sizes) for p in parts)
+def _first(node: ast.Subscript) -> ast.Slice | None:
+    """The part of a tensor that is taken, in the first of its dimensions of which one is."""
+    slices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    found = next(iter(slices), None)
+    return found if isinstance(found, ast.Slice) else None

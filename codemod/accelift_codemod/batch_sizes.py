@@ -1,0 +1,86 @@
+"""What is the batch size of a training loop's loaders, in the code that the loop runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod import row_numbers
+from accelift_codemod.copies import is_set_again, same
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Binding
+from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.tree import children, walk
+
+
+def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
+    """The code of a training loop, with that of the functions that it calls, but for evaluations."""
+    evaluating = draft.blueprint.evaluating
+    functions = {
+        function
+        for statement in loop.body
+        for call in walk(statement)
+        if isinstance(call, ast.Call) and not _apart(draft, draft.facts.index.statement(call), loop)
+        for function in draft.blueprint.timeline.calls_into(call)
+    }
+    for root in (*loop.body, *(f for f in functions if f not in evaluating)):
+        stack: list[ast.AST] = [root]
+        while stack:
+            node = stack.pop()
+            if node in evaluating or (isinstance(node, FUNCTIONS) and node is not root):
+                continue
+            yield node
+            stack.extend(children(node))
+
+
+def _apart(draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:
+    """Whether a statement calls functions that neither train nor use what the loop computes: `sample(epoch)`."""
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return False
+    if draft.facts.loops.reaches_backward([statement]):
+        return False
+    calls_into, scope = draft.blueprint.timeline.calls_into, draft.facts.index.scope
+    functions = calls_into(statement)
+    if not functions:
+        return True
+    made = {n.id for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    kept = {
+        n.attr
+        for root in (*loop.body, *(f for s in loop.body for f in calls_into(s)))
+        for n in walk(root)
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+    }
+    for node in (n for root in (statement, *functions) for n in walk(root)):
+        if isinstance(node, ast.Name):
+            owner = scope(node).owner(node.id)
+            if node.id in made and (owner is None or owner.node not in functions):
+                return False
+        elif isinstance(node, ast.Attribute) and node.attr in kept:
+            return False
+    return True
+
+
+def _of_loader(draft: Draft, node: ast.Attribute, loop: BatchLoop) -> bool:
+    """`loader.batch_size`: that of the whole job."""
+    return node.attr == "batch_size" and bool(set(draft.facts.resolver.values(node.value)) & set(loop.loaders))
+
+
+def is_size(draft: Draft, node: ast.expr, loop: BatchLoop, sizes: list[ast.expr]) -> bool:
+    """Whether an expression is the batch size of the loop's loaders."""
+    if isinstance(node, ast.Attribute) and _of_loader(draft, node, loop):
+        return True
+    own = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    if _is_multiple(draft, own, loop, sizes):
+        return True
+    if any(loop.node in draft.facts.index.ancestors(b.node) for b in own):
+        return False  # bound again by the loop, to the rows that there are perhaps
+    return any(same(draft, node, size) for size in sizes)
+
+
+def _is_multiple(draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[ast.expr]) -> bool:
+    """Whether a variable is set once, to the batch size or so many times it: `rows = 2 * batch_size`."""
+    if len(own) != 1 or own[0].how is not How.ASSIGN or own[0].path or own[0].value is None:
+        return False
+    value = own[0].value
+    parts = [] if isinstance(value, (ast.Tuple, ast.List)) else list(row_numbers.numbers(draft, value))
+    return any(not is_set_again(draft, p, own[0]) and is_size(draft, p, loop, sizes) for p in parts)
