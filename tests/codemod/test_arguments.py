@@ -108,6 +108,15 @@ def test_an_attribute_for_the_device_of_each_object_is_left() -> None:
     assert "self.first = first\n" in text
 
 
-def test_the_device_that_all_objects_have_is_that_of_the_process() -> None:
-    text = converted(script(definitions=_PARTS.format(last="place"), model=f"{_MADE}.to(device)"))
-    assert "self.second = second\n        self.place = accelerator.device\n" in text
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("device", "place"),  # which is that of the process
+        ('torch.device("cuda")', "accelerator.device"),
+        ('"cuda:0"', "accelerator.device.type"),
+    ],
+)
+def test_the_device_that_all_objects_have_is_that_of_the_process(given: str, kept: str) -> None:
+    made = f"{_MADE.replace('device)', f'{given})')}.to(device)"
+    text = converted(script(definitions=_PARTS.format(last="place"), model=made))
+    assert f"self.second = second\n        self.place = {kept}\n" in text

@@ -98,7 +98,7 @@ class Devices:
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is How.PARAMETER:
-            arguments = self._arguments(binding)
+            arguments = self.arguments(binding)
             return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
         return self._chooses(binding) and self.is_device(binding.value, depth)
 
@@ -116,7 +116,7 @@ class Devices:
     def _follows(self, node: ast.expr) -> bool:
         return whereabouts.follows(self.resolver, node)
 
-    def _arguments(self, binding: Binding) -> list[ast.expr | None]:
+    def arguments(self, binding: Binding) -> list[ast.expr | None]:
         """What the calls of a function give a parameter; nothing if one of them cannot be told."""
         function = self.index.parents[self.index.parents[binding.node]]
         if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
@@ -190,7 +190,7 @@ class Devices:
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
-            given = {self.cpu(argument, depth + 1) for argument in self._arguments(bindings[0])}
+            given = {self.cpu(argument, depth + 1) for argument in self.arguments(bindings[0])}
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
             return None

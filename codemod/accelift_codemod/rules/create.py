@@ -290,8 +290,8 @@ accelerator = Accelerator(
     def _other(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
         """A further device variable, in another function or after the first."""
         reach = draft.reach
-        if variable.cpu is None and self._handed_in(draft, variable):
-            return  # another device with each call
+        if self._handed_in(draft, variable):
+            return
         statement = variable.statements[0]
         visible = reach.sees(draft.function(statement))
         moments = draft.blueprint.timeline.moments(statement, reach.home)
@@ -312,11 +312,21 @@ accelerator = Accelerator(
             )
 
     def _handed_in(self, draft: Draft, variable: DeviceVariable) -> bool:
-        """Whether a variable holds what a function is given: `self.device = device`."""
+        """Whether a variable holds what a function is given, `self.device = device`: a device variable that is dealt
+        with where it is made, or another device with each call."""
+        devices, resolver = draft.facts.devices, draft.facts.resolver
         values = [b.value for b in variable.bindings]
-        return all(
-            isinstance(v, ast.Name) and all(b.how is How.PARAMETER for b in draft.facts.resolver.bindings(v))
-            for v in values
+        bindings = [b for v in values if isinstance(v, ast.Name) for b in resolver.bindings(v)]
+        if not all(isinstance(v, ast.Name) for v in values) or any(b.how is not How.PARAMETER for b in bindings):
+            return False
+        given = [a for b in bindings for a in devices.arguments(b)]
+        return variable.cpu is None or (variable.scope is None and all(self._is_variable(draft, a) for a in given))
+
+    def _is_variable(self, draft: Draft, node: ast.expr | None) -> bool:
+        """Whether an expression reads a device variable."""
+        owner = draft.facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+        return owner is not None and any(
+            v.scope is owner and v.name == node.id for v in draft.facts.devices.variables if isinstance(node, ast.Name)
         )
 
     def _imported(self, draft: Draft, variable: DeviceVariable) -> bool:
