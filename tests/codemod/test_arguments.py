@@ -80,6 +80,40 @@ def test_a_class_method_is_given_the_class() -> None:
     assert _bound(resolver, inside["self.grow"]) == {"size": "1", "width": "2"}
 
 
+_FAMILY = """\
+class Base:
+    def __init__(self, size, width):
+        self.size = size
+
+class Middle(Base):
+    pass
+
+class Side:
+    def __init__(self, size):
+        pass
+
+class Net(Middle):
+    def __init__(self, size):
+        super().__init__({given})
+
+class Two(Net, Side):
+    def __init__(self, size):
+        super().__init__(size)
+"""
+
+
+@pytest.mark.parametrize("given", ["size, 4", "size, width=4"])
+def test_the_constructor_of_a_base(given: str) -> None:
+    index = Index(ast.parse(_FAMILY.format(given=given)))
+    resolver = Resolver(index)
+    of = {cls.name: resolver.constructor(cls) for cls in index.classes}
+    base, side, net = of["Base"], of["Side"], of["Net"]
+    assert base and side and net
+    (call,) = resolver.sites(base)
+    assert _bound(resolver, call) == {"size": "size", "width": "4"}
+    assert not resolver.sites(side) and not resolver.sites(net)  # which one `super()` finds depends on the object
+
+
 _PARTS = """\
 class Joined(nn.Module):
     def __init__(self, first, second, {last}):

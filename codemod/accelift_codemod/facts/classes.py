@@ -66,6 +66,17 @@ class Classes(Names):
                     return statement
         return None
 
+    def inherited(self, declaration: ast.AST | None, name: str) -> Function | None:
+        """The method that `super()` finds in a class of the script, where no class has two bases there."""
+        family = self.ancestry(declaration)
+        for cls in family:
+            bases = [
+                b for b in cls.bases if isinstance(b, ast.Name) and any(f.node in family for f in self.bindings(b))
+            ]
+            if len(bases) > 1:
+                return None  # which is next, is up to the object
+        return self.method(family[1], name) if len(family) > 1 else None
+
     def ancestry(self, declaration: ast.AST | None) -> list[ast.ClassDef]:
         """A class of the script and those of its bases that the script defines, nearest first."""
         found: list[ast.ClassDef] = []

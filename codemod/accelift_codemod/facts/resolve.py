@@ -161,6 +161,8 @@ class Resolver(Classes):
             found = {v.declaration for v in self.values(func) if v.role in (Role.FUNCTION, Role.CLASS)}
             return found.pop() if len(found) == 1 else None
         if isinstance(func, ast.Attribute) and func.attr in self._method_names:
+            if isinstance(func.value, ast.Call) and self.builtin(func.value.func) == "super" and not func.value.args:
+                return self.inherited(self.index.enclosing_class(call), func.attr)
             methods = {self.method(v.declaration, func.attr) for v in self.values(func.value)}
             if len(methods) == 1:
                 return methods.pop()
