@@ -21,6 +21,7 @@ _TENSOR_METHODS = (torch_ops.ROW_WISE | torch_ops.ELEMENTWISE | torch_ops.REDUCE
     "mm",
 }
 _WITHIN = (ast.Attribute, ast.UnaryOp, ast.Call, ast.Slice, ast.Tuple, ast.List, ast.keyword)  # one expression
+_STEPS = 6  # from a function to what calls it
 _DEALS = (Role.BATCH, Role.DATA)
 _CALLABLES = ("torchvision.transforms.", "torchvision.datasets.")
 _GIVEN = frozenset({"transform", "target_transform", "collate_fn"})
@@ -37,17 +38,19 @@ def constants(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
             yield call, use
 
 
-def _is_often(draft: Draft, call: ast.Call) -> bool:
+def _is_often(draft: Draft, call: ast.Call, steps: int = 0) -> bool:
     """Whether a call runs for each batch, or each sample: inside a loop over batches, or whatever such code calls."""
     function = draft.function(call)
     around = draft.facts.index.ancestors(call)
     if any(parent in draft.blueprint.loops or isinstance(parent, ast.Lambda) for parent in around):
         return True
-    if function is None:
+    if function is None or steps > _STEPS:
         return False
     if isinstance(draft.facts.index.parents.get(function), ast.ClassDef) and function.name != "__init__":
         if _of_data(draft, draft.facts.index.enclosing_class(function)):
             return True
+    if any(_is_often(draft, site, steps + 1) for site in draft.facts.resolver.sites(function)):
+        return True
     return function in draft.blueprint.run_in_loops
 
 
@@ -66,20 +69,18 @@ def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
     queue: list[ast.expr] = [start]
     qualified = draft.facts.resolver.qualified(start.func) or ""
     if qualified.endswith(".shuffle") and start.args and isinstance(start.args[0], ast.Name):
-        queue = [*_loads(draft, start.args[0])]
+        scope = draft.facts.index.scope(start).owner(start.args[0].id)
+        queue = [*draft.facts.loads(scope, start.args[0].id)] if scope is not None else []
     seen = set(queue)
     while queue:
         node = queue.pop()
         yield node
+        if any(loop in draft.blueprint.loops for loop in draft.facts.index.enclosing_loops(node)):
+            continue  # what it makes of a batch belongs to that
         for found in _next(draft, node):
             if found not in seen:
                 seen.add(found)
                 queue.append(found)
-
-
-def _loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
-    owner = draft.facts.index.scope(name).owner(name.id)
-    return draft.facts.loads(owner, name.id) if owner is not None else []
 
 
 def _next(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
@@ -116,7 +117,10 @@ def _next(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
 def _read(draft: Draft, target: ast.expr) -> Iterator[ast.expr]:
     """The reads of what a target of an assignment binds: a variable, or an attribute of self in its class."""
     if isinstance(target, ast.Name):
-        yield from _loads(draft, target)
+        owner = draft.facts.index.scope(target).owner(target.id)
+        for load in draft.facts.loads(owner, target.id) if owner is not None else ():
+            if any(binding.node is target for binding in draft.facts.resolver.bindings(load)):
+                yield load
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
         own = draft.facts.index.enclosing_class(target)
         for node in walk(own) if own is not None else ():
@@ -132,9 +136,11 @@ def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:
         shown = any(loop is not None and loop.trains for loop in loops) and draft.gradients_off(use)
         return not shown and _meets_batch(draft, use)
     function = draft.function(use)
-    method = function is not None and isinstance(draft.facts.index.parents.get(function), ast.ClassDef)
-    if method and function is not draft.function(call) and function.name != "__init__":  # type: ignore[union-attr]
-        return _of_data(draft, draft.facts.index.enclosing_class(function))  # type: ignore[arg-type]
+    owner = draft.facts.index.parents.get(function) if function is not None else None
+    if function is not None and function is not draft.function(call) and isinstance(owner, ast.ClassDef):
+        # A variable of the method is what this call of it is handed; the object keeps attributes for all of them.
+        own = isinstance(use, ast.Name) and use.id in draft.facts.index.scopes[function].bindings
+        return not own and function.name != "__init__" and _of_data(draft, owner)
     return _in_transform(draft, call, use)
 
 

@@ -105,6 +105,22 @@ def test_what_is_drawn_with_a_seed_is_not(slots: dict[str, str]) -> None:
             "setup": "shown = torch.randn(16, 8)",
             "batch_end": "with torch.no_grad():\n    print((model(shown) - x).mean())",
         },
+        {
+            "setup": "fixed = torch.randn(16, 8)",
+            "forward": f"{ZERO}out = model(x)\nloss = F.cross_entropy(out, y)",
+            "batch_end": "out = model(fixed)\nprint(out.mean())",
+        },
+        {
+            "definitions": "def noisy(x):\n    noise = torch.rand(8)\n    return x * noise\n\n\n"
+            "class Noisy(Net):\n    def forward(self, x):\n        return self.layer(noisy(x))",
+            "model": "model = Noisy().to(device)",
+        },
+        {
+            "definitions": "class Decoding(Net):\n    def decode(self, z):\n        return z @ self.layer.weight",
+            "model": "model = Decoding().to(device)",
+            "epoch_end": "z = torch.randn(4, 3)\nwith torch.no_grad():\n    print(model.decode(z).mean())",
+        },
+        {"setup": "x = torch.randn(8)\nprint(x)", "forward": f"{ZERO}loss = F.cross_entropy(model(x * 2), y)"},
         {"setup": "shown = torch.randn(4, 8)", "forward": f"{ZERO}x = x.view(shown.shape[0] * 4, 8)\n{LOSS}"},
         {
             "before": "model.extra = nn.Parameter(torch.randn(3))",
