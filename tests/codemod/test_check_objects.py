@@ -255,6 +255,17 @@ WRONG = {
         )
         for library in ("accelerate", "accelift")
         for given in ("ignore_index=2", "weight=torch.tensor([1.0, 2.0, 3.0])")
+    ]
+    + [
+        script(
+            forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x)[y > 0], y[y > 0])",
+            backward="accelerator.backward(loss)  # HERE",
+        ),
+        script(
+            definitions="def collate(batch):\n    xs, ys = zip(*batch)\n    return torch.cat(xs), torch.cat(ys)",
+            loader="loader = DataLoader(data, batch_size=16, collate_fn=collate)",
+            backward="accelerator.backward(loss)  # HERE",
+        ),
     ],
     "LOSS-INBATCH": [
         script(library, forward=f"optimizer.zero_grad()\n{SIAMESE}", backward="accelerator.backward(loss)  # HERE")
@@ -521,6 +532,11 @@ RIGHT = {
             forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, ignore_index=2, reduction='sum')\n"
             "total = accelerator.reduce((y != 2).sum(), reduction='sum')",
             backward="accelerator.backward(loss * accelerator.num_processes / total)",
+        ),
+        script(forward="optimizer.zero_grad()\nloss = (model(x) * (y > 0)[:, None]).mean()"),
+        script(
+            definitions="def collate(batch):\n    xs, ys = zip(*batch)\n    return torch.stack(xs), torch.stack(ys)",
+            loader="loader = DataLoader(data, batch_size=16, collate_fn=collate)",
         ),
     ],
     "LOSS-INBATCH": [
