@@ -94,6 +94,47 @@ class Decoder(nn.Module):
     assert findings(script(forward=forward, data=data, **slots, **batch)) == ["LOSS-MASKMEAN"]
 
 
+@pytest.mark.parametrize(
+    ("loss", "code"),
+    [
+        ("loss = torch.stack([out[y == c].mean() for c in range(3)]).mean()", "LOSS-MASKMEAN"),
+        ("loss = sum(F.cross_entropy(out[y == c], y[y == c]) for c in range(3))", "LOSS-MASKMEAN"),
+        ("loss = 0\nfor c in range(3):\n    loss = loss + out[y == c].mean()", "LOSS-MASKMEAN"),
+        ("loss = F.cross_entropy(out[torch.where(y > 0)], y[y > 0])", "LOSS-MASKMEAN"),
+        (
+            "means = torch.stack([out[y == c].mean(0) for c in range(3)])\nloss = torch.cdist(out, means).mean()",
+            "LOSS-INBATCH",
+        ),
+        (
+            "means = torch.stack([out[y == c].mean(0) for c in range(3)])\n"
+            "loss = (out.unsqueeze(1) - means.unsqueeze(0)).pow(2).mean()",
+            "LOSS-INBATCH",
+        ),
+        (
+            "means = torch.stack([out[y == c].mean(0) for c in range(3)])\nloss = (out - means[y]).pow(2).mean()",
+            "LOSS-INBATCH",
+        ),
+    ],
+)
+def test_means_of_each_class(loss: str, code: str) -> None:
+    assert codes(loss) == [code]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = torch.stack([out[:, c].mean() for c in range(3)]).mean()",
+        "loss = sum(F.cross_entropy(out * c, y) for c in range(1, 3))",
+        "loss = torch.stack([out * c for c in range(3)], dim=1).mean()",
+        "loss = out.mean(0)[:2].sum() + out.mean(0)[0]",
+        "means = torch.stack([torch.ones(3) * c for c in range(3)])\nloss = torch.cdist(out, means).mean()",
+        "means = torch.ones(3, 3)\nloss = (out - means[y]).pow(2).mean()",
+    ],
+)
+def test_means_of_all_samples(loss: str) -> None:
+    assert codes(loss) == []
+
+
 def test_tensors_of_the_batch_are_masks_and_a_memory_is_looked_up() -> None:
     data = "data = TensorDataset(torch.ones(64, 8), torch.arange(64) % 3, torch.arange(64) % 2 == 0)"
     batch = {"loop": "for x, y, kept in loader:", "move": "x, y, kept = x.to(device), y.to(device), kept.to(device)"}

@@ -32,7 +32,9 @@ class Choosing:
 
     def subscript(self, base: Shape, first: ast.expr, index: Shape) -> Shape | None:
         """The layout of `base[first]`; None if it does not pick. `index` is the layout of `first`."""
-        if isinstance(base, tuple) or isinstance(index, tuple) or index in FIXED:
+        if isinstance(index, tuple):
+            return Layout.PICKED if Layout.PICKED in index else None
+        if isinstance(base, tuple) or index in FIXED:
             return None
         if index is Layout.PICKED:
             return Layout.PICKED
@@ -177,7 +179,9 @@ class Choosing:
                 yield None
 
     def _is_dealt(self, node: ast.expr) -> bool:
-        """Whether an expression is a tensor of a batch, as the data set gave it."""
+        """Whether an expression is a tensor of a batch, as the data set gave it, perhaps in another shape."""
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+            node = node.func.value
         values = self.resolver.values(node)
         return bool(values) and all(value.role is Role.BATCH for value in values)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout, Record, Shape, element
+from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Layout, Record, Shape, element
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Frame, Layouts
 
+_ALIKE = (Layout.ROWS, Layout.PICKED, Layout.QUOTIENT, Layout.MIXED, *SCALARS)
 Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp
 
 
@@ -40,6 +41,8 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
         return Layout.BATCH
     if isinstance(iterated, tuple):
         return tuple(result for _ in iterated)
+    if iterated in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
+        return (result, result)  # any number of them: two stand for all
     return result if result in FIXED else Layout.UNKNOWN
 
 

@@ -291,6 +291,9 @@ class Layouts:
             chosen = self.choosing.subscript(base, places[0], self.read(places[0], env, frame))
             if chosen is not None:
                 return chosen
+        if base in SCALARS:  # a vector of them
+            index = Layout.CONST if isinstance(places[0], ast.Slice) else self.read(places[0], env, frame)
+            return base if index in FIXED else Layout.MIXED
         if base in (Layout.ROWS, *ALTERED):
             if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
                 return Layout.COLUMNS

@@ -22,6 +22,10 @@ from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Value
 
 _MOST_DIMENSIONS = 5
+# Methods that leave a mean or a sum, or a vector of them, what it is.
+_OF_STATISTICS = frozenset(
+    "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand t contiguous".split()
+)
 # Methods of lists and dicts, and of what else a batch may be if it is no tensor.
 _OF_COLLECTIONS = frozenset("keys values get copy pop append extend insert index count update pin_memory".split())
 
@@ -84,7 +88,7 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
             return combine(arithmetic, receiver, arguments[0])
-        if name in ("detach", "cpu", "cuda", "to", "clone", "float", "double", "numpy", "mean", "sum", "squeeze"):
+        if name in _OF_STATISTICS:
             return receiver
         return Layout.UNKNOWN
     if receiver is Layout.SHIFTED:
@@ -140,6 +144,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         if arithmetic is not None:
             return combine(arithmetic, everything[0], everything[1])
         return Layout.MEAN if name == "mean" and _reduce(name, call, offset) is Layout.MEAN else Layout.MIXED
+    if name == "cdist" and Layout.ROWS in arguments and any(a in SCALARS for a in arguments):
+        return Layout.MIXED
     if name == "einsum":
         return _einsum(call, everything)
     if name == "arange" and everything == [Layout.COUNT]:
@@ -190,6 +196,8 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     parts = arguments[0] if arguments else Layout.UNKNOWN
     if isinstance(parts, tuple) and Layout.MIXED in parts:
         return Layout.MIXED
+    if isinstance(parts, tuple) and parts and parts[0] in (*SCALARS, Layout.QUOTIENT) and len(set(parts)) == 1:
+        return parts[0]  # one of them beside the other
     dimension = argument(call, 1, "dim") or argument(call, None, "axis")
     place = 1 if name == "hstack" else integer(dimension) if dimension is not None else 0
     if place == 0 and name != "stack" and (parts is Layout.BATCH or _all_rows(parts)):
