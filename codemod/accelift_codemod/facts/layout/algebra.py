@@ -149,7 +149,7 @@ def item(value: Shape, place: int) -> Shape:
         return Layout.PICKED if place == 0 else Layout.UNKNOWN
     if value is Layout.SHAPE:
         return Layout.COUNT if place == 0 else Layout.CONST
-    return value if value in (*FIXED, *SCALARS) else Layout.UNKNOWN
+    return value if value in FIXED else Layout.UNKNOWN
 
 
 def tensor(value: Shape) -> Shape:
