@@ -8,6 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.sums import Loop, Sets
 
@@ -53,5 +54,5 @@ def _measures(draft: Draft, loop: BatchLoop, statement: Sets) -> bool:
     if env is None or draft.facts.layouts.read(statement.value, env) in _TENSORS:
         return False
     parts = [n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))]
-    taken = [n for n in parts if not isinstance(n, ast.Name) or not draft.facts.layouts.is_number(n)]
+    taken = [n for n in parts if not isinstance(n, ast.Name) or not is_number(draft.facts.resolver, n)]
     return any(draft.facts.layouts.read(part, env) in _MEASURED for part in taken)

@@ -17,6 +17,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.layout import operations
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, join
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import walk
@@ -270,7 +271,7 @@ class Collated:
         if builtin is not None:
             return self._builtin(builtin, call, given)
         dimension = argument(call, 1, "dim") or argument(call, 1, "axis")
-        along = 0 if dimension is None else operations.integer(dimension)
+        along = 0 if dimension is None else integer(dimension)
         home, _, name = qualified.rpartition(".")
         if qualified in _DEFAULT:
             return Layout.BATCH if first in _LISTS else Layout.UNKNOWN
@@ -334,7 +335,7 @@ class Collated:
         name = call.func.attr
         receiver = self._read(call.func.value, env) if not self.resolver.qualified(call.func) else Layout.CONST
         if _of_sample(receiver):
-            first = operations.integer(call.args[0]) if call.args else None
+            first = integer(call.args[0]) if call.args else None
             made = (name == "unsqueeze" and first == 0) or (name in ("view", "reshape") and first == 1)
             kept = receiver is Part.ROW and name in torch_ops.ROW_WISE
             return Part.ROW if made or kept else Part.SAMPLE

@@ -9,8 +9,8 @@ import ast
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, How, Index
-from accelift_codemod.facts.layout import operations
+from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.layout import operations, products
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
@@ -30,6 +30,7 @@ from accelift_codemod.facts.layout.algebra import (
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
 from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role, Values
 
@@ -177,9 +178,9 @@ class Layouts:
             return tuple(self.read(e, env, frame) for e in node.elts)
         if isinstance(node, ast.BinOp):
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
-            if isinstance(node.op, ast.MatMult) and operations.squares(node.left, node.right) and left not in FIXED:
+            if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
                 return Layout.MIXED
-            averaged = operations.averaged(node)
+            averaged = products.averaged(node)
             if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
                 return of  # a number, which is its own average by whatever weights
             return combine(node.op, left, right)
@@ -213,31 +214,8 @@ class Layouts:
             return Layout.UNKNOWN
         if any(v.role in (Role.BATCH, Role.DATA) for v in values):
             # A number that an earlier iteration left does not depend on this batch.
-            return Layout.CONST if self.is_number(node) else Layout.UNKNOWN
+            return Layout.CONST if is_number(self.resolver, node) else Layout.UNKNOWN
         return Layout.CONST
-
-    def is_number(self, node: ast.expr | None, seen: set[str] | None = None) -> bool:
-        """Whether an expression is certainly a number of Python: `0.9 * mean + 0.1 * loss.item()`."""
-        seen = set() if seen is None else seen
-        if isinstance(node, ast.Constant):
-            return isinstance(node.value, (int, float))
-        if isinstance(node, ast.BinOp):
-            return self.is_number(node.left, seen) and self.is_number(node.right, seen)
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "item":
-                return not node.args
-            builtin = self.resolver.builtin(node.func)
-            return builtin in ("float", "int") or (
-                builtin in ("min", "max", "abs", "round") and all(self.is_number(a, seen) for a in node.args)
-            )
-        if not isinstance(node, ast.Name) or node.id in seen:
-            return isinstance(node, ast.Name)
-        owner = self.index.scope(node).owner(node.id)
-        seen.add(node.id)
-        bindings = owner.bindings.get(node.id, []) if owner is not None else []
-        return bool(bindings) and all(
-            b.how in (How.ASSIGN, How.AUGMENT) and not b.path and self.is_number(b.value, seen) for b in bindings
-        )
 
     def _set_by_hooks(self, node: ast.Name) -> bool:
         """Whether a function inside a method, which a library may call, binds an attribute of self."""
@@ -312,8 +290,8 @@ class Layouts:
         keywords = {k.arg: self.read(k.value, env, frame) for k in call.keywords if k.arg}
         everything = [*arguments, *keywords.values()]
         qualified = self.resolver.qualified(func)
-        factors = operations.factors(call, qualified)
-        if factors is not None and operations.squares(*factors) and everything[0] not in FIXED:
+        factors = products.factors(call, qualified)
+        if factors is not None and products.squares(*factors) and everything[0] not in FIXED:
             return Layout.MIXED
         ranked = self.choosing.ranked(call, qualified or "")
         if ranked is not None and self.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):

@@ -19,7 +19,7 @@ from accelift_codemod.facts.layout.algebra import (
     join,
     tensor,
 )
-from accelift_codemod.facts.layout.operations import integer
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value
 

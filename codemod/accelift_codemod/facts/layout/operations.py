@@ -18,6 +18,7 @@ from accelift_codemod.facts.layout.algebra import (
     elementwise,
     tensor,
 )
+from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Value
 
@@ -72,7 +73,7 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
             return receiver
         return (
             Layout.ROWS
-            if name == "t" or _swaps(name, call.args)
+            if name == "t" or swaps(name, call.args)
             else operation(name, call, [receiver, *arguments], keywords, 0)
         )
     picks = _picks(name, call, [receiver, *arguments], 0)
@@ -277,7 +278,7 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
         return Layout.ROWS if not given or (place is not None and place != 0) else Layout.UNKNOWN
     if name == "unsqueeze":
         return Layout.UNKNOWN if place is None else Layout.COLUMNS if place == 0 else Layout.ROWS
-    if name == "t" or _swaps(name, given):
+    if name == "t" or swaps(name, given):
         return Layout.COLUMNS
     if name in ("unbind", "split", "chunk"):
         place = integer(argument(call, offset + (name != "unbind"), "dim"))
@@ -292,60 +293,6 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
     if name == "expand":
         return Layout.ROWS if (others and others[0] in (Layout.COUNT, Layout.SHAPE)) or place == -1 else Layout.UNKNOWN
     return Layout.UNKNOWN
-
-
-def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] | None:
-    """The two matrices that a call multiplies, if it does."""
-    if qualified in ("torch.mm", "torch.matmul") and len(call.args) == 2:
-        return call.args[0], call.args[1]
-    func = call.func
-    if isinstance(func, ast.Attribute) and func.attr in ("mm", "matmul") and len(call.args) == 1:
-        return func.value, call.args[0]
-    return None
-
-
-def averaged(node: ast.BinOp) -> ast.expr | None:
-    """What an expression averages by weights: x of `(w * x).sum(d) / w.sum(d)`."""
-    parts = [
-        (side.func.value, [ast.dump(a) for a in (*side.args, *(k.value for k in side.keywords))])
-        for side in (node.left, node.right)
-        if isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "sum"
-    ]
-    if not isinstance(node.op, ast.Div) or len(parts) != 2 or parts[0][1] != parts[1][1]:
-        return None
-    product, weights = parts[0][0], ast.dump(parts[1][0])
-    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
-        return None
-    sides = (product.left, product.right)
-    return next((other for one, other in zip(sides, sides[::-1], strict=True) if ast.dump(one) == weights), None)
-
-
-def squares(left: ast.expr, right: ast.expr) -> bool:
-    """Whether a matrix product is that of a tensor and its own transpose: every row meets every other."""
-    (first, turned), (second, turned_too) = _untransposed(left), _untransposed(right)
-    return turned != turned_too and ast.dump(first) == ast.dump(second)
-
-
-def _untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
-    """A tensor without the transpositions of its two dimensions, and whether they turn it around."""
-    turned = False
-    while True:
-        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-            node, turned = node.value, not turned
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            name = node.func.attr
-            if (name == "t" and not node.args) or _swaps(name, node.args):
-                turned = not turned
-            elif name not in ("contiguous", "detach", "clone") or node.args:
-                return node, turned
-            node = node.func.value
-        else:
-            return node, turned
-
-
-def _swaps(name: str, places: list[ast.expr]) -> bool:
-    """Whether an operation swaps the first two dimensions."""
-    return name in ("transpose", "swapaxes", "permute") and {integer(p) for p in places} == {0, 1}
 
 
 def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
@@ -399,12 +346,3 @@ def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bo
         if word not in ("mean", "batchmean", "elementwise_mean"):
             return Layout.UNKNOWN
     return Layout.WEIGHTED if weighted else Layout.MEAN
-
-
-def integer(node: ast.expr | None) -> int | None:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = integer(node.operand)
-        return None if inner is None else -inner
-    return None

@@ -1,0 +1,68 @@
+"""What is read off the text of operations: the factors of matrix products, and which dimensions they swap."""
+
+from __future__ import annotations
+
+import ast
+
+
+def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] | None:
+    """The two matrices that a call multiplies, if it does."""
+    if qualified in ("torch.mm", "torch.matmul") and len(call.args) == 2:
+        return call.args[0], call.args[1]
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr in ("mm", "matmul") and len(call.args) == 1:
+        return func.value, call.args[0]
+    return None
+
+
+def averaged(node: ast.BinOp) -> ast.expr | None:
+    """What an expression averages by weights: x of `(w * x).sum(d) / w.sum(d)`."""
+    parts = [
+        (side.func.value, [ast.dump(a) for a in (*side.args, *(k.value for k in side.keywords))])
+        for side in (node.left, node.right)
+        if isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and side.func.attr == "sum"
+    ]
+    if not isinstance(node.op, ast.Div) or len(parts) != 2 or parts[0][1] != parts[1][1]:
+        return None
+    product, weights = parts[0][0], ast.dump(parts[1][0])
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+        return None
+    sides = (product.left, product.right)
+    return next((other for one, other in zip(sides, sides[::-1], strict=True) if ast.dump(one) == weights), None)
+
+
+def squares(left: ast.expr, right: ast.expr) -> bool:
+    """Whether a matrix product is that of a tensor and its own transpose: every row meets every other."""
+    (first, turned), (second, turned_too) = _untransposed(left), _untransposed(right)
+    return turned != turned_too and ast.dump(first) == ast.dump(second)
+
+
+def _untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
+    """A tensor without the transpositions of its two dimensions, and whether they turn it around."""
+    turned = False
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            node, turned = node.value, not turned
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            if (name == "t" and not node.args) or swaps(name, node.args):
+                turned = not turned
+            elif name not in ("contiguous", "detach", "clone") or node.args:
+                return node, turned
+            node = node.func.value
+        else:
+            return node, turned
+
+
+def swaps(name: str, places: list[ast.expr]) -> bool:
+    """Whether an operation swaps the first two dimensions."""
+    return name in ("transpose", "swapaxes", "permute") and {integer(p) for p in places} == {0, 1}
+
+
+def integer(node: ast.expr | None) -> int | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = integer(node.operand)
+        return None if inner is None else -inner
+    return None
