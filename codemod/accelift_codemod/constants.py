@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 
 _PREPARED = ("torch.nn.", "torch.optim.")  # parameters, which prepare sees to, and what is made of them
+_FUNCTIONS = "torch.nn.functional."
 _TENSOR_METHODS = (torch_ops.ROW_WISE | torch_ops.ELEMENTWISE | torch_ops.REDUCES.keys()) - {"to", "cuda", "type"} | {
     "index_select",
     "gather",
@@ -93,7 +94,10 @@ def _next(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
         if isinstance(parent, (ast.JoinedStr, ast.Lambda, *FUNCTIONS)) or parent in draft.blueprint.loops:
             return
         if isinstance(parent, ast.Call) and child is not parent.func:
-            if (resolver.qualified(parent.func) or "").startswith(_PREPARED) or resolver.builtin(parent.func) == "len":
+            name = resolver.qualified(parent.func) or ""
+            if name.startswith(_PREPARED) and not name.startswith(_FUNCTIONS):
+                return
+            if resolver.builtin(parent.func) == "len":
                 return
             target = resolver.callee(parent)
             made = resolver.method(target, "__init__") if isinstance(target, ast.ClassDef) else target

@@ -45,6 +45,7 @@ USES = [
     {"setup": "perm = np.random.permutation(8)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
     {"setup": "perm = list(range(8))\nrandom.shuffle(perm)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
     {"setup": "mask = (torch.rand(8) > 0.5).float()", "forward": f"{ZERO}x = x * mask\n{LOSS}"},
+    {"setup": "proj = F.normalize(torch.randn(8, 8), dim=0)", "forward": f"{ZERO}x = x @ proj\n{LOSS}"},
     {"setup": "proj = torch.randn(8, 8)", "forward": f"{ZERO}x = torch.matmul(x, proj)\n{LOSS}"},
     {
         "setup": "def draws():\n    return torch.randn(8, 8)\n\nproj = draws() / 8",
