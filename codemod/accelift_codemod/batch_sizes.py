@@ -13,6 +13,14 @@ from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import children, walk
 
 
+def of_loaders(draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
+    """The batch sizes that a loop's loaders are given."""
+    for value in loop.loaders:
+        size = draft.facts.objects.loader(value).arguments.get("batch_size")
+        if size is not None:
+            yield size
+
+
 def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
     """The code of a training loop, with that of the functions that it calls, but for evaluations."""
     evaluating = draft.blueprint.evaluating

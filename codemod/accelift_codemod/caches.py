@@ -37,7 +37,7 @@ class Caches:
         """
         found: dict[ast.Call, list[ast.stmt]] = {}
         for call in self.draft.calls:
-            if self._writes(call) and self._if_missing(call):
+            if self._writes(call) and self._if_missing(call) and not self._is_log(call):
                 places = self.places(call)
                 statements = [place for place in places if isinstance(place, ast.stmt)]
                 if statements and len(statements) == len(places) and all(map(self._early, statements)):
@@ -53,6 +53,16 @@ class Caches:
             return not self.draft.in_memory(call)
         plain = self.resolver.qualified(call.func) is None and self.resolver.callee(call) is None
         return plain and isinstance(call.func, ast.Attribute) and call.func.attr in _SAVING
+
+    def _is_log(self, call: ast.Call) -> bool:
+        """Whether a call opens a file that the script nowhere reads: it is the main process's alone."""
+        opened = files.mode(self.resolver, call)
+        path = self.resolver.argument(call, 0, "file")
+        if not files.writes(opened) or self.resolver.builtin(call.func) != "open" or path is None:
+            return False
+        reads = (c for c in self.draft.calls if self._reads(c))
+        given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
+        return ast.dump(path) not in {ast.dump(n) for argument in given for n in walk(argument)}
 
     def _if_missing(self, call: ast.Call) -> bool:
         """Whether a call stands in an arm of a test for files, behind one that returns, or where reading failed."""

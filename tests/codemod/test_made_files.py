@@ -131,3 +131,11 @@ def test_a_buffer_in_memory_is_no_file() -> None:
 def test_without_the_rule_it_is_reported() -> None:
     text = script(**SCRIPT, data="made = get('cache.pt')\n" + MADE)
     assert findings(text, ignore=("CACHE",)) == ["SAVE-RACE"]
+
+
+def test_a_log_that_nothing_reads_is_the_main_process_s_alone() -> None:
+    log = "if not os.path.exists('log.csv'):\n    with open('log.csv', 'w') as file:\n        file.write('loss')"
+    output = converted(script(**SCRIPT, before=log))
+    assert FIRST not in output and "is_main_process" in output
+    read = f"{log}\nwith open('log.csv') as file:\n    made = file.read()"
+    assert FIRST in converted(script(**SCRIPT, before=read))

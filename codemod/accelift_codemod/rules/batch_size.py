@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import batch_sizes, row_numbers
+from accelift_codemod import batch_sizes, made_for, row_numbers
 from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Binding, Role, position
+from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -89,11 +88,11 @@ class BatchSize(Rule):
         if draft.options.batch != "global":
             return
         seen: set[ast.AST] = set()
-        built = self._built(draft)
+        built = made_for.made_with(draft)
         for loop in draft.blueprint.train_loops:
             yield from self._literals(draft, loop)
             yield from self._ones(draft, loop)
-            sizes = [size for size in self._sizes(draft, loop) if is_place(size)]
+            sizes = [size for size in batch_sizes.of_loaders(draft, loop) if is_place(size)]
             yield from self._drawn(draft, loop, sizes)
             for given, made in (a for size in sizes for a in built.get(name_of(size), ())):
                 if given not in seen and any(same(draft, given, size) for size in sizes):
@@ -119,7 +118,7 @@ class BatchSize(Rule):
                         need=Need.STRONG,
                         assumes=_COUNTS,
                     )
-        for given in self._set_up(draft):
+        for given in made_for.told(draft):
             if given not in seen:
                 seen.add(given)
                 yield draft.finding(
@@ -129,37 +128,6 @@ class BatchSize(Rule):
                     "the model is set up for batches of this size, and a process has only its share of one",
                     "take the number of rows from what forward is given",
                 )
-
-    def _set_up(self, draft: Draft) -> Iterator[ast.expr]:
-        """What prepared models are told by methods that keep it, if it is the batch size of a loader that is shared."""
-        shared = [loop for loop in draft.blueprint.loops.values() if draft.blueprint.shares_batches(loop)]
-        sizes = {loop: [s for s in self._sizes(draft, loop) if is_place(s)] for loop in shared}
-        for call in draft.calls:
-            for given in self._told(draft, call):
-                if is_place(given) and any(batch_sizes.is_size(draft, given, loop, found) for loop, found in sizes.items()):
-                    yield given
-
-    def _told(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
-        """The arguments of a method of a prepared model that stay in the model."""
-        resolver, func = draft.facts.resolver, call.func
-        if not isinstance(func, ast.Attribute) or not draft.blueprint.prepared_part(func.value)[1]:
-            return
-        statement = draft.facts.index.statement(call)
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        put = any(isinstance(t, ast.Attribute) and draft.blueprint.prepared_part(t)[1] for t in targets)
-        method = resolver.callee(call)
-        if isinstance(method, FUNCTIONS):
-            bound = resolver.bind(call, method) or {}
-            yield from (given for name, given in bound.items() if put or keeps(resolver, method, name))
-        elif put or (isinstance(statement, ast.Expr) and statement.value is call):
-            yield from (*call.args, *(k.value for k in call.keywords))
-
-    def _sizes(self, draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
-        """The batch sizes of a loop's loaders."""
-        for value in loop.loaders:
-            size = draft.facts.objects.loader(value).arguments.get("batch_size")
-            if size is not None:
-                yield size
 
     def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Loaders that deal one sample at a time."""
@@ -181,7 +149,7 @@ class BatchSize(Rule):
     def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Edit]:
         """A batch size that is written out both for the loader and as a number of rows; one finding for all."""
         place: ast.Call | None = None
-        sizes = {size.value for size in self._sizes(draft, loop) if isinstance(size, ast.Constant)}
+        sizes = {size.value for size in batch_sizes.of_loaders(draft, loop) if isinstance(size, ast.Constant)}
         for node in (n for statement in loop.body for n in walk(statement)):
             if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
                 continue
@@ -347,29 +315,6 @@ class BatchSize(Rule):
             if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
                 rows |= parts if steps < 3 and self._only_rows(draft, function, target.id, steps + 1) else set()
         return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
-
-    def _built(self, draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
-        """What prepared models of the script, and what else training calls, are made with, by names of variables."""
-        found: dict[str, list[tuple[ast.expr, str]]] = {}
-        for item in draft.blueprint.items.values():
-            made = item.value.origin
-            if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
-                for argument in (*made.args, *(k.value for k in made.keywords)):
-                    found.setdefault(name_of(argument), []).append((argument, "a model"))
-        bodies = (n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s))
-        called = {v for n in bodies if isinstance(n, ast.Call) for v in draft.facts.resolver.values(n.func)}
-        for value in sorted(
-            (v for v in called if not draft.blueprint.is_prepared(v)), key=lambda v: position(v.origin)
-        ):
-            made, cls = value.origin, value.declaration
-            constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
-            bound: dict[str, ast.expr] = {}
-            if isinstance(made, ast.Call) and constructor is not None:
-                bound = draft.facts.resolver.bind(made, constructor) or {}
-            for name, argument in bound.items():
-                if cls is not None and row_numbers.used(draft, cls, name):
-                    found.setdefault(name_of(argument), []).append((argument, "what the training calls"))
-        return found
 
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
         """Random numbers for a whole batch that are drawn before the loop and meet a share of it.
