@@ -11,6 +11,7 @@ from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.onward import Read, reached
 
 _PREPARED = ("torch.nn.", "torch.optim.")  # parameters, which prepare sees to, and what is made of them
 _FUNCTIONS = "torch.nn.functional."
@@ -67,70 +68,23 @@ def _of_data(draft: Draft, cls: ast.ClassDef | None) -> bool:
 
 def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
     """The reads of what a call draws, or of what is computed from it."""
-    queue: list[ast.expr] = [start]
-    qualified = draft.facts.resolver.qualified(start.func) or ""
-    if qualified.endswith(".shuffle") and start.args and isinstance(start.args[0], ast.Name):
+    resolver, loops = draft.facts.resolver, draft.blueprint.loops
+
+    def stops(node: ast.AST) -> bool:
+        """Texts, layers, and what a loop over batches makes of it, which belongs to the batch."""
+        if isinstance(node, (ast.JoinedStr, ast.Lambda, *FUNCTIONS)) or node in loops:
+            return True
+        name = resolver.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+        if name.startswith(_PREPARED) and not name.startswith(_FUNCTIONS):
+            return True
+        return any(loop in loops for loop in draft.facts.index.enclosing_loops(node))
+
+    starts: list[Read] = [start]
+    shuffled = (resolver.qualified(start.func) or "").endswith(".shuffle") and start.args
+    if shuffled and isinstance(start.args[0], ast.Name):
         scope = draft.facts.index.scope(start).owner(start.args[0].id)
-        queue = [*draft.facts.loads(scope, start.args[0].id)] if scope is not None else []
-    seen = set(queue)
-    while queue:
-        node = queue.pop()
-        yield node
-        if any(loop in draft.blueprint.loops for loop in draft.facts.index.enclosing_loops(node)):
-            continue  # what it makes of a batch belongs to that
-        for found in _next(draft, node):
-            if found not in seen:
-                seen.add(found)
-                queue.append(found)
-
-
-def _next(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
-    """Where the value of an expression is read next."""
-    resolver, index = draft.facts.resolver, draft.facts.index
-    child: ast.AST = node
-    for parent in index.ancestors(node):
-        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
-            return
-        if isinstance(parent, (ast.JoinedStr, ast.Lambda, *FUNCTIONS)) or parent in draft.blueprint.loops:
-            return
-        if isinstance(parent, ast.Call) and child is not parent.func:
-            name = resolver.qualified(parent.func) or ""
-            if name.startswith(_PREPARED) and not name.startswith(_FUNCTIONS):
-                return
-            if resolver.builtin(parent.func) == "len":
-                return
-            target = resolver.callee(parent)
-            made = resolver.method(target, "__init__") if isinstance(target, ast.ClassDef) else target
-            if isinstance(made, FUNCTIONS):
-                bound = resolver.bind(parent, made) or {}
-                for parameter, argument in bound.items():
-                    if argument is child or argument is getattr(child, "value", None):
-                        yield from draft.facts.loads(index.scopes[made], parameter)
-                return
-        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
-            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-            for target in targets:
-                yield from _read(draft, target)
-        if isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
-            yield from resolver.sites(function)
-        if isinstance(parent, ast.stmt):
-            return
-        child = parent
-
-
-def _read(draft: Draft, target: ast.expr) -> Iterator[ast.expr]:
-    """The reads of what a target of an assignment binds: a variable, or an attribute of self in its class."""
-    if isinstance(target, ast.Name):
-        owner = draft.facts.index.scope(target).owner(target.id)
-        for load in draft.facts.loads(owner, target.id) if owner is not None else ():
-            if any(binding.node is target for binding in draft.facts.resolver.bindings(load)):
-                yield load
-    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-        own = draft.facts.index.enclosing_class(target)
-        for node in walk(own) if own is not None else ():
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr == target.attr:
-                if isinstance(node.value, ast.Name) and node.value.id == target.value.id:
-                    yield node
+        starts = [*draft.facts.loads(scope, start.args[0].id)] if scope is not None else []
+    return reached(draft, starts, stop=stops)
 
 
 def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:

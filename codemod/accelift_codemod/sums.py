@@ -11,8 +11,8 @@ from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
-from accelift_codemod.steering import targets
 
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'

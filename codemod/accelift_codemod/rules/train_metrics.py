@@ -11,9 +11,10 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.onward import reads_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.steering import reads_of, steers
+from accelift_codemod.steering import steers
 from accelift_codemod.sums import (
     EVEN,
     GRAPHS,

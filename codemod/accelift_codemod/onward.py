@@ -1,0 +1,224 @@
+"""What a value flows into: the search forward from where it is read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.tree import walk
+
+_READS = 400  # that are followed; what flows further is taken to go nowhere
+# What says nothing of the numbers in a value.
+_SIZES = frozenset({"shape", "size", "ndim", "dtype", "device", "numel", "dim"})
+_ASKS = frozenset({"len", "isinstance", "type", "hasattr", "id", "print", "callable"})
+# What keeps none of the numbers that it is given.
+_KEEPS_NOTHING = frozenset(
+    {Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.WRITER, Role.LOADER}
+)
+Read = ast.Name | ast.Attribute | ast.Call
+Stop = Callable[[ast.AST], bool]
+
+
+def reached(draft: Draft, starts: Sequence[Read], tests: bool = False, stop: Stop | None = None) -> Iterator[Read]:
+    """The expressions that what others hold flows into: reads of it, and calls that return it, the given ones first.
+
+    It is followed through variables, attributes, lists and dicts, arguments and returns, and, if `tests`, through
+    conditions into what is set under them. It goes no further than what `stop` accepts.
+    """
+    queue: list[Read] = list(starts)
+    seen: set[ast.AST] = set(starts)
+    while queue and len(seen) < _READS:
+        read = queue.pop(0)
+        yield read
+        for following in _next(draft, read, tests, stop):
+            if following not in seen:
+                seen.add(following)
+                queue.append(following)
+
+
+def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
+    """The loads that read what an assignment binds."""
+    found: list[ast.Name] = []
+    for target in walk(statement):
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            owner = draft.facts.index.scope(target).owner(target.id)
+            loads = draft.facts.loads(owner, target.id) if owner is not None else []
+            if owner is not None and isinstance(statement, ast.AugAssign):
+                found += (load for load in loads if load is not target)
+            elif owner is not None:
+                reaching = draft.facts.resolver.reaching
+                found += (load for load in loads if any(b.node is target for b in reaching(load, owner)))
+    return found
+
+
+def targets(statement: ast.stmt) -> list[ast.expr]:
+    """What an assignment sets; nothing of other statements."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) else []
+
+
+def around(draft: Draft, read: Read, stop: Stop | None = None) -> Iterator[ast.AST]:
+    """The expressions around a read that its value is a part of, itself first, and the statement."""
+    if stop is not None and stop(read):
+        return
+    yield read
+    child: ast.AST = read
+    for parent in draft.facts.index.ancestors(read):
+        if stop is not None and stop(parent):
+            return
+        if isinstance(parent, ast.stmt):
+            yield parent
+            return
+        if isinstance(parent, ast.Attribute) and parent.attr in _SIZES:
+            return
+        if isinstance(parent, ast.Compare) and all(isinstance(o, (ast.Is, ast.IsNot)) for o in parent.ops):
+            return
+        if isinstance(parent, ast.Call):
+            if draft.facts.resolver.builtin(parent.func) in _ASKS:
+                return
+            yield parent
+            if child is not parent.func and function_of(draft, parent) is not None:
+                return  # what it returns is followed inside
+        else:
+            yield parent
+        child = parent
+
+
+def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[Read]:
+    """The reads that a value flows into from one of it."""
+    for node in around(draft, read, stop):
+        if isinstance(node, ast.Call) and node is not read and not is_within(draft, read, node.func):
+            yield from _handed(draft, node, read)
+        elif isinstance(node, ast.NamedExpr):
+            yield from _reads_of_target(draft, node.target)
+        elif isinstance(node, ast.Return):
+            function = draft.facts.index.function(node)
+            yield from _calls_of(draft, function) if function is not None else ()
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            yield from _bound(draft, node)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            yield from reads_of(draft, _header(node))
+        elif tests and isinstance(node, (ast.If, ast.While)):
+            for part in (n for s in (*node.body, *node.orelse) for n in walk(s)):
+                if isinstance(part, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                    yield from _bound(draft, part)
+                elif isinstance(part, ast.Return):
+                    function = draft.facts.index.function(part)
+                    yield from _calls_of(draft, function) if function is not None else ()
+
+
+def _header(loop: ast.For | ast.AsyncFor) -> ast.stmt:
+    """What binds the variables of a loop, as a statement of its own."""
+    return ast.Assign(targets=[loop.target], value=loop.iter)
+
+
+def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[Read]:
+    """The reads of what a statement sets: variables, attributes, and what entries belong to."""
+    yield from reads_of(draft, statement)
+    for target in targets(statement):
+        for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+            if isinstance(part, ast.Attribute):
+                yield from _attribute_reads(draft, part)
+            elif isinstance(part, ast.Subscript):
+                yield from _object_reads(draft, part.value)
+
+
+def _reads_of_target(draft: Draft, target: ast.Name) -> list[ast.Name]:
+    owner = draft.facts.index.scope(target).owner(target.id)
+    return draft.facts.loads(owner, target.id) if owner is not None else []
+
+
+def _attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[Read]:
+    """The reads of an attribute that is set: of the same object by name, of an object of the same class."""
+    declared = {_own_class(draft, stored.value), *_declared(draft, stored.value)} - {None}
+    name = ast.unparse(stored.value)
+    for read in draft.facts.index.attributes.get(stored.attr, []):
+        if isinstance(read.ctx, ast.Load) and read is not stored:
+            same = not declared and ast.unparse(read.value) == name
+            if same or declared & {_own_class(draft, read.value), *_declared(draft, read.value)}:
+                yield read
+
+
+def _own_class(draft: Draft, node: ast.expr) -> ast.ClassDef | None:
+    """The class whose `self` an expression is."""
+    function = draft.facts.index.function(node)
+    cls = draft.facts.index.parents.get(function) if function is not None else None
+    if not isinstance(node, ast.Name) or function is None or not isinstance(cls, ast.ClassDef):
+        return None
+    first = [*function.args.posonlyargs, *function.args.args][:1]
+    return cls if first and first[0].arg == node.id else None
+
+
+def _object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
+    """The reads of an object that keeps what it is given: of the variable or attribute that it is in."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        else:  # `history.setdefault("loss", []).append(x)`
+            node = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    if isinstance(node, ast.Attribute):
+        yield from _attribute_reads(draft, node)
+    elif isinstance(node, ast.Name) and _own_class(draft, node) is None:  # `self` would be all of its attributes
+        if draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
+            return
+        yield from (read for read in _reads_of_target(draft, node) if read is not node)
+
+
+def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
+    """Where what a call is given goes: into a parameter of the script's function, or into an object that keeps it."""
+    function = function_of(draft, call)
+    if function is None:
+        if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
+            yield from _object_reads(draft, call.func.value)
+        elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
+            yield from _object_reads(draft, call.func)
+        return
+    given = draft.facts.resolver.bind(call, function) or {}
+    scope = draft.facts.index.scopes[function]
+    for name, argument in given.items():
+        if is_within(draft, read, argument):
+            reaching = draft.facts.resolver.reaching
+            loads = draft.facts.loads(scope, name)
+            yield from (n for n in loads if any(b.how is How.PARAMETER for b in reaching(n, scope)))
+
+
+def function_of(draft: Draft, call: ast.Call) -> Function | None:
+    """The function of the script that a call runs: by name, as a method, a constructor, or that an object is."""
+    callee = draft.facts.resolver.callee(call)
+    if isinstance(callee, ast.ClassDef):
+        return draft.facts.resolver.method(callee, "__init__")
+    if isinstance(callee, FUNCTIONS):
+        return callee
+    values = draft.facts.resolver.values(call.func)
+    declared = {v.declaration for v in values if v.role is Role.OBJECT}
+    if len(declared) == len(values) == 1:
+        return draft.facts.resolver.method(declared.pop(), "__call__")
+    return None
+
+
+def _calls_of(draft: Draft, function: Function) -> Iterator[Read]:
+    """The expressions that are what a function returns: its calls, and reads of the property that it is."""
+    yield from draft.facts.resolver.sites(function)
+    cls = draft.facts.index.parents.get(function)
+    if not isinstance(cls, ast.ClassDef):
+        return
+    if function in draft.facts.resolver.properties:
+        for read in draft.facts.index.attributes.get(function.name, []):
+            if cls in (_own_class(draft, read.value), *_declared(draft, read.value)):
+                yield read
+    elif function.name == "__call__":
+        for call in draft.facts.index.calls:
+            if isinstance(call.func, ast.Name) and cls in _declared(draft, call.func):
+                yield call
+
+
+def _declared(draft: Draft, node: ast.expr) -> list[ast.AST | None]:
+    return [v.declaration for v in draft.facts.resolver.values(node)]
+
+
+def is_within(draft: Draft, node: ast.AST, tree: ast.AST) -> bool:
+    return node is tree or any(parent is tree for parent in draft.facts.index.ancestors(node))
