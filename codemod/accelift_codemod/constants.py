@@ -92,14 +92,23 @@ def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:
     loops = [draft.blueprint.loops.get(loop) for loop in draft.facts.index.enclosing_loops(use)]
     if any(loops):
         shown = any(loop is not None and loop.trains for loop in loops) and draft.gradients_off(use)
-        return not shown and _meets_batch(draft, use)
+        return not shown and not _is_made_anew(draft, use) and _meets_batch(draft, use)
     function = draft.function(use)
     owner = draft.facts.index.parents.get(function) if function is not None else None
     if function is not None and function is not draft.function(call) and isinstance(owner, ast.ClassDef):
         # A variable of the method is what this call of it is handed; the object keeps attributes for all of them.
-        own = isinstance(use, ast.Name) and use.id in draft.facts.index.scopes[function].bindings
+        own = isinstance(use, ast.Call) or (
+            isinstance(use, ast.Name) and use.id in draft.facts.index.scopes[function].bindings
+        )
         return not own and function.name != "__init__" and _of_data(draft, owner)
     return _in_transform(draft, call, use)
+
+
+def _is_made_anew(draft: Draft, use: ast.expr) -> bool:
+    """Whether a loop over batches sets the variable that is read in it, perhaps under a condition."""
+    bindings = draft.facts.resolver.bindings(use) if isinstance(use, ast.Name) else []
+    around = {parent for b in bindings for parent in draft.facts.index.ancestors(b.node)}
+    return any(loop in draft.blueprint.loops and loop in around for loop in draft.facts.index.enclosing_loops(use))
 
 
 def _meets_batch(draft: Draft, use: ast.expr) -> bool:

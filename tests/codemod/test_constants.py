@@ -121,6 +121,16 @@ def test_what_is_drawn_with_a_seed_is_not(slots: dict[str, str]) -> None:
             "model": "model = Decoding().to(device)",
             "epoch_end": "z = torch.randn(4, 3)\nwith torch.no_grad():\n    print(model.decode(z).mean())",
         },
+        {
+            "definitions": "class Coding(Net):\n    def decode(self, z):\n        return self.layer(z)\n\n"
+            "    def forward(self, x):\n        z = self.decode(x)\n        return z * 2",
+            "model": "model = Coding().to(device)",
+            "epoch_end": "z = torch.randn(4, 8)\nwith torch.no_grad():\n    print(model.decode(z).mean())",
+        },
+        {
+            "forward": f"{ZERO}if epoch < 3:\n    noise = torch.randn_like(x)\nloss = F.cross_entropy(model(x + noise), y)",
+            "epoch_end": "noise = torch.randn(4, 8)\nprint(noise.mean())",
+        },
         {"setup": "x = torch.randn(8)\nprint(x)", "forward": f"{ZERO}loss = F.cross_entropy(model(x * 2), y)"},
         {"setup": "shown = torch.randn(4, 8)", "forward": f"{ZERO}x = x.view(shown.shape[0] * 4, 8)\n{LOSS}"},
         {

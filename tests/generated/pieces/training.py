@@ -134,6 +134,7 @@ _PIECES = {
 _NORM = "torch.nn.utils.clip_grad_norm_($model.parameters(), 1.0)"
 _CLIPS = ("", "", "", _NORM, "nn.utils.clip_grad_value_($model.parameters(), 0.5)", f"norm = {_NORM}")
 
+_SLOWER = "if {}:\n    for group in $optimizer.param_groups:\n        group['lr'] *= 0.5"
 # What is measured while training: before the loop, in it, after it.
 _MEASURES = {
     "nothing": ("", "", ""),
@@ -193,6 +194,9 @@ _MEASURES = {
         'print("train accuracy {:.2f}".format(100.0 * correct.item() / len($train_loader.dataset)))',
     ),
     "postfix": ("", "bar.set_postfix(loss=$loss.item())", ""),
+    "rate": ("running = 0.0", "running += $loss.item()", _SLOWER.format("running / len($train_loader) > 0.5")),
+    "rate-list": ("losses = []", "losses.append($loss.item())", _SLOWER.format("sum(losses) / len(losses) > 0.5")),
+    "rate-meter": ("meter = AverageMeter()", "meter.update($loss.item())", _SLOWER.format("meter.avg > 0.5")),
     "deque": ("recent = deque(maxlen=3)", "recent.append(float($loss))", 'print("recent", sum(recent) / len(recent))'),
 }
 METER = """
