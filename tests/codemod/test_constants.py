@@ -128,7 +128,8 @@ def test_what_is_drawn_with_a_seed_is_not(slots: dict[str, str]) -> None:
             "epoch_end": "z = torch.randn(4, 8)\nwith torch.no_grad():\n    print(model.decode(z).mean())",
         },
         {
-            "forward": f"{ZERO}if epoch < 3:\n    noise = torch.randn_like(x)\nloss = F.cross_entropy(model(x + noise), y)",
+            "forward": f"{ZERO}if epoch < 3:\n    noise = torch.randn_like(x)\n"
+            "loss = F.cross_entropy(model(x + noise), y)",
             "epoch_end": "noise = torch.randn(4, 8)\nprint(noise.mean())",
         },
         {"setup": "x = torch.randn(8)\nprint(x)", "forward": f"{ZERO}loss = F.cross_entropy(model(x * 2), y)"},
