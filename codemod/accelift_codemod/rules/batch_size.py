@@ -104,9 +104,12 @@ class BatchSize(Rule):
                         f"{made} is made for batches of this size, and a process has only its share of one",
                         "take the number of rows from what forward is given",
                     )
-            yield from self._mixed(draft, loop, sizes)
-            yield from self._kept(draft, loop, sizes)
-            for node in self._rows(draft, loop, sizes):
+            if not sizes and "batch_size" not in draft.facts.index.attributes:
+                continue  # nothing names it
+            nodes = list(batch_sizes.nodes(draft, loop))
+            yield from self._mixed(draft, loop, sizes, nodes)
+            yield from self._kept(draft, loop, sizes, nodes)
+            for node in self._rows(draft, loop, sizes, nodes):
                 if node not in seen:
                     seen.add(node)
                     yield draft.edit(
@@ -177,9 +180,8 @@ class BatchSize(Rule):
                     ),
                 )
 
-    def _rows(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast.expr]:
+    def _rows(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[ast.expr]:
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
-        nodes = list(batch_sizes.nodes(draft, loop))
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
         for call in (n for n in nodes if isinstance(n, ast.Call)):
             found = [size for size in self._asked_rows(draft, call) if batch_sizes.is_size(draft, size, loop, sizes)]
@@ -212,9 +214,9 @@ class BatchSize(Rule):
             if self._only_rows(draft, function, name):
                 yield from row_numbers.numbers(draft, argument)
 
-    def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
+    def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too."""
-        for call in (n for n in batch_sizes.nodes(draft, loop) if isinstance(n, ast.Call)):
+        for call in (n for n in nodes if isinstance(n, ast.Call)):
             function = draft.facts.resolver.callee(call)
             bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
             for name, given in (bound or {}).items():
@@ -230,9 +232,9 @@ class BatchSize(Rule):
                         "take the number of rows from the tensors that the function is given",
                     )
 
-    def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
+    def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """What is filled batch by batch, from one training step to the next: `bank = cat([bank[batch_size:], new])`."""
-        for node in batch_sizes.nodes(draft, loop):
+        for node in nodes:
             cuts = [n for n in walk(node.slice) if isinstance(n, ast.Slice)] if isinstance(node, ast.Subscript) else []
             parts = [n for cut in cuts for n in walk(cut) if isinstance(n, ast.expr) and is_place(n)]
             if not any(batch_sizes.is_size(draft, part, loop, sizes) for part in parts):

@@ -50,7 +50,7 @@ class Buffers(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        if draft.facts.processes.managed:
+        if draft.facts.processes.managed or not any(_kept(draft, cls) for cls in draft.facts.index.classes):
             return
         reported: set[str] = set()
         for loop in draft.blueprint.train_loops:
