@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from accelift_codemod import faults, groups, remembered, timelimit
+from accelift_codemod import groups, remembered, timelimit
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.results import FileResult
@@ -37,7 +37,9 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
         if named and _leads_to_torch(path):
             return convert_bytes(data, shown, options, path)
-        return guarded(shown, lambda: _foreign(shown, data, named), options.time_limit)
+        if not named:
+            return FileResult(shown, skipped=True, starts=_STARTS in data)
+        return guarded(shown, lambda: _foreign(shown, data), options.time_limit)
     return convert_bytes(data, shown, options, path)
 
 
@@ -61,16 +63,13 @@ def _leads_to_torch(script: Path) -> bool:
     return False
 
 
-def _foreign(shown: str, data: bytes, named: bool) -> FileResult:
-    """A file that does not mention torch. One that the user named is at least checked for being Python."""
-    if named:
-        try:
-            Source.decode(data, shown).tree  # noqa: B018  (raises if it does not parse)
-        except Python2Source as error:
-            return _python2(shown, error)
-        except BadSource as error:
-            return FileResult(shown, error=str(error))
-    return FileResult(shown, skipped=True, starts=not named and _STARTS in data)
+def _foreign(shown: str, data: bytes) -> FileResult:
+    """A file that the user named, and that does not mention torch: it is at least checked for being Python."""
+    try:
+        Source.decode(data, shown).tree  # noqa: B018  (raises if it does not parse)
+    except Python2Source as error:
+        return _python2(shown, error)
+    return FileResult(shown, skipped=True)
 
 
 def convert_bytes(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
@@ -115,6 +114,8 @@ def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> Fil
         what = "nests too deeply, or too many functions call each other in a row"
         return FileResult(path, error=f"{path}: {what}; split the deepest expression, or the chain of calls")
     except Exception as error:  # of our own making: it costs this file, and no other
+        from accelift_codemod import faults  # late: there are none
+
         return FileResult(path, error=f"{path}: {faults.told(error)}", fault=True)
 
 
