@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, Scope, position
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 
 class Anchors:

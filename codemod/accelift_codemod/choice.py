@@ -11,7 +11,7 @@ from accelift_codemod.facts import BatchLoop, Role, Value
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.objects import Key, Optimizer, key, views
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 
 def choose(blueprint: Blueprint) -> list[tuple[Value, Role]]:

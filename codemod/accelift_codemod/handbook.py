@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accelift_codemod.refusals import REASONS
+from accelift_codemod.reasons import REASONS
 from accelift_codemod.rules import Rule, all_rules
 
 

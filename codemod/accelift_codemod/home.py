@@ -13,7 +13,7 @@ from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Need
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 
 class Home:

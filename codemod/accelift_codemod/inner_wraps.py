@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.plan import Edit, Operation
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 _OTHERS = frozenset({Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER})
 _STATES = ("state_dict", "load_state_dict")

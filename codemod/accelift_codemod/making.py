@@ -10,7 +10,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Severity
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Function
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach

@@ -21,7 +21,8 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Values
 from accelift_codemod.options import Options
 from accelift_codemod.peeks import Peeks
-from accelift_codemod.refusals import check, refuse
+from accelift_codemod.reasons import refuse
+from accelift_codemod.refusals import check
 from accelift_codemod.roots import Roots
 
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")

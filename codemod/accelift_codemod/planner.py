@@ -10,7 +10,7 @@ from accelift_codemod.facts import Facts, position
 from accelift_codemod.options import Options
 from accelift_codemod.placement import draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
-from accelift_codemod.refusals import Refused
+from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
 from accelift_codemod.rules.prepare import gives_loader
 

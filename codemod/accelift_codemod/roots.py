@@ -13,7 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Values
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())

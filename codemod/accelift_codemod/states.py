@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.plan import STATE, Edit
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach

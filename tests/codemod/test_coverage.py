@@ -7,7 +7,7 @@ import re
 import pytest
 from accelift_codemod.handbook import entries
 from accelift_codemod.lints import all_lints
-from accelift_codemod.refusals import REASONS
+from accelift_codemod.reasons import REASONS
 from cli_runs import FIXTURES, ROOT
 
 TEXT = (ROOT / "docs" / "coverage.md").read_text()

@@ -11,7 +11,7 @@ from accelift import __version__
 from accelift_codemod import handbook_lints
 from accelift_codemod.handbook import entries, pages
 from accelift_codemod.lints import all_lints
-from accelift_codemod.refusals import REASONS
+from accelift_codemod.reasons import REASONS
 from accelift_codemod.rules import all_rules
 from cli_runs import ROOT, SCRIPT, accelift, convert, process
 

@@ -15,7 +15,7 @@ from accelift_codemod.facts.index import FUNCTIONS, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Operation, Severity
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "ACCELERATOR"

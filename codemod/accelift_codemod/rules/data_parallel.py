@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position
 from accelift_codemod.facts.objects import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "DATAPARALLEL"

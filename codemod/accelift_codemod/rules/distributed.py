@@ -11,7 +11,7 @@ from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
-from accelift_codemod.refusals import refuse
+from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 from accelift_codemod.rules.data_parallel import bare_reads, checkpoints, saves_wrapped, take_out, tolerant_loads
 
