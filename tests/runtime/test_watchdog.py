@@ -118,5 +118,5 @@ def test_processes_that_end_one_after_the_other(ended: dict[str, list[tuple[int,
 def test_a_backend_that_does_not_give_up(ended: dict[str, list[tuple[int, str]]]) -> None:
     (code, output), _ = ended["left to us"]
     assert code == 1
-    assert "did not time out after 6 s; ending its process:" in output
+    assert "did not time out after 12 s; ending its process:" in output
     assert "Traceback" not in output

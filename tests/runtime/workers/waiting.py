@@ -22,7 +22,7 @@ JOB, FOLDER = sys.argv[1], Path(sys.argv[2])
 (FOLDER / os.environ["RANK"]).touch()
 while not all((FOLDER / rank).exists() for rank in "01"):
     time.sleep(0.02)
-acc = Accelerator(cpu=True, kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=6))])
+acc = Accelerator(cpu=True, kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(seconds=12))])
 acc.gather(torch.ones(1))
 waits = acc.is_main_process == (JOB != "vanishes")  # that one keeps the store
 if JOB == "outlives":
