@@ -73,12 +73,13 @@ JOBS = ("ends", "vanishes", "left to us", "outlives")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
     """How the jobs ended, and what they said; two run at a time."""
 
-    def run(job: str) -> list[tuple[int, str]]:
-        folder = tmp_path_factory.mktemp("waiting")
+    folders = [tmp_path_factory.mktemp("waiting") for _ in JOBS]  # two threads might be given one
+
+    def run(job: str, folder: Path) -> list[tuple[int, str]]:
         return run_ranks([str(HERE / "workers" / "waiting.py"), job, str(folder)], 2)
 
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(JOBS, pool.map(run, JOBS), strict=True))
+        return dict(zip(JOBS, pool.map(run, JOBS, folders), strict=True))
 
 
 def told(outputs: list[tuple[int, str]], waiting: int) -> list[str]:
@@ -102,7 +103,7 @@ def test_a_process_that_has_ended(ended: dict[str, list[tuple[int, str]]]) -> No
 @pytest.mark.slow
 def test_a_process_that_was_killed(ended: dict[str, list[tuple[int, str]]]) -> None:
     """Even the one that kept the store, of which torch would say much."""
-    assert [code for code, _ in ended["vanishes"]] == [-9, 1]
+    assert [code for code, _ in ended["vanishes"]] == [-9, 1], ended["vanishes"]
     what, one, two = told(ended["vanishes"], waiting=1)
     assert what == "accelift: a collective operation failed:"
     assert one.startswith("  rank 0: not heard of")
