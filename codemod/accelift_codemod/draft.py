@@ -106,6 +106,8 @@ class Draft:
             for edit in self.edits_at(parent):
                 if edit.operation in (Operation.DROP, Operation.SWAP):
                     return True
+                if edit.operation is Operation.BARE and child not in parent.body:  # type: ignore[attr-defined]
+                    return True
                 if edit.operation in (Operation.BECOME, Operation.KEYWORD):
                     return not (isinstance(node, ast.Name) and node.id in mentioned(edit.code))
                 if edit.operation is Operation.RECEIVER and isinstance(parent, ast.Call) and parent.func is not child:

@@ -76,7 +76,8 @@ class Operation(str, Enum):
     TEST replaces the test of an `if` or `while`.
     Statements: UNPAIR takes out of `x, y = x, f(y)` what is set to itself when its parts are edited; DROP removes it,
     SWAP puts `code` in its place, BEFORE and AFTER put `code` next to it, ENCLOSE puts
-    the statements of the span under the header `code`.
+    the statements of the span under the header `code`, BARE takes away the header of the statement, and what was under
+    it stands in its place.
     """
 
     BECOME = "become"
@@ -101,9 +102,12 @@ class Operation(str, Enum):
     BEFORE = "before"
     AFTER = "after"
     ENCLOSE = "enclose"
+    BARE = "bare"
 
 
-STATEMENT_OPERATIONS = frozenset({Operation.DROP, Operation.SWAP, Operation.BEFORE, Operation.AFTER, Operation.ENCLOSE})
+STATEMENT_OPERATIONS = frozenset(
+    {Operation.DROP, Operation.SWAP, Operation.BEFORE, Operation.AFTER, Operation.ENCLOSE, Operation.BARE}
+)
 
 
 FOR_EACH = "another process may make it at the same time, and each needs it"  # why folders may be there already

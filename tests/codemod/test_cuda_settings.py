@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from scripts import converted, findings, lifted, script
 
@@ -95,6 +97,75 @@ def test_one_visible_gpu_is_reported(setup: str, codes: list[str]) -> None:
     slots = {"imports": "import os", "setup": setup}
     assert converted(script(**slots)) == lifted(**slots)
     assert findings(script(**slots)) == codes
+
+
+NUMBERED = [
+    "0",
+    "1",
+    '"cuda:1"',
+    "args.gpu",
+    "gpu",
+    'torch.device("cuda", 1)',
+]
+
+
+@pytest.mark.parametrize("number", NUMBERED)
+def test_a_block_that_makes_a_gpu_the_current_one_is_left_bare(number: str) -> None:
+    setup = f"{ARGUMENTS}gpu = 1"
+    header = f"with torch.cuda.device({number}):"
+    body = '# the mean\nprint(data.tensors[0].mean())\nprint("""of\n        all""")\n# said'
+    before = script(imports="import argparse", setup=setup, before=f"{header}\n{textwrap.indent(body, '    ')}")
+    bare = body.replace("print(", "accelerator.print(").replace("of\n", "of\n    ")
+    assert converted(before) == lifted(imports="import argparse", setup=setup, before=bare)
+    assert findings(before) == ([] if number == "0" else ["DEV-INDEX"])
+
+
+def test_edits_around_and_inside_a_bare_block_fit() -> None:
+    loop = "with torch.cuda.device(0):\n    for x, y in loader:"
+    model = "model = Net()\nwith torch.cuda.device(0):  # ours\n    model.cuda()"
+    assert converted(script(model=model)) == lifted(model="model = Net()\n# ours")
+    deep = script(loop=loop).replace("\n        x, y =", "\n            x, y =")
+    for line in ("optimizer.zero_grad()", "loss = F.cross_entropy(model(x), y)", "loss.backward()", "optimizer.step()"):
+        deep = deep.replace(f"\n        {line}", f"\n            {line}")
+    assert converted(deep) == lifted()
+    assert "\naccelerator.print(1)\n" in converted(script(after="with torch.cuda.device(0): print(1)"))
+
+
+def test_a_function_that_is_handed_the_number_has_its_block_left_bare() -> None:
+    body = "def show(gpu):\n    with torch.cuda.device(gpu):\n        print(len(data))"
+    bare = "def show(gpu):\n    accelerator.print(len(data))"
+    before = script(definitions=body, after="show(1)\nshow(2)")
+    assert converted(before) == lifted(definitions=bare, after="show(1)\nshow(2)")
+    assert findings(before) == ["DEV-INDEX"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "with torch.cuda.device(data.tensors[0].device):\n    total = data.tensors[0].sum()",
+        "with torch.cuda.device(torch.cuda.current_device()):\n    total = data.tensors[0].sum()",
+        "with torch.cuda.device(-1):\n    total = data.tensors[0].sum()",
+        "with torch.cuda.device(None):\n    total = data.tensors[0].sum()",
+        "with torch.cuda.stream(torch.cuda.Stream()):\n    total = data.tensors[0].sum()",
+    ],
+)
+def test_a_block_that_picks_no_gpu_stays(before: str) -> None:
+    assert converted(script(before=before)) == lifted(before=before)
+    assert findings(script(before=before)) == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "with torch.cuda.device(0), torch.no_grad():\n    total = data.tensors[0].sum()",
+        "place = torch.cuda.device(0)\nwith place:\n    total = data.tensors[0].sum()",
+        "with torch.cuda.device(len(data) % 2):\n    total = data.tensors[0].sum()",
+        "setting = torch.cuda.set_device(0)",
+    ],
+)
+def test_a_gpu_that_stays_the_current_one_of_every_process_is_reported(before: str) -> None:
+    assert converted(script(before=before)) == lifted(before=before)
+    assert findings(script(before=before)) == ["DEV-LEFT"]
 
 
 # ---- DataParallel

@@ -212,6 +212,21 @@ class Devices:
         kind = self.resolver.argument(call, None, "type") if call is not None else None
         return kind is not None and self.resolver.builtin(kind) == "int" and not self.attribute_bindings(node)
 
+    def picks(self, node: ast.expr | None, steps: int = 0) -> bool:
+        """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable
+        or parameter that only ever is one of these."""
+        if node is None or steps > 8:
+            return False
+        if self.is_own(node) or self._is_number(node) or self.number(node) is not None:
+            return True
+        if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
+            return self.is_device(node)
+        if isinstance(node, ast.Attribute):
+            return self.option(node) is not None and not self.attribute_bindings(node)
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        given = [a for b in bindings for a in (self.arguments(b) if b.how is How.PARAMETER else [_plain(b)])]
+        return bool(given) and all(self.picks(value, steps + 1) for value in given)
+
     def indexed(self, node: ast.AST | None) -> ast.expr | None:
         """The part of a device expression that picks one accelerator other than the first, for every process."""
         if node is None or self.is_own(node):
@@ -397,6 +412,11 @@ def _is_none(binding: Binding) -> bool:
     """`device = None`, before the device is chosen."""
     value = binding.value
     return binding.how is How.ASSIGN and isinstance(value, ast.Constant) and value.value is None
+
+
+def _plain(binding: Binding) -> ast.expr | None:
+    """What a variable is set to as a whole."""
+    return binding.value if binding.how is How.ASSIGN and not binding.path else None
 
 
 def _is_part(node: ast.expr, bindings: list[Binding]) -> bool:

@@ -39,7 +39,8 @@ def rewrite(source: Source, index: Index, edits: Sequence[Edit], line_length: in
     else:
         rewritten = rewriter.run()
     edited, headers = _touched(rewriter.places, located)
-    return replace(rewritten, edited=edited, headers=headers)
+    bared = frozenset(node for edit, node in located if edit.operation is Operation.BARE)
+    return replace(rewritten, edited=edited, headers=headers, bared=bared)
 
 
 def _touched(places: Places, located: Located) -> tuple[frozenset[ast.AST], Counter[ast.AST]]:
@@ -47,7 +48,7 @@ def _touched(places: Places, located: Located) -> tuple[frozenset[ast.AST], Coun
     edited: set[ast.AST] = set()
     headers: Counter[ast.AST] = Counter()
     for edit, node in located:
-        if edit.operation not in STATEMENT_OPERATIONS:
+        if edit.operation not in STATEMENT_OPERATIONS or edit.operation is Operation.BARE:
             edited.add(places.index.statement(node))
         elif edit.operation is Operation.ENCLOSE:
             headers.update(places.covered(cast(ast.stmt, node), edit.span))
@@ -79,16 +80,21 @@ class _Rewriter:
                 units.append(self.units.around(node, edit))
             elif edit.operation in (Operation.DROP, Operation.SWAP):
                 removed.append((cast(ast.stmt, node), edit))
-            else:
+            elif edit.operation is not Operation.BARE:
                 self._place(cast(ast.stmt, node), edit)
         gone = {s for s, _ in removed}
+        bared = {cast(ast.With, node): edit for edit, node in self.located if edit.operation is Operation.BARE}
+        for block, edit in bared.items():
+            if not any(p in gone for p in (block, *self.index.ancestors(block))):
+                self._bare(block, edit)
         self.kept = {s for s, edit in removed if edit.operation is Operation.SWAP and edit.code}
         for statement, edit in sorted(removed, key=lambda pair: pair[0].lineno):
             if any(p in gone for p in self.index.ancestors(statement)):
                 continue
             self._remove(statement, edit, units, gone)
         for unit in merged(units):
-            if not any(p in gone for n in unit.nodes for p in (n, *self.index.ancestors(n))):
+            lost = unit.header_only and unit.nodes[0] in bared
+            if not lost and not any(p in gone for n in unit.nodes for p in (n, *self.index.ancestors(n))):
                 self.composer.replaced[unit.first] = (unit.last, self.units.rewritten(unit))
         return self.composer.compose()
 
@@ -107,6 +113,8 @@ class _Rewriter:
                 continue
             around.update(self.index.ancestors(statement))
             last = self.places.covered(statement, edit.span)[-1]
+            if edit.operation is Operation.BARE:
+                found.update(s for s in (cast(ast.With, statement).body[0],) if not self.places.starts(s))
             if edit.operation is not Operation.AFTER and not self.places.starts(statement):
                 found.add(statement)
             if edit.operation is not Operation.BEFORE and not self.places.ends(last):
@@ -132,13 +140,32 @@ class _Rewriter:
         if edit.operation is Operation.BEFORE:
             self.composer.before.setdefault(self._with_comments(first), []).append((edit, new))
             return
-        last = self.places.last(statement)
-        while last < len(self.lines) and self._inner_comment(self.lines[last], indent):
-            last += 1
+        last = self._with_inner_comments(statement, indent)
         behind = self.composer.after.setdefault(last, [])
         # What ends a block comes before what follows the block.
         inner = sum(len(indentation(lines[0])) >= len(indent) for _, lines in behind)
         behind.insert(inner, (edit, new))
+
+    def _with_inner_comments(self, statement: ast.stmt, indent: str) -> int:
+        """The last of the comment lines directly below a statement that are indented more than this."""
+        last = self.places.last(statement)
+        while last < len(self.lines) and self._inner_comment(self.lines[last], indent):
+            last += 1
+        return last
+
+    def _bare(self, statement: ast.With, edit: Edit) -> None:
+        """Note that the header of a statement goes, and what is under it moves to where it stood."""
+        first, body = self.places.head(statement)[0], self.places.head(statement.body[0])[0]
+        while not self.lines[body - 2].strip() or self.lines[body - 2].lstrip(" \t").startswith("#"):
+            body -= 1  # what stands above the first statement belongs to it
+        outer = indentation(self.lines[first - 1])
+        header = comments("".join([*self.lines[first - 1 : body - 1], f"{outer} pass{self.source.newline}"]))
+        self.composer.replaced[first] = (body - 1, [f"{outer}{c}{self.source.newline}" for c in header])
+        inner = indentation(self.lines[self.places.head(statement.body[0])[0] - 1])
+        if not inner.startswith(outer):
+            raise CannotRewrite(f"line {statement.lineno}: what is under the header is not indented as the header is")
+        last = self._with_inner_comments(statement, outer)
+        self.composer.bares.append((body, last, edit, len(inner) - len(outer)))
 
     def _inner_comment(self, line: str, indent: str) -> bool:
         return line.lstrip(" \t").startswith("#") and len(indentation(line)) > len(indent)

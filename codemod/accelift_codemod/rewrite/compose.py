@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit
-from accelift_codemod.rewrite.layout import indentation, indented, statements, string_lines
+from accelift_codemod.rewrite.layout import indentation, indented, outdented, statements, string_lines
 from accelift_codemod.rewrite.result import Change, Rewritten
 from accelift_codemod.source import Source
 
@@ -25,6 +25,7 @@ class Composer:
     before: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
     after: dict[int, list[tuple[Edit, list[str]]]] = field(default_factory=dict)
     encloses: list[tuple[int, int, Edit]] = field(default_factory=list)
+    bares: list[tuple[int, int, Edit, int]] = field(default_factory=list)  # and how much white space the lines lose
 
     @property
     def lines(self) -> list[str]:
@@ -47,23 +48,23 @@ class Composer:
         line = 1
         while line <= count:
             for edit, new in self.before.get(line, ()):
-                emit(line - 1, line - 1, self._shifted(new, self._level(line, edit)))
+                emit(line - 1, line - 1, self._moved(new, line, edit))
             for first, _, edit in sorted(self.encloses, key=lambda e: -e[1]):
                 if first == line:
                     indent = indentation(self.lines[_code_line(self.lines, first) - 1])
                     header = statements(edit.code, indent, self.unit, self.source.newline, self.line_length)
-                    emit(line - 1, line - 1, self._shifted(header, self._level(line, edit)))
-            level = self._level(line, None)
+                    emit(line - 1, line - 1, self._moved(header, line, edit))
+            moves = self._level(line, None) or self._lost(line, None)
             last, replacement = self.replaced.get(line, (line, None))
             if replacement is not None:
-                emit(line - 1, last, self._shifted(replacement, level))
-            elif level and line not in frozen and self.lines[line - 1].strip():
-                emit(line - 1, line, self._shifted([self.lines[line - 1]], level))
+                emit(line - 1, last, self._moved(replacement, line, None))
+            elif moves and line not in frozen and self.lines[line - 1].strip():
+                emit(line - 1, line, self._moved([self.lines[line - 1]], line, None))
             for at in range(line, last + 1):
                 for edit, new in self.after.get(at, ()):
                     if at == count and not (changes and changes[-1].end == count):
                         emit(count - 1, count, [self.lines[-1]])
-                    emit(last, last, self._shifted(new, self._level(at, edit)))
+                    emit(last, last, self._moved(new, at, edit))
             line = last + 1
         return self._finished(changes)
 
@@ -81,23 +82,35 @@ class Composer:
     def _level(self, line: int, edit: Edit | None) -> int:
         """How many headers are put around a line; around an inserted one: those that its own statement is inside of."""
         return sum(
-            first <= line <= last and (edit is None or (outer.span != edit.span and outer.span.contains(edit.span)))
+            first <= line <= last and (edit is None or _inside(edit, outer))
             for first, last, outer in self.encloses
             if outer is not edit
         )
 
-    def _shifted(self, lines: Sequence[str], level: int) -> list[str]:
-        if not level:
+    def _lost(self, line: int, edit: Edit | None) -> int:
+        """How much of its indentation a line, or an inserted one, loses with the headers taken from around it."""
+        return sum(
+            lost
+            for first, last, outer, lost in self.bares
+            if first <= line <= last and (edit is None or _inside(edit, outer))
+        )
+
+    def _moved(self, lines: Sequence[str], at: int, edit: Edit | None) -> list[str]:
+        """Lines that come of a line, or that an edit puts next to it, where they belong."""
+        level, lost = self._level(at, edit), self._lost(at, edit)
+        if not level and not lost:
             return list(lines)
         frozen = string_lines("".join(lines)) if len(lines) > 1 else set()
         white = self.unit * level
-        return [line if i in frozen or not line.strip() else indented(line, white) for i, line in enumerate(lines)]
+        return [
+            line if i in frozen or not line.strip() else indented(outdented(line, lost), white)
+            for i, line in enumerate(lines)
+        ]
 
     def _frozen(self) -> set[int]:
-        """Lines (from 1) under a header that start inside a string: their white space is content."""
-        return {
-            first + i for first, last, _ in self.encloses for i in string_lines("".join(self.lines[first - 1 : last]))
-        }
+        """Lines (from 1) that move and that start inside a string: their white space is content."""
+        moved = [e[:2] for e in self.encloses] + [e[:2] for e in self.bares]
+        return {first + i for first, last in moved for i in string_lines("".join(self.lines[first - 1 : last]))}
 
     def _settle_headers(self) -> None:
         """A header stands right before the first line that is left of what it encloses."""
@@ -113,6 +126,11 @@ class Composer:
                     break
             settled.append((first, last, edit))
         self.encloses = settled
+
+
+def _inside(edit: Edit, outer: Edit) -> bool:
+    """Whether what one edit is about is a part of what another is about."""
+    return outer.span != edit.span and outer.span.contains(edit.span)
 
 
 def composed(lines: Sequence[str], changes: Sequence[Change]) -> Rewritten:

@@ -39,6 +39,12 @@ def indented(line: str, white: str) -> str:
     return f"{feeds}{white}{line[len(feeds) :]}"
 
 
+def outdented(line: str, width: int) -> str:
+    """A line with so much less indentation, as far as it has any."""
+    feeds, white = form_feeds(line), indentation(line)
+    return feeds + line[len(feeds) + min(width, len(white)) :]
+
+
 # ---- strings and comments
 
 

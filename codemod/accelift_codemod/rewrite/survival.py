@@ -78,7 +78,7 @@ class _Survival:
         owner, block = self.before[statement]
         level = headers.get(statement, 0)
         while owner in self.rewritten.edited:
-            level += 1 + headers.get(owner, 0)
+            level += (owner not in self.rewritten.bared) + headers.get(owner, 0)
             owner, block = self.before[owner]  # type: ignore[index]
         return owner, block, level
 

@@ -50,13 +50,17 @@ if use_cuda:
         candidates: dict[ast.AST, None] = {}
         for edit in draft.edits:
             if edit.operation is Operation.DROP and edit.node is not None:
-                parent = draft.facts.index.parents.get(edit.node)
-                if isinstance(parent, ast.If):
+                parent = draft.facts.index.parents[edit.node]
+                if isinstance(parent, ast.If) or any(e.operation is Operation.BARE for e in draft.edits_at(parent)):
                     candidates.setdefault(parent)
         for node in candidates:
-            assert isinstance(node, ast.If)
             if self._dropped(draft, node):
                 continue
+            if isinstance(node, ast.With):  # of which only what is in it would be left
+                if all(self._dropped(draft, s) for s in node.body):
+                    yield draft.edit(_RULE, node, Operation.DROP, "nothing is left in it")
+                continue
+            assert isinstance(node, ast.If)
             if all(self._dropped(draft, s) for s in (*node.body, *node.orelse)) and self._is_pure(draft, node.test):
                 yield draft.edit(_RULE, node, Operation.DROP, "nothing is left in it")
 

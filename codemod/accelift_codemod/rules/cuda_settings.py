@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.tree import walk
@@ -17,7 +18,8 @@ _LAUNCHER = Assumption("GPUs are to be chosen when launching, for one process, t
 
 
 class CudaSettings(Rule):
-    """Removes `torch.cuda.set_device`: every process gets a GPU of its own from the accelerator.
+    """Removes `torch.cuda.set_device`, and `with torch.cuda.device(0):` from around what is under it: every process
+    gets a GPU of its own from the accelerator.
 
     A GPU chosen by number, by `CUDA_VISIBLE_DEVICES` in the script, or as the default device is reported.
     """
@@ -50,6 +52,8 @@ class CudaSettings(Rule):
             qualified = draft.facts.resolver.qualified(call.func)
             if qualified == "torch.cuda.set_device":
                 yield from self._set_device(draft, call)
+            elif qualified == "torch.cuda.device":
+                yield from self._block(draft, call)
             elif qualified in ("torch.set_default_device", "torch.set_default_tensor_type"):
                 text = draft.facts.segment(call)
                 if "cuda" in text or "device" in text.partition("(")[2]:
@@ -102,6 +106,44 @@ class CudaSettings(Rule):
             yield draft.edit(_RULE, statement, Operation.DROP, "every process gets a GPU of its own")
             if not any(draft.facts.devices.is_own(a) for a in call.args):
                 yield self._indexed(draft, call)
+        else:
+            yield self._same(draft, call)
+
+    def _block(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
+        """What makes a GPU the current one: of a block with a number alone, the block is left."""
+        devices, given = draft.facts.devices, draft.facts.resolver.argument(call, 0, "device")
+        if given is None or self._is_own(draft, given):
+            return
+        header = draft.facts.index.statement(call)
+        alone = isinstance(header, ast.With) and len(header.items) == 1 and header.items[0].context_expr is call
+        if not alone or header.items[0].optional_vars is not None or not devices.picks(given):  # type: ignore[attr-defined]
+            yield self._same(draft, call)
+            return
+        yield draft.edit(_RULE, header, Operation.BARE, "every process gets a GPU of its own")
+        if not devices.is_own(given) and devices.number(given) != 0:
+            yield self._indexed(draft, call)
+
+    def _is_own(self, draft: Draft, given: ast.expr) -> bool:
+        """Whether this is right on every process: the device of the accelerator, or where a tensor is, or no GPU."""
+        resolver, devices = draft.facts.resolver, draft.facts.devices
+        if draft.facts.segment(given) in ("None", "-1"):
+            return True
+        if isinstance(given, ast.Call) and resolver.qualified(given.func) == "torch.cuda.current_device":
+            return True
+        if whereabouts.follows(resolver, given):
+            return True
+        attribute = isinstance(given, ast.Attribute) and given.attr == "device"  # of some tensor, or of settings
+        known = attribute or (isinstance(given, (ast.Name, ast.Attribute)) and devices.is_device(given))
+        return known and not devices.picks(given)
+
+    def _same(self, draft: Draft, call: ast.Call) -> Finding:
+        return draft.finding(
+            "DEV-LEFT",
+            Severity.WARNING,
+            call,
+            f"`{draft.facts.segment(call)}` makes one particular GPU the current one of every process",
+            "take it out, or give it accelerator.device",
+        )
 
     def _indexed(self, draft: Draft, node: ast.AST) -> Finding:
         text = draft.facts.segment(node)
