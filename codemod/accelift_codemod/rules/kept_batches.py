@@ -1,0 +1,172 @@
+"""Batches whose weights are not known when training comes to them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts.index import position
+from accelift_codemod.facts.values import Value, Values
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rules import Explained, Rule
+
+_KEEP = frozenset({"list", "tuple", "sorted", "reversed", "itertools.cycle"})
+
+
+class KeptBatches(Rule):
+    """Reports training on batches that were kept after a loader had dealt them, and on batches of several loaders
+    together.
+
+    The loss of a process is weighted by its share of the batch that was dealt last. That makes a last, smaller batch
+    exact, whose samples the processes cannot share evenly, if training comes to each batch when it is dealt, and to one
+    loader's at a time. A loader whose batches a loop over another one draws by `next` is not prepared, and reported.
+    """
+
+    code = "KEPT"
+    name = "batches kept or dealt together"
+    before = """\
+batches = list(loader)
+for epoch in range(10):
+    for x, y in batches:
+"""
+    after = before
+    findings = (
+        Explained(
+            "DATA-KEPT",
+            Severity.WARNING,
+            "training on batches that were kept",
+            "The batches of a loader are kept (in a list, or by itertools.cycle) and trained on later. A process holds "
+            "its own part of each of them, and how large the parts of the others are is only known while the loader "
+            "deals the batch. So a batch that cannot be shared evenly, such as a smaller one at the end, gives another "
+            "gradient than on one process. It is a note where drop_last=True leaves only batches of one size. Pass "
+            "over the loader in each epoch, which also shuffles anew, or give it drop_last=True and a batch size that "
+            "the number of processes divides.",
+        ),
+        Explained(
+            "DATA-MIXED",
+            Severity.WARNING,
+            "a loss over batches of several loaders",
+            "A training loop draws from several loaders before it runs backward. The loss is weighted by this "
+            "process's share of the batch that was dealt last, which is wrong for the batch of another loader if the "
+            "processes share that one otherwise: if batches have other sizes, or one ends earlier with a smaller one. "
+            "It is a note where drop_last=True leaves only batches of one size to each. Give the loaders "
+            "drop_last=True and batch sizes that the number of processes divides.",
+        ),
+        Explained(
+            "DATA-WHOLE",
+            Severity.WARNING,
+            "a second loader of a training loop is not shared out",
+            "A loop over one loader draws batches of another one by next(). That one is not prepared, so every process "
+            "trains on whole batches of it. They are the same on every process, and the gradient that of one process, "
+            "only if its order is: without shuffle, or with a seed. Prepare it, too, and take out the moves of its "
+            "batches.",
+        ),
+    )
+
+    def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        if not draft.runtime:  # Accelerate weights no loss
+            return
+        seen: set[ast.AST] = set()
+        for loop in draft.blueprint.train_loops:
+            if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
+                continue
+            kept = next((v for source in self._sources(draft, loop) for v in _kept(draft, source)), None)
+            if kept is not None and kept.origin is not None and kept.origin not in seen:
+                seen.add(kept.origin)
+                yield self._later(draft, kept)
+            together = self._together(draft, loop)
+            if len(together) > 1 and not self._alike(draft, together):
+                yield self._mixed(draft, loop, together)
+            yield from self._whole(draft, loop)
+
+    def _whole(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """What a loop over a prepared loader draws from one that is not."""
+        for stream in draft.facts.loops.streams(loop.node) if loop.direct else ():
+            loaders = draft.facts.loops.loaders(draft.facts.resolver.values(stream))
+            if loaders and not any(map(draft.blueprint.is_prepared, loaders)):
+                yield draft.finding(
+                    "DATA-WHOLE",
+                    Severity.WARNING,
+                    stream,
+                    f"`{draft.facts.segment(stream)}` draws from a loader that is not prepared: every process trains "
+                    "on whole batches of it, in an order of its own if it is shuffled without a seed",
+                    "prepare it, too, or seed the script",
+                )
+                return
+
+    def _sources(self, draft: Draft, loop: BatchLoop) -> list[Values]:
+        """What a loop draws its batches from."""
+        values = draft.facts.resolver.values
+        found = [values(stream) for stream in draft.facts.loops.streams(loop.node)]
+        return [values(loop.node.iter), *found] if loop.direct else found  # type: ignore[union-attr]
+
+    def _together(self, draft: Draft, loop: BatchLoop) -> list[Value]:
+        """The prepared loaders that a loop has drawn from when it first runs backward."""
+        backward = min((position(c) for c in draft.facts.loops.backwards_in(loop.node)), default=None)
+        streams = [s for s in draft.facts.loops.streams(loop.node) if backward is None or position(s) < backward]
+        drawn = {v for s in streams for v in draft.facts.loops.loaders(draft.facts.resolver.values(s))}
+        drawn.update(loop.loaders if loop.direct else ())
+        return [v for v in dict.fromkeys((*loop.loaders, *drawn)) if v in drawn and draft.blueprint.is_prepared(v)]
+
+    def _alike(self, draft: Draft, loaders: list[Value]) -> bool:
+        """Whether the loaders deal equally large batches at every step, as far as the script tells."""
+        alike = ("batch_size",) if self._drop(draft, loaders) else ("batch_size", "dataset", "drop_last")
+        given = [draft.facts.objects.loader(v).arguments for v in loaders]
+        texts = {tuple(draft.facts.segment(e) if (e := a.get(n)) is not None else "" for n in alike) for a in given}
+        return len(texts) == 1 and not any("batch_sampler" in a for a in given)
+
+    def _drop(self, draft: Draft, loaders: list[Value]) -> bool:
+        """Whether loaders leave out a smaller batch at the end."""
+        given = (draft.facts.objects.loader(v).arguments.get("drop_last") for v in loaders)
+        return all(isinstance(d, ast.Constant) and d.value is True for d in given)
+
+    def _later(self, draft: Draft, kept: Value) -> Finding:
+        loaders = [v for inner in kept.inner for v in draft.facts.loops.loaders(inner)]
+        text = draft.facts.segment(kept.origin) if kept.origin is not None else ""
+        if self._drop(draft, loaders):
+            what, remedy = "is right only if", "choose such a batch size, or pass over the loader in each epoch"
+            return draft.finding(
+                "DATA-KEPT",
+                Severity.NOTE,
+                kept.origin or 1,
+                f"training on the batches that `{text}` keeps {what} the number of processes divides the batch size",
+                remedy,
+            )
+        return draft.finding(
+            "DATA-KEPT",
+            Severity.WARNING,
+            kept.origin or 1,
+            f"training comes to the batches that `{text}` keeps when it is no longer known how they were shared: one "
+            "that cannot be shared evenly, such as the last, gives another gradient than on one process",
+            "pass over the loader in each epoch, or give it drop_last=True",
+        )
+
+    def _mixed(self, draft: Draft, loop: BatchLoop, loaders: list[Value]) -> Finding:
+        if self._drop(draft, loaders):
+            return draft.finding(
+                "DATA-MIXED",
+                Severity.NOTE,
+                loop.node,
+                "a loss over the batches of these loaders is right only if the number of processes divides their sizes",
+                "choose such batch sizes",
+            )
+        return draft.finding(
+            "DATA-MIXED",
+            Severity.WARNING,
+            loop.node,
+            "the loss is weighted by this process's share of the batch that was dealt last, but these loaders' batches "
+            "may be shared otherwise, at the latest where one of them ends with a smaller batch",
+            "give the loaders drop_last=True, and batch sizes that the number of processes divides",
+        )
+
+
+def _kept(draft: Draft, values: Values) -> Iterator[Value]:
+    """What keeps the batches of a loader among what is iterated over."""
+    for value in values:
+        if value.role is Role.ITERATOR and value.name in _KEEP and any(map(draft.facts.loops.loaders, value.inner)):
+            yield value
+        elif value.role in (Role.ITERATOR, Role.ENUMERATE, Role.ZIP):
+            for inner in value.inner:
+                yield from _kept(draft, inner)

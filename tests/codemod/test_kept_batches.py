@@ -1,0 +1,114 @@
+"""KEPT: training on batches whose shares are not known any more, or are those of several loaders."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.plan import Severity
+from scripts import convert, findings, script
+
+DROPPING = "loader = DataLoader(data, batch_size=16, shuffle=True, drop_last=True)"
+SECOND = "other = DataLoader(data, batch_size=16, shuffle=True)"
+LARGER = "other = DataLoader(data, batch_size=32, shuffle=True)"
+LARGER_DROPPING = "other = DataLoader(data, batch_size=32, shuffle=True, drop_last=True)"
+PAIR = "for (x, y), (u, v) in zip(loader, other):"
+BOTH = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + F.cross_entropy(model(u), v)"
+PLAIN = "loader = DataLoader(data, batch_size=16, shuffle=True)"
+
+
+def severities(text: str, code: str) -> list[Severity]:
+    result = convert(text)
+    assert result.plan is not None
+    return [f.severity for f in result.plan.findings if f.code == code]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"before": "batches = list(loader)", "loop": "for x, y in batches:"},
+        {"before": "batches = list(loader)", "loop": "for i, (x, y) in enumerate(batches):"},
+        {"loop": "for x, y in list(loader):"},
+        {"imports": "import itertools", "loop": "for x, y in itertools.islice(itertools.cycle(loader), 9):"},
+        {
+            "imports": "import itertools",
+            "before": "stream = itertools.cycle(loader)",
+            "loop": "for step in range(9):",
+            "move": "x, y = next(stream)",
+        },
+    ],
+)
+def test_batches_that_are_kept_are_reported(slots: dict[str, str]) -> None:
+    assert findings(script(**slots)).count("DATA-KEPT") == 1
+    assert severities(script(**slots), "DATA-KEPT") == [Severity.WARNING]
+    assert severities(script(loader=DROPPING, **slots), "DATA-KEPT") == [Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {},
+        {"loop": "for i, (x, y) in enumerate(loader):"},
+        {"imports": "import itertools", "loop": "for x, y in itertools.islice(loader, 3):"},
+        {"before": "stream = iter(loader)", "loop": "for step in range(4):", "move": "x, y = next(stream)"},
+        {"before": "names = list(range(3))"},
+        {"after": "held = list(DataLoader(data, batch_size=16))\nfor x, y in held:\n    print(x.shape)"},
+    ],
+)
+def test_batches_that_are_trained_on_as_they_come_are_not(slots: dict[str, str]) -> None:
+    assert "DATA-KEPT" not in findings(script(**slots))
+
+
+@pytest.mark.parametrize(
+    ("loaders", "severity"),
+    [
+        (f"{PLAIN}\n{LARGER}", Severity.WARNING),
+        (f"{DROPPING}\n{LARGER}", Severity.WARNING),
+        (f"{DROPPING}\n{LARGER_DROPPING}", Severity.NOTE),
+        (
+            f"more = TensorDataset(torch.ones(40, 8), torch.arange(40) % 3)\n{PLAIN}\n{SECOND}".replace(
+                "other = DataLoader(data", "other = DataLoader(more"
+            ),
+            Severity.WARNING,
+        ),
+    ],
+)
+def test_loaders_that_may_deal_other_shares_are_reported(loaders: str, severity: Severity) -> None:
+    text = script(loader=loaders, loop=PAIR, move="", forward=BOTH)
+    assert severities(text, "DATA-MIXED") == [severity]
+    drawn = "first, second = iter(loader), iter(other)"
+    move = "x, y = next(first)\nu, v = next(second)"
+    text = script(loader=loaders, epoch=drawn, loop="for step in range(2):", move=move, forward=BOTH)
+    assert severities(text, "DATA-MIXED") == [severity]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"loader": f"{PLAIN}\n{SECOND}", "loop": PAIR, "move": "", "forward": BOTH},
+        {
+            "loader": f"{DROPPING}\n{LARGER_DROPPING}".replace("32", "16"),
+            "loop": PAIR,
+            "move": "",
+            "forward": BOTH,
+        },
+        {
+            "loader": f"{PLAIN}\n{LARGER}",
+            "epoch": "first, second = iter(loader), iter(other)",
+            "loop": "for step in range(2):",
+            "move": "x, y = next(first)",
+            "step": "optimizer.step()\nu, v = next(second)\noptimizer.zero_grad()\n"
+            "F.cross_entropy(model(u), v).backward()\noptimizer.step()",
+        },
+        {"loader": f"{PLAIN}\n{LARGER}", "epoch_end": "for u, v in other:\n    print(u.shape)"},
+    ],
+)
+def test_loaders_that_deal_alike_or_one_after_the_other_are_not(slots: dict[str, str]) -> None:
+    assert "DATA-MIXED" not in findings(script(**slots))
+
+
+def test_a_loader_that_is_drawn_from_beside_another_is_reported() -> None:
+    loaders, stream = f"{PLAIN}\n{SECOND}", "stream = iter(other)"
+    assert findings(script(loader=loaders, epoch=stream, move="u, v = next(stream)", forward=BOTH)) == ["DATA-WHOLE"]
+    looked = script(loader=loaders, epoch=f"{stream}\nu, v = next(stream)")
+    assert "DATA-WHOLE" not in findings(looked)
+    alone = script(epoch="stream = iter(loader)", loop="for step in range(3):", move="x, y = next(stream)")
+    assert "DATA-WHOLE" not in findings(alone)
