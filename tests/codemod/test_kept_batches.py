@@ -98,6 +98,7 @@ def test_loaders_that_may_deal_other_shares_are_reported(loaders: str, severity:
             "step": "optimizer.step()\nu, v = next(second)\noptimizer.zero_grad()\n"
             "F.cross_entropy(model(u), v).backward()\noptimizer.step()",
         },
+        {"loader": f"{PLAIN}\n{LARGER}", "loop": "for x, y in loader if epoch else other:"},
         {"loader": f"{PLAIN}\n{LARGER}", "epoch_end": "for u, v in other:\n    print(u.shape)"},
     ],
 )

@@ -77,7 +77,7 @@ for epoch in range(10):
                 seen.add(kept.origin)
                 yield self._later(draft, kept)
             together = self._together(draft, loop)
-            if len(together) > 1 and not self._alike(draft, together):
+            if together and not self._alike(draft, together):
                 yield self._mixed(draft, loop, together)
             yield from self._whole(draft, loop)
 
@@ -103,12 +103,15 @@ for epoch in range(10):
         return [values(loop.node.iter), *found] if loop.direct else found  # type: ignore[union-attr]
 
     def _together(self, draft: Draft, loop: BatchLoop) -> list[Value]:
-        """The prepared loaders that a loop has drawn from when it first runs backward."""
-        backward = min((position(c) for c in draft.facts.loops.backwards_in(loop.node)), default=None)
-        streams = [s for s in draft.facts.loops.streams(loop.node) if backward is None or position(s) < backward]
-        drawn = {v for s in streams for v in draft.facts.loops.loaders(draft.facts.resolver.values(s))}
-        drawn.update(loop.loaders if loop.direct else ())
-        return [v for v in dict.fromkeys((*loop.loaders, *drawn)) if v in drawn and draft.blueprint.is_prepared(v)]
+        """The prepared loaders that a loop has drawn from when it first runs backward, if they are several."""
+        loops, values = draft.facts.loops, draft.facts.resolver.values
+        backward = min((position(c) for c in loops.backwards_in(loop.node)), default=None)
+        sources = [values(s) for s in loops.streams(loop.node) if backward is None or position(s) < backward]
+        if loop.direct:
+            sources += _side_by_side(values(loop.node.iter))  # type: ignore[union-attr]
+        drawn = [[v for v in loops.loaders(source) if draft.blueprint.is_prepared(v)] for source in sources]
+        several = len({frozenset(found) for found in drawn if found}) > 1
+        return list(dict.fromkeys(v for found in drawn for v in found)) if several else []
 
     def _alike(self, draft: Draft, loaders: list[Value]) -> bool:
         """Whether the loaders deal equally large batches at every step, as far as the script tells."""
@@ -170,3 +173,14 @@ def _kept(draft: Draft, values: Values) -> Iterator[Value]:
         elif value.role in (Role.ITERATOR, Role.ENUMERATE, Role.ZIP):
             for inner in value.inner:
                 yield from _kept(draft, inner)
+
+
+def _side_by_side(values: Values) -> list[Values]:
+    """What is iterated over at the same time: the parts of a `zip`."""
+    found: list[Values] = []
+    for value in values:
+        if value.role in (Role.ITERATOR, Role.ENUMERATE):
+            found += _side_by_side(value.inner[0])
+        elif value.role is Role.ZIP:
+            found += value.inner
+    return found or [values]
