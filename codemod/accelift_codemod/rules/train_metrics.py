@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from accelift_codemod.carried import carried
 from accelift_codemod.decisions import decisions, is_content
+from accelift_codemod.divided import by_batch_size, is_size
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
@@ -59,7 +60,7 @@ scheduler.step(running / len(loader))
             "training statistics of one process's share",
             "What the training loop adds up (a running loss, an accuracy), or leaves behind (the last loss), covers "
             "the share of the process that prints it: means are estimates, sums and counts are smaller by the number "
-            "of processes.",
+            "of processes. It is a warning where a sum or count is divided by the size of the whole data or batch.",
         ),
         Explained(
             "COLL-RANKFLOW",
@@ -148,6 +149,16 @@ scheduler.step(running / len(loader))
             )
         places: dict[str, ast.AST] = {name: kept[name] for name in printed if name not in scaled}
         left = set() if loop.evaluates else local - set(kept) - set(others)
+        divided = by_batch_size(draft, loop, node, {n for n in printed if adds_up(draft, loop, kept[n])})
+        for division in divided[:1]:
+            yield draft.finding(
+                "METRIC-TRAIN",
+                Severity.WARNING,
+                division,
+                f"`{draft.facts.segment(division)}` divides what is added up over one process's share by the size of "
+                "the whole batch: on N processes the result is too small by a factor of about N",
+                "divide by the number of rows that there are, or sum it across processes with accelerator.reduce first",
+            )
         last = {name: self._said_after(draft, node, name) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
         said = self._said_inside(draft, node, local - set(others) - (set(kept) - set(own)) - decided)
@@ -187,7 +198,9 @@ scheduler.step(running / len(loader))
         )
 
     def _is_whole(self, draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
-        """The length of a data set: `len(dataset)`, `len(loader.dataset)`."""
+        """The length of a data set: `len(dataset)`, `len(loader.dataset)`; or of so many whole batches."""
+        if isinstance(node, ast.BinOp) and is_size(draft, loop, node):
+            return True
         if not (isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and node.args):
             return False
         data = node.args[0]

@@ -1,0 +1,78 @@
+"""What is added up over a share of a batch, and divided by the size of the whole."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from accelift_codemod import batch_sizes
+from accelift_codemod.copies import is_place
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.sums import Loop
+
+
+def by_batch_size(draft: Draft, loop: BatchLoop, node: Loop, sums: Collection[str]) -> list[ast.BinOp]:
+    """Divisions in a training loop by its loader's batch size (or so many times it) of what one process adds up.
+
+    Those of the loss are left out: its gradients are made those of the whole batch.
+
+    Args:
+        draft: the draft.
+        loop: the training loop.
+        node: its node.
+        sums: variables that the loop adds up over samples.
+    """
+    losses = _losses(draft, node)
+    found: list[ast.BinOp] = []
+    for division in (n for statement in node.body for n in walk(statement)):
+        if not (isinstance(division, ast.BinOp) and isinstance(division.op, ast.Div)):
+            continue
+        statement = draft.facts.index.statement(division)
+        if stores(statement) & losses or any(c in walk(statement) for c in draft.facts.loops.backwards_in(node)):
+            continue
+        if is_size(draft, loop, division.right) and _is_sum(draft, loop, _unscaled(division.left), sums):
+            found.append(division)
+    return found
+
+
+def is_size(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
+    """Whether an expression is the batch size of a loop's loaders, or a product with it."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return is_size(draft, loop, node.left) or is_size(draft, loop, node.right)
+    sizes = list(batch_sizes.of_loaders(draft, loop))
+    if isinstance(node, ast.Constant):
+        literal = type(node.value) is int and node.value > 1
+        return literal and any(isinstance(s, ast.Constant) and s.value == node.value for s in sizes)
+    return batch_sizes.is_size(draft, node, loop, [s for s in sizes if is_place(s)])
+
+
+def _is_sum(draft: Draft, loop: BatchLoop, node: ast.expr, sums: Collection[str]) -> bool:
+    if isinstance(node, ast.Name) and node.id in sums:
+        return True
+    env = draft.environment(loop, node)
+    return env is not None and draft.facts.layouts.read(node, env) is Layout.SUM
+
+
+def _unscaled(node: ast.expr) -> ast.expr:
+    """An expression without the numbers that it is multiplied by: `100.0 * correct`."""
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        if isinstance(node.left, ast.Constant):
+            node = node.right
+        elif isinstance(node.right, ast.Constant):
+            node = node.left
+        else:
+            break
+    return node
+
+
+def _losses(draft: Draft, node: Loop) -> set[str]:
+    """The variables of a loop that its backward passes are computed from."""
+    found = {n.id for call in draft.facts.loops.backwards_in(node) for n in loads(call)}
+    assigned = [s for s in walk(node) if isinstance(s, (ast.Assign, ast.AugAssign, ast.AnnAssign))]
+    while more := {n.id for s in assigned if stores(s) & found and s.value is not None for n in loads(s.value)} - found:
+        found |= more
+    return found

@@ -1,0 +1,75 @@
+"""What a training loop adds up over a share, divided by the size of the whole batch."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.plan import Severity
+from scripts import convert, script
+
+COUNT = "(model(x).argmax(1) == y).sum().item()"
+SIZED = "batch_size = 16"
+LOADER = "loader = DataLoader(data, batch_size=batch_size, shuffle=True)"
+
+
+def warned(text: str) -> list[str]:
+    """The divisions that are warned of."""
+    result = convert(text)
+    assert result.plan is not None
+    found = [f for f in result.plan.findings if f.code == "METRIC-TRAIN" and f.severity is Severity.WARNING]
+    return [f.message.split("`")[1] for f in found]
+
+
+@pytest.mark.parametrize(
+    ("division", "loader"),
+    [
+        (f"{COUNT} / 16", "loader = DataLoader(data, batch_size=16, shuffle=True)"),
+        (f"{COUNT} / batch_size", LOADER),
+        (f"100.0 * {COUNT} / batch_size", LOADER),
+        (f"{COUNT} / loader.batch_size", LOADER),
+        ("F.cross_entropy(model(x), y, reduction='sum').item() / batch_size", LOADER),
+    ],
+)
+def test_a_count_by_the_batch_size_is_warned_of(division: str, loader: str) -> None:
+    assert warned(script(setup=SIZED, loader=loader, batch_end=f"rate = {division}\nprint(rate)")) == [division]
+    assert warned(script(setup=SIZED, loader=loader, batch_end=f"print({division})")) == [division]
+
+
+def test_a_count_of_several_batches_by_their_size_is_warned_of() -> None:
+    slots = {
+        "setup": SIZED,
+        "loader": LOADER,
+        "epoch": "correct = 0",
+        "loop": "for i, (x, y) in enumerate(loader):",
+    }
+    seen = "correct / ((i + 1) * batch_size)"
+    assert warned(script(batch_end=f"correct += {COUNT}\nprint({seen})", **slots)) == [seen]
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        f"{COUNT} / len(y)",
+        f"{COUNT} / y.size(0)",
+        f"{COUNT} / 8",  # another number
+        f"{COUNT} * batch_size",
+        "loss.item() / batch_size",  # a mean
+        "(model(x).argmax(1) == y).float().mean().item() / batch_size",
+        "epoch / batch_size",
+    ],
+)
+def test_other_divisions_are_not(rate: str) -> None:
+    assert warned(script(setup=SIZED, loader=LOADER, batch_end=f"rate = {rate}\nprint(rate)")) == []
+
+
+def test_the_loss_is_none_of_them() -> None:
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction='sum') / batch_size"
+    assert warned(script(setup=SIZED, loader=LOADER, forward=forward)) == []
+
+
+def test_a_count_over_all_batches_is_that_of_all_processes() -> None:
+    slots = {"setup": SIZED, "loader": LOADER, "epoch": "correct = 0", "batch_end": f"correct += {COUNT}"}
+    text = script(epoch_end="print(correct / (len(loader) * batch_size))", **slots)
+    result = convert(text)
+    assert result.output is not None and b"gather_for_metrics(" in result.output and warned(text) == []
+    plain = convert(script(epoch_end="print(correct / (len(loader) * 3))", **slots))
+    assert plain.output is not None and b"gather_for_metrics(" not in plain.output
