@@ -125,3 +125,25 @@ def test_the_device_variable_goes_only_if_nothing_reads_it() -> None:
     assert "device" not in converted(script()).replace("dataloader", "")
     output = converted(script(after="shown = device"))
     assert f"{CREATED}\ndevice = accelerator.device\n" in output
+
+
+PLAIN = {"move": "", "device": QUESTION, "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(net(x), y)"}
+OPTIMIZER = "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("choice", "left"),
+    [
+        ("model.cuda() if use_cuda else model", "model"),
+        ("model if not use_cuda else model.cuda()", "model"),
+        ("model.cuda() if use_cuda else Net()", "model if use_cuda else Net()"),
+        (
+            "model.cuda() if use_cuda or data.tensors[0].sum() else model",
+            "model if use_cuda or data.tensors[0].sum() else model",
+        ),
+    ],
+)
+def test_a_choice_between_the_same_goes(choice: str, left: str) -> None:
+    text = converted(script(model=f"model = Net()\nnet = {choice}", optimizer=OPTIMIZER, **PLAIN))
+    assert f"\nnet = {left}\n" in text
+    assert (QUESTION in text) is ("use_cuda" in left)

@@ -19,8 +19,8 @@ _PREFIX = re.compile(rf"[^\W\d][\w›]*{MARK}")  # a file's name before that of 
 
 
 class Clean(Rule):
-    """Removes `if use_cuda:` blocks that the conversion has emptied, variables that only they read, and imports that
-    it has left without a use. What was unused before stays.
+    """Removes `if use_cuda:` blocks that the conversion has emptied, choices whose arms it has made the same, variables
+    that only they read, and imports that it has left without a use. What was unused before stays.
     """
 
     code = _RULE
@@ -36,6 +36,7 @@ if use_cuda:
     after = ""
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        self._same_arms(draft)
         while True:
             edits = [*self._empty_ifs(draft), *self._empty_functions(draft), *self._unread_variables(draft)]
             if not edits:
@@ -43,6 +44,25 @@ if use_cuda:
             for edit in edits:
                 draft.add(edit)
         yield from self._imports(draft)
+
+    # ---- choices
+
+    def _same_arms(self, draft: Draft) -> None:
+        """Choices whose arms the conversion has made the same: `net.cuda() if use_cuda else net`."""
+        parents = draft.facts.index.parents
+        for edit in [e for e in draft.edits if e.operation is Operation.RECEIVER]:
+            choice = parents.get(edit.node) if edit.node is not None else None
+            if not isinstance(choice, ast.IfExp) or not self._is_pure(draft, choice.test):
+                continue
+            call, other = (choice.body, choice.orelse) if choice.body is edit.node else (choice.orelse, choice.body)
+            receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+            plain = isinstance(other, (ast.Name, ast.Attribute)) and receiver is not None
+            if not plain or draft.edits_at(call) != [edit] or any(draft.edits_at(n) for n in walk(choice.test)):
+                continue
+            if ast.dump(receiver) == ast.dump(other) and not draft.edits_at(other):  # type: ignore[arg-type]
+                draft.remove(edit)
+                text = draft.facts.segment(other)
+                draft.add(draft.edit(_RULE, choice, Operation.BECOME, "both arms are the same now", text))
 
     # ---- blocks
 
