@@ -78,7 +78,7 @@ class _Cutter:
             return NoCut("nothing it computes outlives an iteration", needless=True)
         environments = self._environments(body[:first], env)
         reason = "what its results are computed from cannot be proved to be one row per sample"
-        inline = self._inline(body, first, tainted[first], environments[first])
+        inline = self._inline(body, first, tainted[first], environments[first], batch)
         if inline is not None:
             return replace(inline, trusts=self.trusts)
         best: Cut | None = None
@@ -257,7 +257,9 @@ class _Cutter:
             return Cut(body[k - 1], True, names, tuple(recounts), counter)
         return Cut(body[0], False, names, tuple(recounts), counter)
 
-    def _inline(self, body: Sequence[ast.stmt], k: int, names: set[str], env: Environment) -> Cut | None:
+    def _inline(
+        self, body: Sequence[ast.stmt], k: int, names: set[str], env: Environment, batch: set[str]
+    ) -> Cut | None:
         """A cut inside the first statement that keeps a result, when the model is called right there."""
         statement = body[k]
         if any(self._runs_model(s) for s in body[k + 1 :]) or isinstance(statement, (ast.If, ast.For, ast.While)):
@@ -275,8 +277,11 @@ class _Cutter:
             return None
         if not self._forward_is_rows(statement, call, env):
             return None
-        wrapped = (call, *(n for n in outside if n.id in fed))
-        return Cut(statement, False, tuple(gathered), wrapped=wrapped)
+        dealt = {name for name in batch if self._from_loader(name, body[:k])}
+        counter = next((name for name in gathered if name in dealt), "")
+        recounts = tuple(n for n in outside if counter and n.id in fed & dealt and self._counts(n))
+        wrapped = (call, *(n for n in outside if n.id in fed and n not in recounts))
+        return Cut(statement, False, tuple(gathered), recounts, counter, wrapped)
 
     def _is_alone(self, statement: ast.stmt, call: ast.Call) -> bool:
         """Whether the statement runs the model by this call only."""
@@ -325,23 +330,20 @@ class _Cutter:
 
     def _only_counted(self, name: str, rest: Sequence[ast.stmt]) -> bool:
         """Whether the rest of the body asks a tensor for nothing but its number of rows."""
+        return all(self._counts(load) for statement in rest for load in loads(statement) if load.id == name)
+
+    def _counts(self, load: ast.Name) -> bool:
+        """Whether a read of a tensor asks for its number of rows."""
         parents = self.facts.index.parents
-        for statement in rest:
-            for load in loads(statement):
-                if load.id != name:
-                    continue
-                parent = parents.get(load)
-                if isinstance(parent, ast.Call) and self.facts.resolver.builtin(parent.func) == "len":
-                    continue
-                if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
-                    return False
-                outer = parents.get(parent)
-                if isinstance(outer, ast.Call) and len(outer.args) == 1 and _zero(outer.args[0]):
-                    continue
-                if isinstance(outer, ast.Subscript) and _zero(outer.slice):
-                    continue
-                return False
-        return True
+        parent = parents.get(load)
+        if isinstance(parent, ast.Call) and self.facts.resolver.builtin(parent.func) == "len":
+            return True
+        if not (isinstance(parent, ast.Attribute) and parent.attr in _COUNTS):
+            return False
+        outer = parents.get(parent)
+        if isinstance(outer, ast.Call):
+            return len(outer.args) == 1 and _zero(outer.args[0])
+        return isinstance(outer, ast.Subscript) and _zero(outer.slice)
 
     def _plain(self, names: Sequence[str], before: Sequence[ast.stmt]) -> bool:
         """Whether one of the names holds a number or an array of another library after some statements."""

@@ -186,6 +186,26 @@ PATIENCE = """\
     if waited > 2:
         break
 """
+
+
+@pytest.mark.parametrize(
+    ("count", "asked"),
+    [
+        ("total += x.size(0)", "total += y.size(0)"),
+        ("total += len(x)", "total += len(y)"),
+        ("total += x.shape[0]", "total += y.shape[0]"),
+        ("total += x.size(1)", "total += accelerator.gather_for_metrics(x).size(1)"),
+        ("total += x.numel()", "total += accelerator.gather_for_metrics(x).numel()"),
+    ],
+)
+def test_what_is_only_counted_is_not_gathered_beside_a_forward_in_place(count: str, asked: str) -> None:
+    right = "correct += (model(x).argmax(1) == y).sum().item()"
+    text = evaluated(f"{right}\n{count}", start="correct = total = 0")
+    lines = added(text)
+    assert asked in lines and "y = accelerator.gather_for_metrics(y)" in lines
+    assert converted(text).count("gather_for_metrics") == 2 + ("gather" in asked)
+
+
 EVALUATE = """\
 def evaluate(batches):
     model.eval()
