@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from accelift_codemod import diff
 from accelift_codemod.facts.index import How, Index, position
@@ -16,6 +16,8 @@ from accelift_codemod.rewrite.survival import displaced
 from accelift_codemod.source import BadSource, Source
 
 _MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__package__", "__class__"})
+# What every process has to come to.
+_TOGETHER = frozenset("prepare backward gather gather_for_metrics reduce wait_for_everyone main_process_first".split())
 UNSTABLE = "converting the output again would change it"
 
 
@@ -41,6 +43,9 @@ def failures(source: Source, before: Index, rewritten: Rewritten, again: Callabl
     early = _early(after) - _early(before)
     if early:
         found.append(f"the output uses names before anything binds them: {', '.join(sorted(early))}")
+    alone = _alone(after) - _alone(before)
+    if alone:
+        found.append(f"the output asks one process alone for what all do together: {', '.join(sorted(alone))}")
     unused = _unused_imports(after) - _unused_imports(before)
     if unused:
         found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
@@ -81,6 +86,27 @@ def _early(index: Index) -> set[str]:
         if name in module.bindings and not hasattr(builtins, name)
         if position(min(loads, key=position)) < min(position(b.node) for b in module.bindings[name])
     }
+
+
+def _alone(index: Index) -> Counter[str]:
+    """What the main process alone would do with an accelerator, of what all processes have to do together."""
+    found: Counter[str] = Counter()
+    for call in index.calls:
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr in _TOGETHER:
+            guard = f"{ast.unparse(func.value)}.is_main_process"
+            if any(ast.unparse(test) == guard for test in _tests(index, call)):
+                found[ast.unparse(func)] += 1
+    return found
+
+
+def _tests(index: Index, node: ast.AST) -> Iterator[ast.expr]:
+    """The tests that hold where a node runs."""
+    child = node
+    for parent in index.ancestors(node):
+        if isinstance(parent, ast.If) and child in parent.body:
+            yield parent.test
+        child = parent
 
 
 def _unused_imports(index: Index) -> set[str]:

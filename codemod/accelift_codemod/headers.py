@@ -135,9 +135,16 @@ def joined(work: Draft, edits: list[Edit]) -> list[Edit]:
 def _follows(work: Draft, before: Edit, edit: Edit) -> bool:
     block, place = work.facts.index.block(edit.node)  # type: ignore[arg-type]
     other, _ = work.facts.index.block(before.node)  # type: ignore[arg-type]
-    if block is not other or place == 0:
+    if block is not other or place == 0 or _between(work, block[place - 1], block[place]):
         return False
     return (block[place - 1].end_lineno, block[place - 1].end_col_offset) == (
         before.span.end_line,
         before.span.end_column,
+    )
+
+
+def _between(work: Draft, first: ast.stmt, second: ast.stmt) -> bool:
+    """Whether something is put between two statements, which does not belong under their header."""
+    return any(e.operation is Operation.AFTER for e in work.edits_at(first)) or any(
+        e.operation is Operation.BEFORE for e in work.edits_at(second)
     )

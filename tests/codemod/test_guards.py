@@ -523,3 +523,19 @@ def test_what_is_written_at_a_certain_time_is_written_by_the_main_process(test: 
 def test_a_folder_that_must_not_be_there_is_asked_for_once(test: str) -> None:
     """A slower process would find that of the main process, and end."""
     assert converted(script(imports=OS, before=test)) == lifted(imports=OS, before=guarded(test))
+
+
+WRITTEN = "print(epochs, file=open('log.txt', 'a'))\nprint(model, file=open('log.txt', 'a'))"
+
+
+@pytest.mark.parametrize("between", ["", "reset(model)\n"])
+def test_what_stands_after_several_guarded_statements_is_not_guarded(between: str) -> None:
+    """Nor between them: all processes prepare."""
+    first, last = WRITTEN.split("\n")
+    text = script(
+        setup="epochs = 2", optimizer=f"{first}\n{last}\n{between}optimizer = torch.optim.SGD(model.parameters())"
+    )
+    after = script(setup="epochs = 2", before=f"{between}{WRITTEN}")
+    for output in (converted(text), converted(after)):
+        assert "\nmodel, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in output
+        assert f"if accelerator.is_main_process:\n    {first}\n    {last}\n" in output

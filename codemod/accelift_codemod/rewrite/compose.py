@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from accelift_codemod.facts.index import Index
-from accelift_codemod.plan import Edit
+from accelift_codemod.plan import Edit, Operation
 from accelift_codemod.rewrite.layout import indentation, indented, outdented, statements, string_lines
 from accelift_codemod.rewrite.result import Change, Rewritten
 from accelift_codemod.source import Source
@@ -129,8 +129,16 @@ class Composer:
 
 
 def _inside(edit: Edit, outer: Edit) -> bool:
-    """Whether what one edit is about is a part of what another is about."""
-    return outer.span != edit.span and outer.span.contains(edit.span)
+    """Whether what one edit is about is a part of what another is about.
+
+    What is put before the first of several statements under one header, or after the last, is not.
+    """
+    inner, around = edit.span, outer.span
+    if inner == around or not around.contains(inner):
+        return False
+    if edit.operation is Operation.BEFORE:
+        return inner[:2] != around[:2]
+    return edit.operation is not Operation.AFTER or inner[2:] != around[2:] or inner.column != around.column
 
 
 def composed(lines: Sequence[str], changes: Sequence[Change]) -> Rewritten:
