@@ -14,11 +14,12 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.steering import sets_group, updates
 from accelift_codemod.streams import drawing_sample
-from accelift_codemod.sums import Loop, local_names
+from accelift_codemod.sums import Loop, containers, local_names
 
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
     """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
+    kept = containers(draft, node, local)
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
@@ -50,7 +51,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 "process that has other samples comes to another place of the stream, and decides otherwise",
                 "draw decisions from a generator of their own (random.Random(seed), torch.Generator())",
             )
-        if not local & {n.id for n in loads(statement.test)}:
+        if not any(n.id in local and not _counts(draft, n, kept) for n in loads(statement.test)):
             continue
         inside = [n for s in statement.body for n in walk(s)]
         leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
@@ -85,6 +86,12 @@ def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.C
         if sample is not None:
             return call, sample
     return None
+
+
+def _counts(draft: Draft, name: ast.Name, kept: set[str]) -> bool:
+    """Whether it is only asked how much a list has that each iteration fills."""
+    parent = draft.facts.index.parents[name]
+    return name.id in kept and isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
 
 
 def _drawn(draft: Draft, test: ast.expr) -> ast.Call | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.onward import Read, around, function_of, is_within, reached, targets
@@ -13,6 +15,9 @@ from accelift_codemod.onward import Read, around, function_of, is_within, reache
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
 _STEERED = frozenset({Role.OPTIMIZER, Role.SCHEDULER, Role.LOADER, Role.DATASET})
+_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
+_SAVES = frozenset({"torch.save", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move"})
+_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 
 
 def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
@@ -35,12 +40,16 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr == "step":
             return Role.SCHEDULER in draft.facts.resolver.roles(func.value)
+        if updates(draft, node) or _weighs(draft, node):
+            return True
         if isinstance(func, ast.Attribute) and function_of(draft, node) is None and _feeds(draft, func.value):
             return True
-        return draft.facts.resolver.only(node, Role.OPTIMIZER)
+        return bool(draft.facts.resolver.roles(node) & {Role.OPTIMIZER, Role.SCHEDULER})
     if isinstance(node, (ast.Assign, ast.AugAssign)):
-        return sets_group(draft, node) or any(
-            isinstance(target, ast.Attribute) and _feeds(draft, target.value) for target in targets(node)
+        return (
+            sets_group(draft, node)
+            or _weighs(draft, node)
+            or any(isinstance(target, ast.Attribute) and _feeds(draft, target.value) for target in targets(node))
         )
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return draft.facts.loops.reaches_backward(node.body) and is_within(draft, read, node.iter)
@@ -56,6 +65,8 @@ def _feeds(draft: Draft, node: ast.expr) -> bool:
     values = draft.facts.resolver.values(node)
     if any(value.role in _STEERED for value in values):
         return True
+    if any(draft.facts.resolver.class_role(value.declaration) in _STEERED for value in values):
+        return True  # in a data set of the script, too
     loaders = {loader for loop in draft.facts.loops.batch_loops for loader in loop.loaders}
     given = (a for loader in loaders for a in draft.facts.objects.loader(loader).arguments.values())
     origins = {v.origin for v in values if v.role is Role.OBJECT}
@@ -65,11 +76,22 @@ def _feeds(draft: Draft, node: ast.expr) -> bool:
 def _goes_another_way(draft: Draft, statement: ast.stmt, saves: bool) -> bool:
     """Whether processes that do not run a statement would train otherwise than those that do."""
     for node in walk(statement):
-        if isinstance(node, (ast.Break, ast.Continue)):
+        if isinstance(node, (ast.Break, ast.Continue)) or _ends(draft, node):
             return True
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
     return _acts(draft, [statement], saves, _DEPTH)
+
+
+def _ends(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node ends the process, or raises what the function catches, to go on elsewhere."""
+    if isinstance(node, ast.Raise):
+        function = draft.facts.index.function(node)
+        around = (p for p in draft.facts.index.ancestors(node) if draft.facts.index.function(p) is function)
+        return any(isinstance(p, ast.Try) and p.handlers for p in around)
+    if not isinstance(node, ast.Call):
+        return False
+    return draft.facts.resolver.qualified(node.func) in _EXITS or draft.facts.resolver.builtin(node.func) in _EXITS
 
 
 def _in_training(draft: Draft, node: ast.Return) -> bool:
@@ -100,6 +122,8 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
     if draft.facts.loops.is_backward(node) or draft.facts.resolver.only(node, Role.OPTIMIZER):
         return True
     func = node.func
+    if seeds(draft.facts.resolver, node) or _weighs(draft, node):
+        return True
     if not isinstance(func, ast.Attribute):
         return False
     if func.attr == "load_state_dict":
@@ -109,24 +133,42 @@ def _changes(draft: Draft, node: ast.AST) -> bool:
 
 def updates(draft: Draft, node: ast.AST) -> bool:
     """Whether a node steps an optimizer or a schedule, or sets what an optimizer steps with."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
-        return bool(draft.facts.resolver.roles(node.func.value) & {Role.OPTIMIZER, Role.SCHEDULER})
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "step":
+            return bool(draft.facts.resolver.roles(node.func.value) & {Role.OPTIMIZER, Role.SCHEDULER})
+        return node.func.attr in ("update", "__setitem__") and _of_group(draft, node.func.value)
     return sets_group(draft, node)
+
+
+def _weighs(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node changes weights of a network in place: `model.weight.mul_(x)`, `p.data *= x`, `init.zeros_(w)`."""
+    if isinstance(node, ast.AugAssign):
+        changed: ast.expr | None = node.target
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _IN_PLACE.fullmatch(node.func.attr):
+        of_torch = (draft.facts.resolver.qualified(node.func) or "").startswith("torch.nn.init.")
+        changed = draft.facts.resolver.argument(node, 0, "tensor") if of_torch else node.func.value
+    else:
+        return False
+    while isinstance(changed, (ast.Attribute, ast.Subscript)):
+        changed = changed.value
+        if draft.facts.objects.models(changed) or draft.facts.resolver.only(changed, Role.PARAMETERS):
+            return True
+    return False
 
 
 def sets_group(draft: Draft, node: ast.AST) -> bool:
     """Whether a statement sets an entry of an optimizer's param_groups."""
     if not isinstance(node, (ast.Assign, ast.AugAssign)):
         return False
-    for target in targets(node):
-        if isinstance(target, ast.Subscript):
-            base = target.value
-            bindings = draft.facts.resolver.bindings(base) if isinstance(base, ast.Name) else []
-            sources = [base, *(b.value for b in bindings if b.how is How.LOOP and b.value is not None)]
-            if any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for s in sources for n in walk(s)):
-                return True
-    return False
+    return any(isinstance(target, ast.Subscript) and _of_group(draft, target.value) for target in targets(node))
+
+
+def _of_group(draft: Draft, base: ast.expr) -> bool:
+    """Whether an expression is one of an optimizer's param_groups."""
+    bindings = draft.facts.resolver.bindings(base) if isinstance(base, ast.Name) else []
+    sources = [base, *(b.value for b in bindings if b.how is How.LOOP and b.value is not None)]
+    return any(isinstance(n, ast.Attribute) and n.attr == "param_groups" for s in sources for n in walk(s))
 
 
 def _saves(draft: Draft, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.save"
+    return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) in _SAVES

@@ -18,6 +18,7 @@ RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign
+_FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 _WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
 EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
 GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
@@ -49,7 +50,7 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
         for statement in flatten(node.body):
             names |= _tainted(effects, statement, names, whole)
             for inner in walk(statement) if statement not in whole else ():
-                names |= _filled(draft, inner, names) if isinstance(inner, (ast.Expr, ast.AugAssign)) else set()
+                names |= _filled(draft, inner, names) if isinstance(inner, _FILLING) else set()
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
@@ -131,6 +132,24 @@ def reads_after(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
     return found
 
 
+def reads_again(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
+    """Reads before the loop, in a later iteration of one around it, of the object that a variable holds all along."""
+    owner = draft.facts.index.scope(node).owner(name)
+    around = draft.facts.index.enclosing_loops(node)
+    if owner is None or owner.is_class or not around:
+        return []
+    found = []
+    for load in draft.facts.loads(owner, name):
+        shared = [loop for loop in draft.facts.index.enclosing_loops(load) if loop in around]
+        if not shared or load.lineno >= node.lineno:
+            continue
+        inside = set(walk(shared[-1]))
+        made = draft.facts.resolver.reaching(load, owner)
+        if any(b.node not in inside or position(b.node) > position(load) for b in made):
+            found.append(load)
+    return found
+
+
 def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
     """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
     inside = {node, *walk(node)}
@@ -159,7 +178,7 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and name in stores(statement):
             puts.append((statement, [statement.value]))
-        elif isinstance(statement, (ast.Expr, ast.AugAssign)) and name in _filled(draft, statement, local):
+        elif isinstance(statement, _FILLING) and name in _filled(draft, statement, local):
             puts.append((statement, _given(statement)))
     edits: list[Edit] = []
     for statement, given in puts:
@@ -333,27 +352,50 @@ def _total(draft: Draft, part: str) -> str:
 
 
 def _filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
-    """The objects that a statement puts local values into: `losses.append(loss.item())`, `meter.update(...)`.
+    """The objects that a statement puts local values into: `losses.append(loss.item())`, `history["loss"] = ...`.
 
     A model that counts what it has seen is none: its weights are the same everywhere.
     """
+    root = _kept_in(statement)
+    if root is None or not names & {n.id for part in _given(statement) for n in loads(part)}:
+        return set()
+    if draft.facts.resolver.qualified(root) is not None or Role.ARGUMENTS in draft.facts.resolver.roles(root):
+        return set()  # a module, or options, of which one is set
+    return set() if draft.facts.objects.models(root) else {root.id}
+
+
+def _kept_in(statement: ast.stmt) -> ast.Name | None:
+    """The variable whose object a statement puts something into: itself, or an entry of it."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     root: ast.expr | None = None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
         root = call.func.value
     elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
         root = statement.target.value
-    given = _given(statement)
-    if not isinstance(root, ast.Name) or not names & {n.id for part in given for n in loads(part)}:
-        return set()
-    return set() if draft.facts.objects.models(root) else {root.id}
+    elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        root = statement.targets[0].value
+    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(root, ast.Call):  # `history.setdefault("loss", []).append(...)`
+            root = root.func.value if isinstance(root.func, ast.Attribute) else None
+        else:
+            root = root.value
+    return root if isinstance(root, ast.Name) else None
 
 
 def _given(statement: ast.stmt) -> list[ast.expr]:
     """What a statement puts into an object."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         return [*statement.value.args, *(k.value for k in statement.value.keywords)]
-    return [statement.value] if isinstance(statement, ast.AugAssign) else []
+    return [statement.value] if isinstance(statement, (ast.Assign, ast.AugAssign)) else []
+
+
+def containers(draft: Draft, node: Loop, local: set[str]) -> set[str]:
+    """The variables of a loop that hold lists or the like which it fills, and does not set: their length is the same
+    everywhere."""
+    statements = [s for outer in node.body for s in walk(outer) if isinstance(s, ast.stmt)]
+    filled = {name for s in statements for name in _filled(draft, s, local)}
+    made = {name for s in statements if isinstance(s, (ast.Assign, ast.AugAssign, ast.For)) for name in stores(s)}
+    return filled - made
 
 
 def _bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:

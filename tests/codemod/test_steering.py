@@ -139,6 +139,24 @@ STEERED = {
         "before": "history = {'loss': []}",
         "epoch_end": "history['loss'].append(running)\nif history['loss'][-1] > 2:\n    break",
     },
+    "what ends the process": {"imports": "import sys", "epoch_end": "if running < 1:\n    sys.exit(0)"},
+    "what is raised and caught": {
+        "epoch_end": "try:\n    if running < 1:\n        raise StopIteration\nexcept StopIteration:\n    break",
+    },
+    "a group that is updated": {
+        "epoch_end": "for group in optimizer.param_groups:\n    group.update(lr=0.01 * running)",
+    },
+    "a schedule that is made": {
+        "epoch_end": "schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=running)\nschedule.step()",
+    },
+    "weights in place": {"epoch_end": "with torch.no_grad():\n    model.layer.weight.mul_(running)"},
+    "weights that are drawn again": {"epoch_end": "if running > 3:\n    nn.init.zeros_(model.layer.bias)"},
+    "a seed": {"epoch_end": "if running > 3:\n    torch.manual_seed(1)"},
+    "a file that is kept": {
+        "imports": "import shutil",
+        "before": "best = 1e9",
+        "epoch_end": "if running < best:\n    best = running\n    shutil.copyfile('last.pt', 'best.pt')",
+    },
     "a function that saves the best": {
         "before": "best = 1e9",
         "epoch_end": "if running < best:\n    best = running\n    keep(model)",
@@ -172,6 +190,8 @@ def test_what_steers_is_averaged(slots: dict[str, str]) -> None:
         {"epoch_end": "adjust(optimizer, epoch)\nprint(running)"},
         {"epoch_end": "if running is not None and epoch > 0:\n    break"},
         {"imports": "import logging", "epoch_end": "logging.info('%s', running)\nif logging.root.level:\n    break"},
+        {"epoch_end": "assert running == running\nif running != running:\n    raise ValueError(running)"},
+        {"epoch_end": "model.note = running\nprint(model.note)"},
         {"before": "kept = {'a': 0.0, 'b': 1}", "epoch_end": "print(kept, running)\nif kept['b'] < 0:\n    break"},
     ],
 )
@@ -203,6 +223,11 @@ def test_what_functions_return(result: str, used: str) -> None:
 
 
 METER = """
+class Kept:
+    def __init__(self):
+        self.losses = []
+
+
 class Meter:
     def __init__(self):
         self.sum, self.count = 0.0, 0
@@ -225,6 +250,16 @@ class Meter:
         ("meter = Meter()", "meter.update(loss.item())", f"meter.update({AVERAGED})", "meter.mean"),
         ("meter = Meter()", "meter.update(value=float(loss))", "", "meter.mean"),
         ("sums = {'loss': 0.0}", "sums['loss'] += loss.item()", f"sums['loss'] += {AVERAGED}", "sums['loss']"),
+        (
+            "kept = {'loss': []}",
+            "kept['loss'].append(loss.item())",
+            f"kept['loss'].append({AVERAGED})",
+            "kept['loss'][-1]",
+        ),
+        ("meters = {'loss': Meter()}", "meters['loss'].update(loss.item())", "", "meters['loss'].mean"),
+        ("kept = {}", "kept['loss'] = loss.item()", f"kept['loss'] = {AVERAGED}", "kept['loss']"),
+        ("kept = {}", "kept.setdefault(epoch, []).append(loss.item())", "", "kept[epoch][-1]"),
+        ("kept = Kept()", "kept.losses.append(loss.item())", f"kept.losses.append({AVERAGED})", "kept.losses[-1]"),
         ("last = 0.0", "last = loss.item()", f"last = {AVERAGED}", "last"),
         ("ema = 0.0", "ema = 0.9 * ema + 0.1 * loss.item()", f"ema = 0.9 * ema + 0.1 * {AVERAGED}", "ema"),
     ],
@@ -232,7 +267,9 @@ class Meter:
 def test_other_ways_to_keep_what_is_measured(epoch: str, before: str, after: str, mean: str) -> None:
     slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "epoch": epoch, "batch_end": before}
     text = script(**slots, epoch_end=f"plateau.step({mean})")
-    after = after or 'meter.update(value=float(accelerator.reduce(loss.detach(), reduction="mean")))'
+    after = after or before.replace("loss.item()", AVERAGED).replace(
+        "float(loss)", 'float(accelerator.reduce(loss.detach(), reduction="mean"))'
+    )
     assert after in " ".join(added(text)).replace("( ", "(").replace(" )", ")").replace("= (", "= ")
     assert "COLL-RANKFLOW" not in findings(text)
     assert "accelerator.reduce(" not in converted(script(**slots, epoch_end=f"print({mean})"))
@@ -251,3 +288,26 @@ def test_what_cannot_be_averaged_is_reported(epoch: str, batch_end: str, mean: s
     slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "epoch": epoch, "batch_end": batch_end}
     text = script(**slots, epoch_end=f"plateau.step({mean})")
     assert "COLL-RANKFLOW" in findings(text) and "accelerator.reduce(" not in converted(text)
+
+
+def test_what_the_next_epoch_reads_before_the_loop() -> None:
+    slots = {
+        "before": "kept = []",
+        "epoch": "if kept and kept[-1] < 1:\n    break",
+        "batch_end": "kept.append(loss.item())",
+    }
+    assert f"kept.append({AVERAGED})" in added(script(**slots))
+    fresh = {**slots, "epoch": "kept = []\nif kept and kept[-1] < 1:\n    break"}
+    assert "accelerator.reduce(" not in converted(script(**fresh))
+
+
+def test_the_length_of_a_list_that_every_batch_fills_is_the_same_everywhere() -> None:
+    slots = {"before": "seen = []", "batch_end": "seen.append(loss.item())\nif len(seen) > 3:\n    break"}
+    assert "COLL-RANKFLOW" not in findings(script(**slots))
+    assert "COLL-RANKFLOW" in findings(script(**{**slots, "batch_end": "if len(x) < 16:\n    break"}))
+
+
+def test_options_and_modules_are_not_what_is_put_into_them() -> None:
+    setup = "import argparse\nargs = argparse.Namespace(last=0.0, epochs=2)"
+    slots = {"setup": setup, "batch_end": "args.last = loss.item()", "epoch_end": "if args.epochs < 2:\n    break"}
+    assert "COLL-RANKFLOW" not in findings(script(**slots))

@@ -25,6 +25,7 @@ from accelift_codemod.sums import (
     averaged,
     local_names,
     reads_after,
+    reads_again,
     reads_outside,
     reduced,
     sums_of,
@@ -226,7 +227,8 @@ scheduler.step(running / len(loader))
         steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
         for name in sorted(names):
             inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
-            places = inside or [n for n in reads_after(draft, node, name) if steers(draft, [n])]
+            reads = (*reads_after(draft, node, name), *reads_again(draft, node, name))
+            places = inside or [n for n in reads if steers(draft, [n])]
             if places:
                 found[name] = places[0]
         return found
