@@ -24,13 +24,13 @@ def of_loaders(draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
 def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
     """The code of a training loop, with that of the functions that it calls, but for evaluations."""
     evaluating = draft.blueprint.evaluating
-    functions = {
+    functions = dict.fromkeys(
         function
         for statement in loop.body
         for call in walk(statement)
         if isinstance(call, ast.Call) and not _apart(draft, draft.facts.index.statement(call), loop)
         for function in draft.blueprint.timeline.calls_into(call)
-    }
+    )
     for root in (*loop.body, *(f for f in functions if f not in evaluating)):
         stack: list[ast.AST] = [root]
         while stack:

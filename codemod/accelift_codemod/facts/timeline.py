@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 
 from accelift_codemod.facts.index import FUNCTIONS, Function, position
 from accelift_codemod.facts.memo import memoised
@@ -133,9 +134,9 @@ class Timeline:
         return apart and not self.index.enclosing_loops(parent)
 
     @memoised
-    def calls_into(self, statement: ast.stmt | ast.expr) -> set[Function]:
-        """Functions of the script that a statement, or an expression, may run."""
-        found: set[Function] = set()
+    def calls_into(self, statement: ast.stmt | ast.expr) -> Set[Function]:
+        """Functions of the script that a statement, or an expression, may run, always in the same order."""
+        found: dict[Function, None] = {}
         stack: list[ast.AST] = [statement]
         while stack:
             node = stack.pop()
@@ -148,9 +149,9 @@ class Timeline:
                     ]
                 for function in targets:
                     if isinstance(function, FUNCTIONS) and function not in found:
-                        found.add(function)
+                        found[function] = None
                         stack.extend(function.body)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node is not statement:
                 continue
             stack.extend(children(node))
-        return found
+        return found.keys()

@@ -70,7 +70,7 @@ class Buffers(Rule):
 
     def _runs(self, draft: Draft, loop: BatchLoop) -> Iterator[tuple[ast.Call, ast.ClassDef, Function]]:
         """The calls of networks and losses of the script in a loop, and of what it calls."""
-        functions = {f for s in loop.body for f in draft.blueprint.timeline.calls_into(s)}
+        functions = dict.fromkeys(f for s in loop.body for f in draft.blueprint.timeline.calls_into(s))
         resolver = draft.facts.resolver
         for call in (n for part in (*loop.body, *functions) for n in walk(part) if isinstance(n, ast.Call)):
             found: list[tuple[Value, str]] = [(v, "forward") for v in draft.facts.objects.models(call.func)]

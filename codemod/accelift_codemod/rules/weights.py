@@ -86,7 +86,7 @@ class Weights(Rule):
             for value in draft.facts.resolver.values(argument)
         }
         for loop in draft.blueprint.train_loops:
-            functions = {f for s in loop.body for f in draft.blueprint.timeline.calls_into(s)}
+            functions = dict.fromkeys(f for s in loop.body for f in draft.blueprint.timeline.calls_into(s))
             for call in (n for part in (*loop.body, *functions) for n in walk(part) if isinstance(n, ast.Call)):
                 if draft.blueprint.prepared_models(call.func):
                     continue
