@@ -6,7 +6,7 @@ import ast
 import textwrap
 
 import pytest
-from scripts import added, convert, converted, script, unchanged
+from scripts import added, convert, converted, findings, script, unchanged
 
 WRAPPED = "model = nn.DataParallel(Net()).to(device)"
 SAVE = "torch.save(model.state_dict(), 'm.pt')"
@@ -297,3 +297,116 @@ def test_module_of_something_else_with_that_name() -> None:
     used = "def show(what):\n    print(what.features.module)"
     slots["definitions"] += f"\n\n\n{used}"
     assert unchanged(script(**slots, before="show(model)\nshow(Other())")).code == "CLASH"
+
+
+GIVEN = """\
+class Given(nn.Module):
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.part(x))
+"""
+WRAP = "part = nn.DataParallel(nn.Linear(8, 8))"
+AS_ARGUMENT = {"definitions": GIVEN, "model": f"{WRAP}\nmodel = Given(part).to(device)"}
+IN_A_FUNCTION = {
+    "definitions": f"{GIVEN}\n\ndef build(part):\n    part = nn.DataParallel(part)\n    return Given(part)",
+    "model": "model = build(nn.Linear(8, 8)).to(device)",
+}
+BY_NAME = {
+    "definitions": GIVEN.replace("part):", "several=True):").replace(
+        "        self.part = part",
+        "        part = nn.Linear(8, 8)\n        if several:\n            part = nn.DataParallel(part)\n"
+        "        self.part = part",
+    ),
+    "model": "model = Given().to(device)",
+}
+AS_ENTRY = {
+    "definitions": GIVEN.replace("part):", "):").replace(
+        "self.part = part", 'self.parts = nn.ModuleDict({"part": nn.DataParallel(nn.Linear(8, 8))})'
+    ),
+    "model": "model = Given().to(device)",
+}
+AS_ENTRY["definitions"] = AS_ENTRY["definitions"].replace("self.part(x)", 'self.parts["part"](x)')
+
+
+@pytest.mark.parametrize("slots", [AS_ARGUMENT, IN_A_FUNCTION, BY_NAME])
+def test_module_of_a_part_that_came_as_a_value(slots: dict[str, str]) -> None:
+    used = "model.part.module.eval()\nfor p in model.part.module.parameters():\n    p.requires_grad = False"
+    output = converted(script(**slots, before=used))
+    assert "\nmodel.part.eval()\nfor p in model.part.parameters():\n" in output
+    assert "DataParallel" not in output
+
+
+@pytest.mark.parametrize(
+    ("slots", "used"),
+    [
+        (AS_ENTRY, 'model.parts["part"].module.eval()'),
+        (AS_ENTRY, "for part in model.parts.values():\n    part.module.eval()"),
+        (NESTED, "model[0].module.eval()"),
+        (AS_ARGUMENT, "for child in model.children():\n    child.module.eval()"),
+        (AS_ARGUMENT, 'getattr(model.part, "module").eval()'),
+    ],
+)
+def test_a_module_that_cannot_be_followed(slots: dict[str, str], used: str) -> None:
+    assert unchanged(script(**slots, before=used)).code == "CLASH"
+
+
+@pytest.mark.parametrize(
+    ("slots", "used"),
+    [
+        (AS_ENTRY, 'model.parts["part"].eval()'),
+        (NESTED, "part = model[0]\nif isinstance(part, nn.DataParallel):\n    part = part.module\npart.eval()"),
+        (NESTED, 'part = model[0]\npart = part.module if hasattr(part, "module") else part\npart.eval()'),
+        (AS_ARGUMENT, "ema = torch.optim.swa_utils.AveragedModel(Net())\nema.module.eval()"),
+        (AS_ARGUMENT, "print(torch.nn.modules.module.Module)"),
+    ],
+)
+def test_a_module_that_is_no_wrappers_or_asked_for(slots: dict[str, str], used: str) -> None:
+    output = converted(script(**slots, before=used))
+    assert used.splitlines()[-1] in output and "nn.DataParallel(n" not in output
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        'for name, p in model.named_parameters():\n    p.requires_grad = name != "part.module.bias"',
+        'for name, p in model.named_parameters():\n    p.requires_grad = not name.startswith("part.module.")',
+        'for name, p in model.named_parameters():\n    p.requires_grad = "module." not in name',
+        'for name, p in model.named_parameters():\n    p.requires_grad = "module" not in name.split(".")',
+        'model.get_submodule("part.module").eval()',
+        'print(model.state_dict()["part.module.weight"].shape)',
+    ],
+)
+def test_names_with_the_wrapper_of_a_part(used: str) -> None:
+    assert unchanged(script(**AS_ARGUMENT, before=used)).code == "CLASH"
+    whole = f"{WRAPPED}\n{used.replace('model.', 'Given(Net()).')}"
+    assert "CLASH" not in findings(script(definitions=GIVEN, model=whole))
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        'for name, p in model.named_parameters():\n    p.requires_grad = name != "part.bias"',
+        'print([name.replace("module.", "") for name, _ in model.named_parameters()])',
+        'print([name for name, _ in model.named_parameters() if name.startswith("module.")])',
+        'print("the module. is made", len([*model.named_modules()]))',
+        'print({"module": 1}, len([*model.named_modules()]))',
+    ],
+)
+def test_names_without_the_wrapper_of_a_part(used: str) -> None:
+    assert "CLASH" not in findings(script(**AS_ARGUMENT, before=used))
+
+
+@pytest.mark.parametrize(
+    ("slots", "keys"),
+    [(AS_ARGUMENT, "`part.module.…` is `part.…` now"), (BY_NAME, "`part.module.…` is"), (AS_ENTRY, ""), (NESTED, "")],
+)
+def test_keys_of_a_part_are_right_or_not_said(slots: dict[str, str], keys: str) -> None:
+    result = convert(script(**slots, after=SAVE))
+    assert result.plan is not None
+    [finding] = result.plan.findings
+    assert finding.code == "CKPT-KEYS"
+    assert keys in finding.message if keys else "`" not in finding.message.replace("`module.`", "")

@@ -54,17 +54,22 @@ model = nn.DataParallel(model)
             yield checkpoints(draft, calls[0], "DataParallel")
         inner = [call for call in calls if inner_wraps.is_inner(draft, call)]
         if inner and inner_wraps.checkpointed(draft):
-            part = inner_wraps.attribute(draft, inner[0]) or "0"
+            parts = inner_wraps.attributes(draft, inner[0])
+            keys = f": `{parts[0].attr}.module.…` is `{parts[0].attr}.…` now" if parts else ""
             yield draft.finding(
                 "CKPT-KEYS",
                 Severity.WARNING,
                 inner[0],
-                "the wrapper was around a part of the network: what had keys like "
-                f"`{part}.module.weight` in a state dict has `{part}.weight` now, and older checkpoints do not fit",
+                "the wrapper was around a part of the network, and a state dict has no `module.` for it in its keys "
+                f"any more{keys}; older checkpoints do not fit",
                 "take `module.` out of the keys of an older checkpoint before it is loaded",
             )
-        yield from inner_wraps.bare_reads(draft, _RULE, inner)
+        inside = dict.fromkeys(inner_wraps.bare_reads(draft, inner))
+        for read in inside:
+            yield draft.edit(_RULE, read, Operation.RECEIVER, "there is no wrapper around it")
         yield from bare_reads(draft, _RULE, calls)
+        wrapped = {what for call in calls for what in inner_wraps.key_of(draft, call)}
+        inner_wraps.check_others(draft, inner, {*inside}, wrapped)
         yield from tolerant_loads(draft, _RULE, calls)
 
     def _own(self, draft: Draft) -> None:
