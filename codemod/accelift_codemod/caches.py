@@ -7,7 +7,8 @@ from functools import cached_property
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import files, library
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 
 _SAVES = frozenset(
@@ -17,6 +18,7 @@ _SAVES = frozenset(
     """.split()
 )
 _SAVING = frozenset("to_csv to_json to_pickle to_parquet to_hdf to_excel write_text write_bytes extractall".split())
+_STEPS = 4  # from what writes a file to the function that asks for it
 _MISSING = frozenset({"FileNotFoundError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"})
 
 
@@ -64,15 +66,17 @@ class Caches:
         given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
         return ast.dump(path) not in {ast.dump(n) for argument in given for n in walk(argument)}
 
-    def _if_missing(self, call: ast.Call) -> bool:
-        """Whether a call stands in an arm of a test for files, behind one that returns, or where reading failed."""
+    def _if_missing(self, call: ast.Call, steps: int = _STEPS) -> bool:
+        """Whether a call stands in an arm of a test for files, behind one that returns, or where reading failed, or in
+        a function that is called only from there."""
         node: ast.AST = call
         for parent in self.index.ancestors(call):
             if isinstance(parent, FUNCTIONS) or isinstance(node, ast.stmt):
                 if isinstance(node, ast.stmt) and self._returned_before(node):
                     return True
                 if isinstance(parent, FUNCTIONS):
-                    return False
+                    sites = [s for s in self.resolver.sites(parent) if self.facts.runs(s)] if steps else []
+                    return bool(sites) and all(self._if_missing(site, steps - 1) for site in sites)
             if isinstance(parent, ast.If) and node is not parent.test and files.asks(self.resolver, parent.test):
                 return True
             if isinstance(parent, ast.ExceptHandler) and self._has_read(parent):
@@ -122,11 +126,37 @@ class Caches:
                     places.append(self._with_test(statement))
             elif function not in seen:
                 seen.add(function)
-                sites = [s for s in self.resolver.sites(function) if self.facts.runs(s)]
-                queue += sites or []
+                sites = [
+                    s
+                    for s in self.resolver.sites(function)
+                    if self.facts.runs(s) and not self._is_off(node, s, function)
+                ]
+                queue += sites
                 if not sites:
                     places.append(call)
         return list(dict.fromkeys(places))
+
+    def _is_off(self, node: ast.AST, site: ast.Call, function: Function) -> bool:
+        """Whether a call of a function gives False, or leaves the default False, for what a node in it is up to."""
+        bound = self.resolver.bind(site, function)
+        for parent in self.index.ancestors(node):
+            if parent is function or bound is None:
+                return False
+            if isinstance(parent, ast.If) and node in parent.body:
+                test = parent.test
+                needed = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+                if any(self._is_false(part, bound, function) for part in needed):
+                    return True
+            node = parent
+        return False
+
+    def _is_false(self, part: ast.expr, bound: dict[str, ast.expr], function: Function) -> bool:
+        """Whether an expression is a parameter that is given False, or has it by default."""
+        bindings = self.resolver.bindings(part) if isinstance(part, ast.Name) else []
+        if len(bindings) != 1 or not isinstance(bindings[0].node, ast.arg):
+            return False
+        given = bound.get(bindings[0].name, default(function, bindings[0].node))
+        return isinstance(given, ast.Constant) and given.value is False
 
     def _with_test(self, statement: ast.stmt) -> ast.stmt:
         """The statement, or the outermost one around it that asks what files there are: processes may differ in that.

@@ -139,3 +139,82 @@ def test_a_log_that_nothing_reads_is_the_main_process_s_alone() -> None:
     assert FIRST not in output and "is_main_process" in output
     read = f"{log}\nwith open('log.csv') as file:\n    made = file.read()"
     assert FIRST in converted(script(**SCRIPT, before=read))
+
+
+OWN = """\
+class Kept(torch.utils.data.Dataset):
+    def __init__(self, path="kept.pt", make=True):
+        self.path = path
+        {test}
+            self.make()
+        self.x = torch.load(self.path)
+
+    {there}
+
+    def make(self):
+        torch.save(torch.arange(512.0).view(64, 8), self.path)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], i % 3
+"""
+IS_THERE = "if not self.is_there():"
+
+
+@pytest.mark.parametrize(
+    ("test", "there"),
+    [
+        (IS_THERE, "def is_there(self):\n        return os.path.exists(self.path)"),
+        (IS_THERE, "def is_there(self):\n        return all(os.path.isfile(p) for p in [self.path])"),
+        (
+            IS_THERE,
+            "def is_there(self):\n        for path in [self.path]:\n            if not os.path.exists(path):\n"
+            "                return False\n        return True",
+        ),
+        (IS_THERE, "def is_there(self):\n        found = os.path.exists(self.path)\n        return found"),
+        (IS_THERE, "def is_there(self):\n        return pathlib.Path(self.path).is_file()"),
+        (
+            "if not make or not self.is_there:",
+            "@property\n    def is_there(self):\n        return os.path.isfile(self.path)",
+        ),
+        ("if not there(path):", "other = 1"),
+    ],
+)
+def test_a_method_that_asks(test: str, there: str) -> None:
+    function = "def there(path):\n    return os.path.exists(path)"
+    slots = {"imports": IMPORTS, "definitions": f"{function}\n\n\n{OWN.format(test=test, there=there)}"}
+    before = script(**slots, data="data = Kept()")
+    assert converted(before) == lifted(**slots, data=first("data = Kept()"))
+    assert findings(before) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "there"),
+    [
+        (IS_THERE, "def is_there(self):\n        return len(self.path) > 99"),
+        (IS_THERE, "def is_there(self):\n        os.path.exists(self.path)\n        return False"),
+        ("if not self.is_there:", "is_there = False"),
+        ("if not self.is_there:", "@property\n    def is_there(self):\n        return self.path == os.environ['KEPT']"),
+        ("if make:", "def is_there(self):\n        return os.path.exists(self.path)"),
+    ],
+)
+def test_a_method_that_asks_nothing(test: str, there: str) -> None:
+    slots = {"imports": IMPORTS, "definitions": OWN.format(test=test, there=there)}
+    assert FIRST not in converted(script(**slots, data="data = Kept()"))
+
+
+def test_what_is_made_elsewhere_without_asking() -> None:
+    there = "def is_there(self):\n        return os.path.exists(self.path)"
+    slots = {"imports": IMPORTS, "definitions": OWN.format(test=IS_THERE, there=there)}
+    assert FIRST not in converted(script(**slots, data="data = Kept()\ndata.make()"))
+
+
+@pytest.mark.parametrize(("given", "makes"), [("'a.pt'", True), ("'a.pt', make=False", False), ("make=1 > 0", True)])
+def test_a_data_set_that_is_told_not_to_make_its_file(given: str, makes: bool) -> None:
+    there = "def is_there(self):\n        return os.path.exists(self.path)"
+    slots = {"imports": IMPORTS, "definitions": OWN.format(test="if make and not self.is_there():", there=there)}
+    output = converted(script(**slots, data=f"data = Kept()\nother = Kept({given})"))
+    assert (first(f"data = Kept()\nother = Kept({given})") in output) is makes
+    assert (f"\nother = Kept({given})" in output) is not makes

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
@@ -17,6 +17,7 @@ _LISTS = frozenset(
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
 _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
+_FINDS = frozenset("os.path.exists os.path.isfile os.path.isdir os.path.lexists os.listdir glob.glob".split())
 
 
 def mode(resolver: Resolver, call: ast.Call) -> str | None:
@@ -55,13 +56,64 @@ def asking(resolver: Resolver, node: ast.AST) -> Iterator[ast.If]:
 
 
 def asks(resolver: Resolver, test: ast.expr) -> bool:
-    """Whether a test asks what files or folders there are."""
+    """Whether a test asks what files or folders there are, perhaps by a function or a property of the script."""
     functions = [n.func for n in walk(test) if isinstance(n, ast.Call)]
     return any(
         (resolver.qualified(function) or "").startswith("os.")
         or (isinstance(function, ast.Attribute) and function.attr in _ASKS)
         for function in functions
-    )
+    ) or _asks_inside(resolver, test)
+
+
+def _asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) -> bool:
+    """Whether a function or property of the script in a test looks for files, and returns what it finds."""
+    for function in _used(resolver, test) if steps else ():
+        for returned in resolver.returns(function):
+            value = returned.value
+            if value is not None and _answers(resolver, value, steps - 1):
+                return True
+            if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+                around = (p for p in resolver.index.ancestors(returned) if isinstance(p, ast.If))
+                if any(_answers(resolver, p.test, steps - 1) for p in around if p in {*walk(function)}):
+                    return True
+    return False
+
+
+def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
+    """Whether an expression is what was found out about files: a comparison, a list, or all or any of such answers."""
+    calls = [n for n in walk(node) if isinstance(n, ast.Call)]
+    if any(_looks(resolver, call) for call in calls) or _asks_inside(resolver, node, steps):
+        return True
+    names = [n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    values = (b.value for name in names for b in resolver.bindings(name) if b.how is How.ASSIGN)
+    return bool(steps) and any(_answers(resolver, value, steps - 1) for value in values if value is not None)
+
+
+def _looks(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call tells that there is a file or folder."""
+    unknown = resolver.callee(call) is None and resolver.qualified(call.func) is None
+    by_path = unknown and isinstance(call.func, ast.Attribute) and call.func.attr in _ASKS
+    return by_path or resolver.qualified(call.func) in _FINDS
+
+
+def _used(resolver: Resolver, test: ast.expr) -> Iterator[Function]:
+    """The functions that an expression calls, and the properties that it reads."""
+    for node in walk(test):
+        if isinstance(node, ast.Call):
+            function = resolver.callee(node)
+            if isinstance(function, FUNCTIONS):
+                yield function
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            itself = isinstance(node.value, ast.Name) and node.value.id == "self"
+            values = () if itself else resolver.values(node.value)
+            for owner in {resolver.index.enclosing_class(node)} if itself else {v.declaration for v in values}:
+                method = resolver.method(owner, node.attr)
+                if method is not None and any(_is_property(resolver, d) for d in method.decorator_list):
+                    yield method
+
+
+def _is_property(resolver: Resolver, decorator: ast.expr) -> bool:
+    return resolver.builtin(decorator) == "property" or resolver.qualified(decorator) == "functools.cached_property"
 
 
 def listing(resolver: Resolver, path: ast.expr, steps: int = 0) -> ast.Call | None:
