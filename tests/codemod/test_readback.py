@@ -130,3 +130,25 @@ def test_what_is_read_in_more_iterations_than_it_is_written_in_is_not() -> None:
     """Some processes would wait more often than others only if that differed; what is not known stays."""
     read = "for line in range(2):\n    if line:\n        model.train()\n        history = open('history.txt').read()"
     assert "wait_for_everyone" not in converted(script(epoch=read, epoch_end=WRITTEN))
+
+
+DUMP = 'json.dump({"n": 3}, open("a.json", "w"))'
+READ = 'json.load(open("a.json"))'
+
+
+@pytest.mark.parametrize(
+    ("read", "waits"),
+    [
+        (f"n = {READ}", True),
+        (f"if {READ}['n'] < 9:\n    n = 2", True),
+        (f"for n in {READ}:\n    m = n", True),
+        (f"if {READ.replace('a.json', 'b.json')}['n'] < 9:\n    n = 2", False),
+        (f"if len(data) < 9:\n    n = {READ}", False),
+        (f"if len(data) < 9:\n    n = 2\nelif {READ}['n']:\n    n = 3", False),
+        (f"for m in data:\n    n = {READ}", False),
+    ],
+)
+def test_what_a_condition_or_a_loop_reads(read: str, waits: bool) -> None:
+    before = script(imports="import json", after=f"{DUMP}\n{read}")
+    lines = f"{GUARD}\n    {DUMP}\n" + f"{WAIT}\n" * waits + read
+    assert converted(before) == lifted(imports="import json", after=lines)

@@ -87,7 +87,16 @@ exported = onnx.load("model.onnx")
         return any(ast.dump(part) in paths for argument in given for part in walk(argument))
 
     def _always(self, draft: Draft, read: ast.AST, write: ast.Call) -> bool:
-        """Whether every loop and condition that a file is read under is one that it is written under."""
+        """Whether every loop and condition that a file is read under is one that it is written under.
+
+        What a condition itself reads, or what a loop runs over, is not under it.
+        """
         around = set(draft.facts.index.ancestors(write))
-        blocks = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try)
-        return all(a in around for a in draft.facts.index.ancestors(read) if isinstance(a, blocks))
+        node = read
+        for parent in draft.facts.index.ancestors(read):
+            header = parent.test if isinstance(parent, ast.If) else getattr(parent, "iter", None)
+            if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.If, ast.Try)) and node is not header:
+                if parent not in around:
+                    return False
+            node = parent
+        return True
