@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from accelift_codemod import batch_sizes, row_numbers
 from accelift_codemod.copies import is_place, name_of
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, position
+from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import keeps
+from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 
 
@@ -20,7 +21,9 @@ def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
     for item in draft.blueprint.items.values():
         made = item.value.origin
         if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
-            for argument in (*made.args, *(k.value for k in made.keywords)):
+            kept = by_default(draft, made, draft.facts.resolver.constructor(item.value.declaration))
+            used = (d for name, d in kept.items() if row_numbers.used(draft, item.value.declaration, name))
+            for argument in (*made.args, *(k.value for k in made.keywords), *used):
                 found.setdefault(name_of(argument), []).append((argument, "a model"))
     bodies = (n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s))
     called = {v for n in bodies if isinstance(n, ast.Call) for v in draft.facts.resolver.values(n.func)}
@@ -29,11 +32,21 @@ def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
         constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
         bound: dict[str, ast.expr] = {}
         if isinstance(made, ast.Call) and constructor is not None:
-            bound = draft.facts.resolver.bind(made, constructor) or {}
+            bound = {**by_default(draft, made, constructor), **(draft.facts.resolver.bind(made, constructor) or {})}
         for name, argument in bound.items():
             if cls is not None and row_numbers.used(draft, cls, name):
                 found.setdefault(name_of(argument), []).append((argument, "what the training calls"))
     return found
+
+
+def by_default(draft: Draft, call: ast.Call, function: Function | None) -> dict[str, ast.expr]:
+    """The default values of the parameters that a call perhaps leaves out."""
+    if function is None:
+        return {}
+    arguments = function.args
+    given = draft.facts.resolver.bind(call, function) or {}
+    parameters = (p for p in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs) if p.arg not in given)
+    return {p.arg: value for p in parameters if (value := default(function, p)) is not None}
 
 
 def told(draft: Draft) -> Iterator[ast.expr]:

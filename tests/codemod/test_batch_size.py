@@ -591,3 +591,39 @@ def test_what_is_made_and_shaped_for_a_batch_is_for_a_share() -> None:
     assert (
         "torch.ones(3*(batch_size//accelerator.num_processes)).view(batch_size//accelerator.num_processes,3)" in output
     )
+
+
+@pytest.mark.parametrize(
+    ("default", "call", "shaped", "codes"),
+    [
+        ("batch_size", "rows(x)", "x.view(size, -1)", ["BATCH-MIXED"]),
+        ("batch_size", "rows(x)", "x + torch.zeros(size, 1)", ["BATCH-MIXED"]),
+        ("batch_size", "rows(x, len(x))", "x.view(size, -1)", []),
+        ("batch_size", "rows(x, size=len(x))", "x.view(size, -1)", []),
+        ("batch_size", "rows(x)", "x / size", []),
+        ("width", "rows(x)", "x.view(-1, size)", []),
+    ],
+)
+def test_a_function_with_the_batch_size_by_default(default: str, call: str, shaped: str, codes: list[str]) -> None:
+    slots = {**SIZED, "setup": f"batch_size = 16\nwidth = 8\ndef rows(x, size={default}):\n    return {shaped}"}
+    slots["forward"] = f"optimizer.zero_grad()\nloss = F.cross_entropy(model({call}), y)"
+    assert [code for code in findings(script(**slots)) if code.startswith("BATCH")] == codes
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "codes"),
+    [
+        ("Shaped()", "x.view(self.size, -1)", ["BATCH-MODEL"]),
+        ("Shaped(size=-1)", "x.view(self.size, 8)", []),
+        ("Shaped()", "x / self.size", []),
+    ],
+)
+def test_a_model_with_the_batch_size_by_default(made: str, used: str, codes: list[str]) -> None:
+    network = (
+        "class Shaped(nn.Module):\n    def __init__(self, size=batch_size):\n        super().__init__()\n"
+        f"        self.size = size\n        self.layer = nn.Linear(8, 3)\n\n    def forward(self, x):\n"
+        f"        return self.layer({used})"
+    )
+    text = script(**SIZED, data=f"{DATA}{network}", model=f"model = {made}.to(device)")
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes

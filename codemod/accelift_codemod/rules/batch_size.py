@@ -64,8 +64,8 @@ class BatchSize(Rule):
             Severity.WARNING,
             "the batch size for rows and for more, in a function",
             "A function that training calls is handed the loader's batch size, makes or shapes tensors by it, and uses "
-            "it for something else, too: a divisor, say. A process has only its share of a batch. Take the number of "
-            "rows from a tensor.",
+            "it for something else, too: a divisor, say. Or it has the batch size by default, which other calls of it "
+            "may mean. A process has only its share of a batch. Take the number of rows from a tensor.",
         ),
         Explained(
             "BATCH-KEPT",
@@ -215,7 +215,9 @@ class BatchSize(Rule):
                 yield from row_numbers.numbers(draft, argument)
 
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
-        """Functions that are handed the batch size for a number of rows, and for something else, too."""
+        """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
+        default."""
+        seen: set[ast.AST] = set()
         for call in (n for n in nodes if isinstance(n, ast.Call)):
             function = draft.facts.resolver.callee(call)
             bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
@@ -229,6 +231,20 @@ class BatchSize(Rule):
                         call,
                         f"`{draft.facts.segment(call.func)}` takes `{name}` for a number of rows, and for more than "
                         "that; a process has only its share of the batch",
+                        "take the number of rows from the tensors that the function is given",
+                    )
+            unsaid = made_for.by_default(draft, call, function) if isinstance(function, FUNCTIONS) else {}
+            for name, size in unsaid.items():
+                if size in seen or not is_place(size) or not batch_sizes.is_size(draft, size, loop, sizes):
+                    continue
+                if function is not None and row_numbers.used(draft, function, name):
+                    seen.add(size)
+                    yield draft.finding(
+                        "BATCH-MIXED",
+                        Severity.WARNING,
+                        size,
+                        f"`{draft.facts.segment(call.func)}` takes the size of the whole batch, its default for `{name}`, "
+                        "for a number of rows, and a process has only its share of one",
                         "take the number of rows from the tensors that the function is given",
                     )
 
