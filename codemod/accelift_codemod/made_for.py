@@ -19,10 +19,11 @@ def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:
     """What prepared models of the script, and what else training calls, are made with, by names of variables."""
     found: dict[str, list[tuple[ast.expr, str]]] = {}
     for item in draft.blueprint.items.values():
-        made = item.value.origin
-        if item.kind is Role.MODEL and isinstance(made, ast.Call) and item.value.declaration is not None:
-            kept = by_default(draft, made, draft.facts.resolver.constructor(item.value.declaration))
-            used = (d for name, d in kept.items() if row_numbers.used(draft, item.value.declaration, name))
+        made, cls = item.value.origin, item.value.declaration
+        if item.kind is Role.MODEL and isinstance(made, ast.Call) and cls is not None:
+            constructor = draft.facts.resolver.constructor(cls) if isinstance(cls, ast.ClassDef) else None
+            unsaid = by_default(draft, made, constructor)
+            used = (value for name, value in unsaid.items() if row_numbers.used(draft, cls, name))
             for argument in (*made.args, *(k.value for k in made.keywords), *used):
                 found.setdefault(name_of(argument), []).append((argument, "a model"))
     bodies = (n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s))

@@ -243,8 +243,8 @@ class BatchSize(Rule):
                         "BATCH-MIXED",
                         Severity.WARNING,
                         size,
-                        f"`{draft.facts.segment(call.func)}` takes the size of the whole batch, its default for `{name}`, "
-                        "for a number of rows, and a process has only its share of one",
+                        f"`{draft.facts.segment(call.func)}` takes the size of the whole batch, its default for "
+                        f"`{name}`, for a number of rows, and a process has only its share of one",
                         "take the number of rows from the tensors that the function is given",
                     )
 
