@@ -14,6 +14,7 @@ _MAKES = frozenset(
     "zeros ones full rand randn randint randperm empty eye normal tile range arange linspace one_hot".split()
 )
 _VALUES = frozenset("range arange linspace randint normal".split())  # take bounds and moments, too
+_BOUNDS = frozenset("start stop end low high loc scale mean std size".split())
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
 
 
@@ -42,7 +43,8 @@ def given(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     shape = draft.facts.resolver.argument(call, 0, "size") if name in ("full", "new_full") else None
     arguments = [shape] if shape is not None else [*call.args, *(k.value for k in call.keywords)]
-    begun = len(arguments) > 1 and not (isinstance(arguments[0], ast.Constant) and arguments[0].value == 0)
+    several = len(call.args) > 1 or any(k.arg in _BOUNDS for k in call.keywords)
+    begun = several and not (isinstance(arguments[0], ast.Constant) and arguments[0].value == 0)
     for argument in arguments:
         bound = isinstance(argument, ast.BinOp) and name in _VALUES and begun
         if not bound:  # `range(i * batch_size, (i + 1) * batch_size)` are places in all the data

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from scripts import converted, findings, lifted, script
 
@@ -627,3 +629,71 @@ def test_a_model_with_the_batch_size_by_default(made: str, used: str, codes: lis
     )
     text = script(**SIZED, data=f"{DATA}{network}", model=f"model = {made}.to(device)")
     assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+
+
+SMALL = "(batch_size // accelerator.num_processes)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.arange(2 * batch_size) % batch_size", f"torch.arange(2 * {SMALL}) % {SMALL}"),
+        ("torch.arange(2 * batch_size, device=device) % batch_size", f"torch.arange(2*{SMALL},device=device)%{SMALL}"),
+        (
+            "torch.cat([torch.arange(batch_size) + batch_size, torch.arange(batch_size)])",
+            f"torch.cat([torch.arange({SHARE}) + {SMALL}, torch.arange({SHARE})])",
+        ),
+        (
+            "torch.tensor([(i + batch_size) % (2 * batch_size) for i in range(2 * batch_size)])",
+            f"torch.tensor([(i + {SMALL}) % (2 * {SMALL}) for i in range(2 * {SMALL})])",
+        ),
+        ("torch.arange(batch_size) + width", f"torch.arange({SHARE}) + width"),
+        ("torch.arange(x.size(0)) + batch_size", "torch.arange(x.size(0)) + batch_size"),
+        ("torch.arange(epoch * batch_size, 4 * batch_size)", "torch.arange(epoch * batch_size, 4 * batch_size)"),
+    ],
+)
+def test_places_in_a_batch_are_those_in_a_share(before: str, after: str) -> None:
+    for slot in ("before", "forward") if "x.size" not in before else ("forward",):
+        slots = {"before": "width = 3\n", "forward": ""}
+        slots[slot] += "places = {}\n"
+        slots["forward"] += "loss = F.cross_entropy(model(torch.cat([x, x])), torch.cat([y, y])[places])"
+        output = converted(script(**SIZED, **{k: v.replace("{}", before) for k, v in slots.items()}))
+        joined = "".join(output.split()).replace(",])", "])").replace(",)", ")")
+        assert "".join(f"places = {after}".split()) in joined
+
+
+def test_places_divided_by_the_batch_size_are_left_and_reported() -> None:
+    weighted = "weights = torch.arange(batch_size) / {}\nloss = (weights * model(x).sum(1)).mean()"
+    text = script(**SIZED, forward=weighted.format("batch_size"))
+    assert "BATCH-MIXED" in findings(text)
+    assert weighted.format("batch_size") in textwrap.dedent(converted(text).replace("        ", ""))
+    other = script(**SIZED, forward=weighted.format("9"))
+    assert "BATCH-MIXED" not in findings(other)
+    assert f"torch.arange({SHARE}) / 9" in converted(other)
+
+
+ROW = "F.cross_entropy(out[i : i + 1], y[i : i + 1])"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        f"loss = sum({ROW} for i in range(SIZE)) / SIZE",
+        f"loss = torch.stack([{ROW} for i in range(SIZE)]).sum() / SIZE",
+        f"loss = 0.0\nfor i in range(SIZE):\n    loss += {ROW}\nloss /= SIZE",
+        f"loss = 0.0\nfor i in range(SIZE):\n    loss = loss + {ROW}\nloss = loss / SIZE",
+        f"loss = 0.0\nfor i in range(SIZE):\n    loss += {ROW} / SIZE",
+        f"parts = []\nfor i in range(SIZE):\n    parts.append({ROW})\nloss = sum(parts) / SIZE",
+        f"loss = torch.stack([{ROW} for i in range(SIZE)]).mean() / batch_size",
+        f"loss = 0.0\nfor i in range(SIZE):\n    loss += {ROW}\nloss = loss / len(x)",
+        f"loss = 0.0\nfor i in range(SIZE):\n    loss += {ROW}\nother = loss.item()\nshown = other / batch_size",
+        f"loss = sum({ROW} for i in range(len(x))) / batch_size",
+    ],
+)
+def test_a_sum_over_the_rows_is_divided_by_as_many(loss: str) -> None:
+    text = script(**SIZED, forward=f"optimizer.zero_grad()\nout = model(x)\n{loss.replace('SIZE', 'batch_size')}")
+    written = "".join(converted(text).split()).replace("(batch_size//accelerator.num_processes)", "SHARE")
+    wanted = "".join(f"out = model(x)\n{loss}\naccelerator.backward(loss)".split())
+    assert wanted.replace("(SIZE)", "SHARE").replace("SIZE", "SHARE") in written.replace(
+        "batch_size//accelerator.num_processes", "SHARE"
+    ).replace(",)", ")")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod import batch_sizes, made_for, row_numbers
 from accelift_codemod.copies import is_place, name_of, same
+from accelift_codemod.counted_rows import Counted
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS
@@ -62,10 +63,11 @@ class BatchSize(Rule):
         Explained(
             "BATCH-MIXED",
             Severity.WARNING,
-            "the batch size for rows and for more, in a function",
+            "the batch size for rows and for more",
             "A function that training calls is handed the loader's batch size, makes or shapes tensors by it, and uses "
             "it for something else, too: a divisor, say. Or it has the batch size by default, which other calls of it "
-            "may mean. A process has only its share of a batch. Take the number of rows from a tensor.",
+            "may mean. Or places are counted out by it, and divided by it. A process has only its share of a batch. "
+            "Take the number of rows from a tensor.",
         ),
         Explained(
             "BATCH-KEPT",
@@ -109,7 +111,17 @@ class BatchSize(Rule):
             nodes = list(batch_sizes.nodes(draft, loop))
             yield from self._mixed(draft, loop, sizes, nodes)
             yield from self._kept(draft, loop, sizes, nodes)
-            for node in self._rows(draft, loop, sizes, nodes):
+            rows, torn = self._together(draft, loop, sizes, nodes)
+            for node in torn:
+                yield draft.finding(
+                    "BATCH-MIXED",
+                    Severity.WARNING,
+                    node,
+                    f"places in a batch are counted out and divided by `{draft.facts.segment(node)}`, the size of the "
+                    "whole; a process has only its share of one",
+                    "take the number of rows from a tensor, and make the same of it for a share as for the whole",
+                )
+            for node in rows:
                 if node not in seen:
                     seen.add(node)
                     yield draft.edit(
@@ -180,6 +192,19 @@ class BatchSize(Rule):
                     ),
                 )
 
+    def _together(
+        self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]
+    ) -> tuple[list[ast.expr], list[ast.expr]]:
+        """The numbers of rows, with all that has to change with them, and what keeps those of its statement from it."""
+        rows = list(self._rows(draft, loop, sizes, nodes))
+        counted = {node: Counted(draft, node, nodes) for node in rows}
+        torn = {n: [t for t in c.torn if batch_sizes.is_size(draft, t, loop, sizes)] for n, c in counted.items()}
+        kept = {draft.facts.index.statement(node) for node, divisors in torn.items() if divisors}
+        rows = [node for node in rows if draft.facts.index.statement(node) not in kept]
+        more = (size for node in rows for size in counted[node].changing)
+        rows += [size for size in more if batch_sizes.is_size(draft, size, loop, sizes)]
+        return rows, list(dict.fromkeys(t for divisors in torn.values() for t in divisors))
+
     def _rows(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[ast.expr]:
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
@@ -213,6 +238,14 @@ class BatchSize(Rule):
         for name, argument in (bound or {}).items():
             if self._only_rows(draft, function, name):
                 yield from row_numbers.numbers(draft, argument)
+
+    def _listed(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
+        """The lengths of a list that a tensor is made of."""
+        for argument in call.args[:1]:
+            yield from row_numbers.repeated(draft, argument)
+            for made in (n for n in walk(argument) if isinstance(n, ast.comprehension)):
+                if isinstance(made.iter, ast.Call) and draft.facts.resolver.builtin(made.iter.func) == "range":
+                    yield from row_numbers.given(draft, made.iter)
 
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
@@ -370,6 +403,8 @@ class BatchSize(Rule):
             if inside or not isinstance(value, ast.Call):
                 continue
             qualified = draft.facts.resolver.qualified(value.func) or ""
+            if qualified in _COPIES:
+                found += [(size, False) for size in self._listed(draft, value)]
             state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
             shaped = row_numbers.shapes(value)
             if (qualified.startswith("torch.") or state or shaped) and row_numbers.takes(draft, value):
