@@ -27,7 +27,7 @@ from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
 from accelift_codemod.source import Source
 
-_TRAINS = (b"backward", b"Trainer", b"lightning", b"fastai", b"ignite", b"accelerate", b"accelift")
+_TRAINS = tuple(b"backward .step( .grad Trainer lightning fastai ignite accelerate accelift".split())
 
 
 def convert_script(data: bytes, path: str, options: Options, place: Path | None) -> FileResult:

@@ -92,8 +92,9 @@ REASONS = (
         "BWD-UNKNOWN",
         "trains without a backward pass that is seen",
         "A loop over batches steps an optimizer, or gives parameters their gradients, and runs no backward pass that "
-        "can be seen: the gradients are computed by torch.autograd.grad or torch.func, and written by hand. Gradients "
-        "are averaged across processes in the backward pass, so how these become those of all processes is not known.",
+        "can be seen: the gradients are computed by torch.autograd.grad or torch.func, and written by hand. Or it adds "
+        "to a gradient, after the backward pass, what it computes from the batch. Gradients are averaged across "
+        "processes in the backward pass, so how these become those of all processes is not known.",
     ),
     Reason(
         "BWD-CLOSURE",

@@ -114,6 +114,7 @@ def _structure(facts: Facts) -> None:
     """Refuse by where the backward passes stand."""
     calls = facts.index.methods.get("backward", [])
     if not calls:
+        _by_hand(facts)
         raise _no_training()
     in_class = [call for call in calls if facts.unfollowed(call) is not None]
     if len(in_class) == len(calls):
@@ -154,6 +155,7 @@ def _training(facts: Facts, options: Options) -> None:
     """Refuse by what is trained on what."""
     run = [call for call in facts.loops.backwards if facts.runs(call)]
     if not run:
+        _by_hand(facts)
         raise _no_training()
     for call in run:
         if facts.unfollowed(call) is not None:
@@ -168,9 +170,9 @@ def _training(facts: Facts, options: Options) -> None:
 
 
 def _by_hand(facts: Facts) -> None:
-    """Refuse loops that would be taken for an evaluation, and train."""
-    for loop in facts.loops.batch_loops:
-        step = facts.by_hand.step(loop) if facts.runs(loop.node) else None
+    """Refuse loops that would be taken for an evaluation, and train, and gradients that would be those of a share."""
+    for loop in filter(lambda loop: facts.runs(loop.node), facts.loops.batch_loops):
+        step = facts.by_hand.step(loop)
         if step is not None:
             what = "steps an optimizer" if isinstance(step, ast.Call) else "writes gradients"
             raise refuse(
@@ -179,6 +181,15 @@ def _by_hand(facts: Facts) -> None:
                 f"the loop in line {position(loop.node)[0]} {what} without a backward pass that is seen, so how its "
                 "gradients become those of all processes is not known",
                 "compute the gradients by loss.backward()",
+            )
+        added = facts.by_hand.added(loop) if loop.trains and not facts.processes.managed else None
+        if added is not None:
+            raise refuse(
+                "BWD-UNKNOWN",
+                added.lineno,  # type: ignore[attr-defined]
+                "this gives a parameter a gradient computed from the batch, outside of the backward pass: every process "
+                "would have that of its own share, and parameters of its own",
+                "add what is to be differentiated to the loss",
             )
 
 

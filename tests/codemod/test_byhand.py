@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 from accelift_codemod.plan import Severity
-from scripts import converted, script, unchanged
+from scripts import converted, findings, script, unchanged
 
 GRADIENTS = """\
 out = model(x)
@@ -108,3 +108,72 @@ def test_a_step_after_a_backward_pass_is_converted(text: str) -> None:
 def test_other_loops_are_no_training(body: str) -> None:
     before = f"{SCHEDULER}\nprofiler = torch.profiler.profile()\nmeter = Meter()\n"
     assert "accelerator.prepare(" in converted(_second(body, before, definitions="class Meter:\n    grad = 0.0\n"))
+
+
+ALONE = {"forward": "out = model(x)", "step": STEP}
+NUDGE = "def nudge(weight, x):\n    weight.grad += 0.1 * x.mean()\n"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"forward": "loss = F.cross_entropy(model(x), y)\n" + GRADIENTS, "backward": WRITTEN},
+        {**ALONE, "backward": "with torch.no_grad():\n    model.layer.weight.grad = (out - 1).T @ x"},
+        {**ALONE, "backward": "for p in model.parameters():\n    p.grad = torch.randn_like(p) * out.mean()"},
+    ],
+)
+def test_a_script_that_only_trains_by_hand_trains(slots: dict[str, str]) -> None:
+    assert unchanged(script(**slots)).code == "BWD-UNKNOWN"
+
+
+@pytest.mark.parametrize("body", ["scheduler.step()", "g = torch.autograd.grad(out.sum(), model.layer.weight)", "pass"])
+def test_a_script_that_steps_nothing_does_not_train(body: str) -> None:
+    text = script(before=SCHEDULER, forward="out = model(x)", backward=body, step="optimizer.zero_grad()")
+    assert unchanged(text).code == "NO-TRAINING"
+
+
+@pytest.mark.parametrize(
+    ("added", "definitions"),
+    [
+        ("model.layer.weight.grad += 0.1 * (model(x) - 1).mean()", ""),
+        ("model.layer.bias.grad.add_(0.1 * x.mean())", ""),
+        ("model.layer.bias.grad.data.mul_(loss.item())", ""),
+        ("g = x.mean()\ng += 1\nmodel.layer.bias.grad = model.layer.bias.grad + g", ""),
+        ("g = 1.0\ng += loss.item()\nmodel.layer.bias.grad.add_(g)", ""),
+        ("model.layer.weight.grad[y.unique()] = 0", ""),
+        ("extra = torch.autograd.grad(model(x).mean(), model.layer.bias)\nmodel.layer.bias.grad += extra[0]", ""),
+        ("nudge(model.layer.weight, x)", NUDGE),
+        ("for p in model.parameters():\n    p.grad /= (y > 0).sum()", ""),
+    ],
+)
+def test_a_gradient_of_the_batch_that_no_backward_pass_made_is_refused(added: str, definitions: str) -> None:
+    text = script(backward=f"loss.backward()\n{added}", definitions=definitions)
+    finding = unchanged(text)
+    assert (finding.code, finding.severity) == ("BWD-UNKNOWN", Severity.ERROR)
+    assert ".grad" in text.splitlines()[finding.line - 1]
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "for p in model.parameters():\n    p.grad += 0.01 * p",
+        "for p in model.parameters():\n    p.grad.add_(p.detach(), alpha=0.01).clamp_(-1, 1)",
+        "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+        "for p in model.parameters():\n    p.grad.mul_(1 / norm)",
+        "for p in model.parameters():\n    p.grad /= 4",
+        "saved = [p.grad.clone() for p in model.parameters()]\n"
+        "for p, g in zip(model.parameters(), saved):\n    p.grad = g / g.norm()",
+        "for p in model.parameters():\n    p.grad.zero_()",
+        "model.layer.weight.grad[0] = 0",
+        "with torch.no_grad():\n    model.layer.weight.grad += 0.01 * (model.layer.weight @ data.tensors[0].T).mean()",
+    ],
+)
+def test_gradients_made_of_parameters_and_gradients_alone_are_those_of_all(added: str) -> None:
+    assert "BWD-UNKNOWN" not in findings(script(backward=f"loss.backward()\n{added}"))
+
+
+def test_the_gradient_of_an_input_is_its_own() -> None:
+    attack = (
+        "x.requires_grad_()\nF.cross_entropy(model(x), y).backward()\nx.grad.mul_(x.abs())\nx = x.detach() + x.grad"
+    )
+    assert "accelerator.backward(" in converted(script(forward=f"{attack}\nloss = F.cross_entropy(model(x), y)"))

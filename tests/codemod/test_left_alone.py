@@ -155,9 +155,10 @@ def test_a_syntax_error_is_an_error_of_the_file() -> None:
     assert f"/train.py:{line}: does not parse" in result.error and result.output is None
 
 
-def test_gradients_without_a_backward_pass_are_no_training() -> None:
-    by_hand = "for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):\n    p.grad = g"
-    assert unchanged(script(backward=by_hand)).code == "NO-TRAINING"
+def test_gradients_without_a_backward_pass_are_no_training_unless_they_are_stepped_with() -> None:
+    by_hand = "for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):\n    {}"
+    assert unchanged(script(backward=by_hand.format("p.grad = g"))).code == "BWD-UNKNOWN"
+    assert unchanged(script(backward=by_hand.format("print(g)"), step="")).code == "NO-TRAINING"
     assert findings(script(batch_end="g = torch.autograd.grad(model(x).sum(), model.layer.weight)")) == []
 
 

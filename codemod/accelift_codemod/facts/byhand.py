@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts.index import position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import own_nodes
+from accelift_codemod.facts.signatures import default, own_nodes
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role
 
 # What is done to a gradient in place that leaves none.
 _CLEARS = frozenset({"zero_", "detach_", "requires_grad_"})
+# What says nothing of the numbers in a batch; and gradients, which are those of all processes after a backward pass.
+_NO_NUMBERS = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "grad"})
+_MOST_NODES = 1000
 
 
 class ByHand:
@@ -33,6 +36,14 @@ class ByHand:
             return None
         return min((n for s in loop.body for n in self._run(s) if self._trains(n)), key=position, default=None)
 
+    def added(self, loop: BatchLoop) -> ast.AST | None:
+        """The first node, in a loop that runs a backward pass, that gives a parameter a gradient made of the batch.
+
+        What is made of the parameters and of the gradients alone (decay, clipping, a constant) is the same everywhere.
+        """
+        found = (n for s in loop.body for n in self._run(s) if self._changes(n))
+        return min((n for n in found if self._from_batch(n)), key=position, default=None)
+
     def _run(self, statement: ast.stmt) -> Iterator[ast.AST]:
         """The nodes that a statement may run, in functions of the script, too."""
         yield from walk(statement)
@@ -40,22 +51,91 @@ class ByHand:
             yield from own_nodes(function)
 
     def _trains(self, node: ast.AST) -> bool:
+        if self._changes(node):
+            return True
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "step":
+            return False
+        kind = Role.SCALER if node.args or node.keywords else Role.OPTIMIZER  # a closure computes gradients itself
+        return kind in self.resolver.roles(node.func.value)
+
+    def _changes(self, node: ast.AST) -> bool:
+        """Whether a node sets a gradient, or changes it in place."""
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             empty = isinstance(node.value, ast.Constant) and node.value.value is None
-            return not empty and any(self._is_gradient(t) for t in targets)
+            return not empty and any(self._is_gradient(t) for t in _targets(node))
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return False
-        name, receiver = node.func.attr, node.func.value
-        if name.endswith("_") and not name.endswith("__") and name not in _CLEARS:
-            return self._is_gradient(receiver)
-        kind = Role.SCALER if node.args or node.keywords else Role.OPTIMIZER  # a closure computes gradients itself
-        return name == "step" and kind in self.resolver.roles(receiver)
+        name = node.func.attr
+        inplace = name.endswith("_") and not name.endswith("__") and name not in _CLEARS
+        return inplace and self._is_gradient(node.func.value)
+
+    def _from_batch(self, node: ast.AST) -> bool:
+        """Whether what a node makes of a parameter's gradient is computed from the batch: not of an input's."""
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            owners = [t for t in _targets(node) if self._is_gradient(t)]
+            given = [node.value, *(n.slice for o in owners for n in walk(o) if isinstance(n, ast.Subscript))]
+        else:
+            assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            owners, given = [node.func.value], [*node.args, *(k.value for k in node.keywords)]
+        return any(map(self._is_of_batch, given)) and not any(self._is_of_batch(_owner(owner)) for owner in owners)
+
+    def _is_of_batch(self, node: ast.expr) -> bool:
+        """Whether an expression is computed from the numbers in a batch."""
+        queue: list[ast.AST] = [node]
+        seen: set[ast.AST] = set(queue)
+        while queue and len(seen) < _MOST_NODES:
+            current = queue.pop(0)
+            if isinstance(current, ast.Name):
+                if any(v.role in (Role.BATCH, Role.DATA) for v in self.resolver.values(current)):
+                    return True
+                owner = self.resolver.index.scope(current).owner(current.id)
+                grown = [b for b in owner.bindings[current.id] if b.how is How.AUGMENT] if owner is not None else []
+                following = [e for b in (*self.resolver.bindings(current), *grown) for e in self._bound(b)]
+            elif (isinstance(current, ast.Attribute) and current.attr in _NO_NUMBERS) or (
+                isinstance(current, ast.Call) and self.resolver.builtin(current.func) == "len"
+            ):
+                continue
+            else:
+                following = list(children(current))
+            fresh = [n for n in following if n not in seen]
+            seen.update(fresh)
+            queue += fresh
+        return False
+
+    def _bound(self, binding: Binding) -> Iterator[ast.AST]:
+        """The expressions that a binding takes its value from."""
+        if binding.value is not None:
+            yield binding.value
+        elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+            function = self.resolver.index.parents[self.resolver.index.parents[binding.node]]
+            if isinstance(function, FUNCTIONS):
+                for call in self.resolver.sites(function):
+                    given = self.resolver.bind(call, function) or {}
+                    expression = given.get(binding.name, default(function, binding.node))
+                    if expression is not None:
+                        yield expression
 
     def _is_gradient(self, node: ast.expr) -> bool:
         """Whether an expression is `p.grad` of a tensor, as far as is known."""
-        if isinstance(node, ast.Attribute) and node.attr == "data":
-            node = node.value
+        node = _whole(node)
         if not isinstance(node, ast.Attribute) or node.attr != "grad":
             return False
         return all(v.declaration is None for v in self.resolver.values(node.value))
+
+
+def _targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """A tensor without `.data`, and without the part of it that is taken: `p.grad` of `p.grad.data[0]`."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
+        node = node.value
+    return node
+
+
+def _owner(gradient: ast.expr) -> ast.expr:
+    """What a gradient is that of."""
+    gradient = _whole(gradient)
+    assert isinstance(gradient, ast.Attribute)
+    return gradient.value
