@@ -136,7 +136,7 @@ def element(value: Shape) -> Shape:
         return joined
     if value is Layout.BATCH:
         return Layout.ROWS
-    return value if value in FIXED else Layout.UNKNOWN
+    return value if value in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
 
 
 def item(value: Shape, place: int) -> Shape:
@@ -149,7 +149,7 @@ def item(value: Shape, place: int) -> Shape:
         return Layout.PICKED if place == 0 else Layout.UNKNOWN
     if value is Layout.SHAPE:
         return Layout.COUNT if place == 0 else Layout.CONST
-    return value if value in FIXED else Layout.UNKNOWN
+    return value if value in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
 
 
 def tensor(value: Shape) -> Shape:

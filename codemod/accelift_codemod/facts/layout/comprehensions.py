@@ -39,11 +39,11 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
     result = layouts.read(made, inner, frame)
     if result is Layout.ROWS and iterated is Layout.BATCH:
         return Layout.BATCH
-    if isinstance(iterated, tuple):
+    if isinstance(iterated, tuple) and result is not Layout.MIXED:
         return tuple(result for _ in iterated)
     if iterated in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
         return (result, result)  # any number of them: two stand for all
-    return result if result in FIXED else Layout.UNKNOWN
+    return result if result in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
 
 
 def _entries(layouts: Layouts, node: ast.expr, env: Environment, frame: Frame) -> Record | None:

@@ -32,9 +32,11 @@ from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehe
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Role, Values
 
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
+_CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
@@ -301,6 +303,10 @@ class Layouts:
             return packed
         if qualified is not None and qualified.startswith("torch"):
             name = qualified.rpartition(".")[2]
+            if qualified == "torch.autograd.grad":
+                return self._gradient(call, env, frame)
+            if qualified in _CALLS_WITH and Layout.MIXED in everything:
+                return Layout.MIXED
             if qualified == "torch.autograd.Variable":
                 return arguments[0] if arguments else Layout.UNKNOWN
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
@@ -327,6 +333,16 @@ class Layouts:
             if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _gradient(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+        """What `torch.autograd.grad` returns. Of the parameters, the whole batch has one gradient, and what is no
+        straight line in it is no mean over the samples; of a sample, it is the sample's own."""
+        outputs = self.read(argument(call, 0, "outputs"), env, frame)
+        inputs = self.read(argument(call, 1, "inputs"), env, frame)
+        of_parameters = all(part in FIXED for part in (inputs if isinstance(inputs, tuple) else (inputs,)))
+        if outputs is Layout.MIXED or (of_parameters and outputs in SCALARS):
+            return Layout.MIXED
+        return Layout.CONST if of_parameters and outputs in FIXED else Layout.UNKNOWN
 
     def _next_of(self, values: Values) -> Shape:
         """What is drawn from an iterator: a batch, if it is one over loaders."""

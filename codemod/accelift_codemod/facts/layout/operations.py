@@ -15,6 +15,7 @@ from accelift_codemod.facts.layout.algebra import (
     Shape,
     altered,
     combine,
+    element,
     elementwise,
     tensor,
 )
@@ -44,8 +45,10 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         for part in first:
             total = combine(ast.Add(), total, part)
         return total
-    if name in ("list", "tuple") and isinstance(first, tuple):
+    if name in ("list", "tuple") and (isinstance(first, tuple) or first is Layout.MIXED):
         return first
+    if name == "zip" and Layout.MIXED in arguments:
+        return (tuple(map(element, arguments)),)
     return Layout.CONST if all(a in FIXED for a in arguments) else Layout.UNKNOWN
 
 
