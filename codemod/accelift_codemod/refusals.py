@@ -187,8 +187,8 @@ def _by_hand(facts: Facts) -> None:
             raise refuse(
                 "BWD-UNKNOWN",
                 added.lineno,  # type: ignore[attr-defined]
-                "this gives a parameter a gradient computed from the batch, outside of the backward pass: every process "
-                "would have that of its own share, and parameters of its own",
+                "this gives a parameter a gradient computed from the batch, outside of the backward pass: every "
+                "process would have that of its own share, and parameters of its own",
                 "add what is to be differentiated to the loss",
             )
 
