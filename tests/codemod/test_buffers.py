@@ -128,3 +128,72 @@ def test_what_only_an_evaluation_fills_is_not() -> None:
     queue = "self.memory[:, 0] = keys.mean()"
     after = "model.eval()\nwith torch.no_grad():\n    for x, y in loader:\n        model.remember(x.to(device))"
     assert "BUFFER-OWN" not in findings(keeping("pass", queue, after=after))
+
+
+PART = """\
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        {kept}
+
+    def forward(self, x):
+        {forward}
+        return self.layer(x)
+"""
+
+
+def part(kept: str, forward: str, model: str = "nn.Sequential(Part(), nn.Linear(8, 3))") -> str:
+    return script(definitions=PART.format(kept=kept, forward=forward), model=f"model = {model}.to(device)")
+
+
+MOVED = "m = x.detach().mean(0)\n        self.m = m if self.m is None else 0.9 * self.m + 0.1 * m"
+BANK = "self.bank.append(x.detach().mean(0))\n        x = x - torch.stack({read}).mean(0)"
+
+
+@pytest.mark.parametrize(
+    ("kept", "forward"),
+    [
+        ('self.register_buffer("m", torch.zeros(8))', "self.m.mul_(0.9).add_(x.mean(0), alpha=0.1)"),
+        ("self.m = None", MOVED),
+        (
+            "self.m = None",
+            "if self.m is None:\n            self.m = x[0]\n        self.m = 0.9 * self.m + 0.1 * x.mean(0)",
+        ),
+        ("self.codes = nn.Parameter(torch.ones(4, 8), requires_grad=False)", "self.codes.data[0] = x.detach().mean(0)"),
+        ("self.codes = nn.Parameter(torch.ones(4, 8))", "self.codes.data.lerp_(x.detach().mean(0), 0.1)"),
+        ("self.bank = []", BANK.format(read="self.bank")),
+        ("self.bank = list()", BANK.format(read="self.bank")),
+    ],
+)
+@pytest.mark.parametrize(
+    "model", ["nn.Sequential(Part(), nn.Linear(8, 3))", "nn.Sequential(nn.Sequential(Part()))", "Part()"]
+)
+def test_items_of_containers_and_what_is_none_a_parameter_or_a_list(kept: str, forward: str, model: str) -> None:
+    assert findings(part(kept, forward, model)) == ["BUFFER-OWN"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "forward"),
+    [
+        ('self.register_buffer("m", torch.zeros(8))', "self.m.mul_(0.9)"),
+        ("self.last = None", "self.last = x.detach()"),
+        ("self.rnn, self.h = nn.GRUCell(8, 8), None", "self.h = self.rnn(x, self.h)"),
+        ("self.h = None\n        self.rnn = nn.GRUCell(8, 8)", "self.h = self.rnn(x, self.h)"),
+        ("self.scale = nn.Parameter(torch.ones(8))", "x = x * self.scale"),
+        ("self.scale = nn.Parameter(torch.ones(8))", "self.scale.data.clamp_(0, 1)"),
+        ("self.norms = []", "self.norms.append(x.norm().item())"),
+        ("self.norms = []", "self.norms.append(x.norm().item())\n        print(len(self.norms), self.norms[-1])"),
+        ("self.bank = []", "self.bank = []\n        " + BANK.format(read="self.bank")),
+        ("self.bank = []", BANK.format(read="self.bank") + "\n        self.bank.clear()"),
+        ("self.bank = []", "bank = []\n        " + BANK.format(read="bank + [x]").replace("self.bank", "bank")),
+    ],
+)
+def test_what_is_kept_for_one_batch_only_or_of_no_batch_is_not(kept: str, forward: str) -> None:
+    assert "BUFFER-OWN" not in findings(part(kept, forward))
+
+
+def test_other_methods_of_a_container_run_no_forward_pass() -> None:
+    kept, fill = 'self.register_buffer("m", torch.zeros(8))', "self.m += x.mean(0)"
+    once = {"model": "model = Net().to(device)\nother = nn.Sequential(Part()).to(device)", "batch_end": "other.eval()"}
+    assert "BUFFER-OWN" not in findings(script(definitions=PART.format(kept=kept, forward=fill), **once))

@@ -18,6 +18,9 @@ from accelift_codemod.rules import Explained, Rule
 
 _SIZES = frozenset({"size", "shape", "dim", "ndim", "device", "dtype", "numel"})
 _STEPS = 6
+_CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_FILLS = frozenset({"append", "appendleft", "extend", "insert"})
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,10 @@ class Buffers(Rule):
             if isinstance(call.func, ast.Attribute):
                 found += [(v, call.func.attr) for v in draft.facts.objects.models(call.func.value)]
             for value, name in found:
-                method = resolver.method(value.declaration, name)
-                if isinstance(value.declaration, ast.ClassDef) and method is not None:
-                    yield call, value.declaration, method
+                for cls in _classes(draft, value):
+                    method = resolver.method(cls, name)
+                    if method is not None and (cls is value.declaration or name == "forward"):
+                        yield call, cls, method
 
     def _changing(self, draft: Draft, loop: BatchLoop, call: ast.Call, method: Function) -> set[str]:
         """The parameters that depend on the batch, as far as can be told."""
@@ -117,7 +121,8 @@ def _writes(
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             given = [*node.args, *(k.value for k in node.keywords)]
             name = _attribute(node.func.value)
-            if name in kept and node.func.attr.endswith("_") and any(_depends(a, tainted) for a in given):
+            fills = node.func.attr in _FILLS and _computed_with(draft, cls, name, nodes)
+            if name in kept and (node.func.attr.endswith("_") or fills) and any(_depends(a, tainted) for a in given):
                 yield Write(node, name)
             yield from _inside(draft, cls, node, tainted, steps, seen)
 
@@ -130,23 +135,32 @@ def _inside(
     if not (isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"):
         return
     resolver = draft.facts.resolver
-    target: tuple[ast.ClassDef, Function | None] = (cls, resolver.method(cls, func.attr))
-    if target[1] is None:
+    targets: list[tuple[ast.ClassDef, Function | None]] = [(cls, resolver.method(cls, func.attr))]
+    if targets[0][1] is None:
         for binding in draft.facts.index.attribute_bindings.get(func.attr, []):
-            for value in resolver.values(binding.value):
-                if draft.facts.index.enclosing_class(binding.node) is cls and isinstance(
-                    value.declaration, ast.ClassDef
-                ):
-                    target = (value.declaration, resolver.method(value.declaration, "forward"))
-    if not isinstance(target[1], FUNCTIONS):
-        return
-    given = resolver.bind(call, target[1]) or {}
-    changing = {name for name, argument in given.items() if _depends(argument, tainted)}
-    yield from _writes(draft, target[0], target[1], changing, steps + 1, seen)
+            if draft.facts.index.enclosing_class(binding.node) is cls:
+                parts = [part for value in resolver.values(binding.value) for part in _classes(draft, value)]
+                targets += ((part, resolver.method(part, "forward")) for part in parts)
+    for owner, function in targets:
+        if isinstance(function, FUNCTIONS):
+            given = resolver.bind(call, function) or {}
+            changing = {name for name, argument in given.items() if _depends(argument, tainted)}
+            yield from _writes(draft, owner, function, changing, steps + 1, seen)
+
+
+def _classes(draft: Draft, value: Value) -> Iterator[ast.ClassDef]:
+    """The class of a network of the script, or those of the items of a container of torch's that calls them in turn."""
+    if isinstance(value.declaration, ast.ClassDef):
+        yield value.declaration
+    elif value.name in _CONTAINERS and isinstance(value.origin, ast.Call):
+        for item in (n for n in walk(value.origin) if isinstance(n, (ast.Name, ast.Call)) and n is not value.origin):
+            for inner in draft.facts.resolver.values(item):
+                if isinstance(inner.declaration, ast.ClassDef):
+                    yield inner.declaration
 
 
 def _kept(draft: Draft, cls: ast.ClassDef) -> set[str]:
-    """The buffers of a class, and the tensors that its constructor makes; not its parameters."""
+    """The buffers of a class, and the tensors and lists that its constructor makes."""
     found: set[str] = set()
     for owner in draft.facts.resolver.ancestry(cls):
         for node in walk(owner):
@@ -156,11 +170,43 @@ def _kept(draft: Draft, cls: ast.ClassDef) -> set[str]:
                     found.add(str(first.value))
             function = draft.function(node) if isinstance(node, ast.Assign) else None
             if isinstance(node, ast.Assign) and function is not None and function.name == "__init__":
-                made = draft.facts.resolver.qualified(node.value.func) if isinstance(node.value, ast.Call) else None
-                module, _, name = (made or "").rpartition(".")
-                if module == "torch" and name.islower():
+                if _makes_tensor(draft, node.value) or _makes_list(draft, node.value):
                     found |= {_attribute(target) for target in node.targets}
     return found - {""}
+
+
+def _makes_tensor(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is a tensor of torch's, or None, in whose place there will be one."""
+    made = draft.facts.resolver.qualified(node.func) if isinstance(node, ast.Call) else None
+    module, _, name = (made or "").rpartition(".")
+    empty = isinstance(node, ast.Constant) and node.value is None
+    return empty or made in _PARAMETERS or (module == "torch" and name.islower())
+
+
+def _makes_list(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is an empty list, or a queue."""
+    if isinstance(node, ast.Call):
+        name = draft.facts.resolver.builtin(node.func) or draft.facts.resolver.qualified(node.func)
+        return name == "collections.deque" or (name == "list" and not node.args)
+    return isinstance(node, ast.List) and not node.elts
+
+
+def _computed_with(draft: Draft, cls: ast.ClassDef, name: str, nodes: list[ast.AST]) -> bool:
+    """Whether a method computes with a list that its object keeps from batch to batch: not if it is emptied."""
+    parents = draft.facts.index.parents
+    for node in (n for owner in draft.facts.resolver.ancestry(cls) for n in walk(owner)):
+        if not (isinstance(node, ast.Attribute) and _attribute(node) == name == node.attr):
+            continue
+        parent, function = parents[node], draft.function(node)
+        made_anew = isinstance(node.ctx, ast.Store) and function is not None and function.name != "__init__"
+        if made_anew or (isinstance(parent, ast.Attribute) and parent.attr == "clear"):
+            return False
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and _attribute(node) == name == node.attr:
+            call = parents[node]
+            if isinstance(call, ast.Call) and (draft.facts.resolver.qualified(call.func) or "").startswith("torch."):
+                return True
+    return False
 
 
 def _attribute(node: ast.expr) -> str:
@@ -172,8 +218,16 @@ def _attribute(node: ast.expr) -> str:
     return ""
 
 
-def _reads(node: ast.expr) -> set[str]:
-    return {_attribute(n) for n in walk(node) if isinstance(n, ast.Attribute)}
+def _reads(node: ast.AST) -> set[str]:
+    """The attributes of self that an expression computes with itself: a layer carries on the state of each sample."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_self(node.func.value):
+        return set()
+    own = {_attribute(node)} if isinstance(node, ast.Attribute) else set()
+    return own.union(*map(_reads, ast.iter_child_nodes(node)))
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _depends(node: ast.AST, tainted: set[str]) -> bool:
