@@ -144,3 +144,51 @@ def test_a_loader_of_another_library_is_not_followed() -> None:
     """What it does with a collate function is its own affair."""
     text = collating(JOINED, from_imports="from other import DataLoader")
     assert "LOSS-MASKMEAN" not in findings(text)
+
+
+KEPT = "def collate(batch):\n    batch = {}\n    return default_collate(batch)"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        KEPT.format("list(filter(lambda b: b is not None, batch))"),
+        KEPT.format("[b for b in batch if b is not None]"),
+        KEPT.format("[b for b in batch if b is not None]\n    if len(batch) == 0:\n        return None"),
+        KEPT.format("[b for b in batch if b is not None]\n    if not batch:\n        return"),
+    ],
+)
+def test_a_mean_over_the_samples_that_are_left_is_reported(function: str) -> None:
+    assert findings(collating(function)) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize("kept", ["list(batch)", "[b for b in batch]", "sorted(batch, key=lambda b: b[1])"])
+def test_a_mean_over_all_samples_in_a_list_is_not(kept: str) -> None:
+    assert findings(collating(KEPT.format(kept))) == []
+
+
+STATISTIC = "def collate(batch):\n    x, y = default_collate(batch)\n    {}\n    return x, y"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = (x - x.mean(0)) / (x.std(0) + 1e-5)",
+        "x = x - x.mean(0)",
+        "x -= x.mean(dim=0)",
+        "x = x / x.max()",
+        "mean = x.mean(0)\n    x = x - mean",
+    ],
+)
+def test_samples_less_the_mean_of_their_batch_are_reported(statement: str) -> None:
+    assert findings(collating(STATISTIC.format(statement))) == ["LOSS-INBATCH"]
+    stacked = STATISTIC.format(statement).replace("default_collate(batch)", "map(torch.stack, zip(*batch))")
+    assert "LOSS-INBATCH" not in findings(collating(stacked.replace(statement, "x = x / 255")))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["x = (x - 0.5) / 0.5", "x = x / 255.0", "x /= 255", "x = x - x.mean(1, keepdim=True)", "x = x - MEAN"],
+)
+def test_samples_less_what_is_fixed_or_their_own_are_not(statement: str) -> None:
+    assert findings(collating("MEAN = torch.arange(8.0)\n\n\n" + STATISTIC.format(statement))) == []

@@ -16,7 +16,7 @@ from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.layout import operations
-from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, join
+from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, combine, join
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
@@ -126,7 +126,8 @@ class Collated:
         returned: list[Known] = []
         for statement in statements:
             if isinstance(statement, ast.Return):
-                returned.append(Layout.CONST if statement.value is None else self._read(statement.value, env))
+                if statement.value is not None and not _is_none(statement.value):  # None: there are no samples
+                    returned.append(self._read(statement.value, env))
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
                 value = self._read(statement.value, env)
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -134,7 +135,8 @@ class Collated:
                     self._bind(target, value, env)
             elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
                 listed = env.get(statement.target.id) in (Part.EMPTY, Part.PIECES, *_LISTS)
-                env[statement.target.id] = Part.PIECES if listed else Layout.UNKNOWN
+                value = self._arithmetic(statement.op, statement.target, statement.value, env)
+                env[statement.target.id] = Part.PIECES if listed else value
             elif isinstance(statement, ast.For):
                 element = self._element(self._read(statement.iter, env))
                 self._bind(statement.target, element, env)
@@ -222,8 +224,17 @@ class Collated:
         if isinstance(node, ast.Attribute):
             value = self._read(node.value, env)
             return value if _of_sample(value) or value in FIXED else Layout.UNKNOWN
+        if isinstance(node, ast.BinOp):
+            return self._arithmetic(node.op, node.left, node.right, env)
         parts = [self._read(n, env) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
         return _mixed(parts)
+
+    def _arithmetic(self, operator: ast.operator, left: ast.expr, right: ast.expr, env: _Environment) -> Known:
+        """What is computed of tensors of the batch, such as samples less their mean."""
+        parts = (self._read(left, env), self._read(right, env))
+        if isinstance(parts[0], Layout) and isinstance(parts[1], Layout):
+            return combine(operator, *parts)
+        return _mixed([*parts])
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, env: _Environment) -> Known:
         inner = dict(env)
@@ -274,7 +285,8 @@ class Collated:
         along = 0 if dimension is None else integer(dimension)
         home, _, name = qualified.rpartition(".")
         if qualified in _DEFAULT:
-            return Layout.BATCH if first in _LISTS else Layout.UNKNOWN
+            picked = tuple([Layout.PICKED] * _MOST_FIELDS)  # nobody takes more of them than there are
+            return Layout.BATCH if first in _LISTS else picked if first is Part.PIECES else Layout.UNKNOWN
         if qualified in _STACKS | _JOINS | _TENSORS and along == 0 and first is Part.PIECES:
             return Layout.PICKED
         if qualified in _STACKS | _TENSORS and (qualified in _TENSORS or along == 0):
@@ -304,6 +316,8 @@ class Collated:
             return Part.EACH
         if name == "enumerate" and first in _LISTS:
             return ((Layout.CONST, Part.SAMPLE),)
+        if name == "filter" and len(given) == 2 and given[1] in (Part.PIECES, *_LISTS):
+            return Part.PIECES
         if name == "map" and len(given) == 2:
             return Part.EACH if given[1] in _LISTS else given[1] if given[1] is Part.FIELDS else Layout.UNKNOWN
         if name == "len" and first in _LISTS:
@@ -343,6 +357,10 @@ class Collated:
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
             return operations.method(name, call, receiver, [*plain], {})
         return _mixed([receiver, *given])
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _of_sample(value: Known) -> bool:
