@@ -231,10 +231,10 @@ class Collated:
 
     def _arithmetic(self, operator: ast.operator, left: ast.expr, right: ast.expr, env: _Environment) -> Known:
         """What is computed of tensors of the batch, such as samples less their mean."""
-        parts = (self._read(left, env), self._read(right, env))
-        if isinstance(parts[0], Layout) and isinstance(parts[1], Layout):
-            return combine(operator, *parts)
-        return _mixed([*parts])
+        first, second = self._read(left, env), self._read(right, env)
+        if isinstance(first, Layout) and isinstance(second, Layout):
+            return combine(operator, first, second)
+        return _mixed([first, second])
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, env: _Environment) -> Known:
         inner = dict(env)
