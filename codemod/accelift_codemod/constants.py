@@ -33,7 +33,8 @@ def constants(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Calls that draw, once and without a seed, what is used on the data, each with a place where it is used."""
     for call in draft.calls:
         home = drawn_from(draft.facts.resolver, call)
-        if not home or _is_often(draft, call) or seeds.seeded(draft, call, SEEDS[home]):
+        known = seeds.seeded(draft, call, SEEDS[home]) if home else not seeds.unseeded(draft, call)
+        if known or _is_often(draft, call):
             continue
         use = next((use for use in _uses(draft, call) if _on_data(draft, call, use)), None)
         if use is not None:
@@ -80,11 +81,28 @@ def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
         return any(loop in loops for loop in draft.facts.index.enclosing_loops(node))
 
     starts: list[Read] = [start]
-    shuffled = (resolver.qualified(start.func) or "").endswith(".shuffle") and start.args
-    if shuffled and isinstance(start.args[0], ast.Name):
-        scope = draft.facts.index.scope(start).owner(start.args[0].id)
-        starts = [*draft.facts.loads(scope, start.args[0].id)] if scope is not None else []
+    shuffled = start.args[0] if start.args and _shuffles(start) else None
+    if isinstance(shuffled, ast.Name):
+        scope = draft.facts.index.scope(start).owner(shuffled.id)
+        starts = [*draft.facts.loads(scope, shuffled.id)] if scope is not None else []
+    elif isinstance(shuffled, ast.Attribute):
+        starts = _reads_of_attribute(draft, shuffled)
     return reached(draft, starts, stop=stops)
+
+
+def _reads_of_attribute(draft: Draft, place: ast.Attribute) -> list[Read]:
+    """The reads of an attribute, in the class around one of them."""
+    cls = draft.facts.index.enclosing_class(place)
+    nodes = [n for n in walk(cls) if isinstance(n, ast.Attribute) and n.attr == place.attr] if cls is not None else []
+    return [n for n in nodes if n is not place and isinstance(n.ctx, ast.Load) and _same(n.value, place.value)]
+
+
+def _shuffles(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+
+
+def _same(left: ast.expr, right: ast.expr) -> bool:
+    return isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id
 
 
 def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:

@@ -162,3 +162,78 @@ def test_buffers_of_a_prepared_network_are_those_of_the_first_process() -> None:
     assert findings(script(definitions=buffer, **slots)) == []
     assert findings(script(definitions=RANDOM.format("self.scale = nn.Parameter(torch.rand(8))"), **slots)) == []
     assert findings(script(definitions=RANDOM.format("self.scale = torch.rand(8)"), **slots)) == ["DATA-UNSEEDED"]
+
+
+ORDERED = """\
+class Ordered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.order = list(range(8))
+        {draw}
+
+    def forward(self, x):
+        return self.layer({used})
+"""
+OWN = [
+    {
+        "setup": "rng = {}\nproj = torch.from_numpy(rng.normal(size=(8, 8))).float()",
+        "forward": f"{ZERO}x = x @ proj\n{LOSS}",
+    },
+    {"setup": "rng = {}\nperm = rng.permutation(8)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+    {"setup": "rng = {}\nperm = list(range(8))\nrng.shuffle(perm)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+    {"setup": "perm = {}.permutation(8)", "forward": f"{ZERO}x = x[:, perm]\n{LOSS}"},
+]
+DRAWN = "Subset(data, rng.permutation(64)[:48].tolist())"
+
+
+@pytest.mark.parametrize("slots", OWN)
+@pytest.mark.parametrize("made", ["np.random.default_rng({})", "np.random.RandomState({})"])
+def test_a_generator_of_its_own_without_a_seed(slots: dict[str, str], made: str) -> None:
+    def found(seed: str) -> list[str]:
+        return findings(
+            script(imports=NUMPY + "\nimport time", **{k: v.replace("{}", made.format(seed)) for k, v in slots.items()})
+        )
+
+    assert [found(seed).count("DATA-UNSEEDED") for seed in ("", "None", "int(time.time())")] == [1, 1, 1]
+    assert [found(seed).count("DATA-UNSEEDED") for seed in ("0", "seed=7")] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("seed", "more", "codes"),
+    [("", "", ["DATA-SAMPLER-RNG"]), ("0", "", []), ("", "rng.seed(0)\n", [])],
+)
+def test_indices_drawn_by_a_generator_of_its_own(seed: str, more: str, codes: list[str]) -> None:
+    data = f"rng = np.random.RandomState({seed})\n{more}data = TensorDataset(torch.ones(64, 8), torch.arange(64) % 3)"
+    subset = f"{data}\ndata = torch.utils.data.{DRAWN}"
+    assert findings(script(imports=NUMPY, data=subset)) == codes
+
+
+@pytest.mark.parametrize(
+    ("draw", "used", "count"),
+    [
+        ("random.shuffle(self.order)", "x[:, self.order]", 1),
+        ("np.random.shuffle(self.order)", "x[:, self.order]", 1),
+        ("random.shuffle(self.order)", "x", 0),
+        ("random.Random(0).shuffle(self.order)", "x[:, self.order]", 0),
+        ("pass", "x[:, self.order]", 0),
+        ("print(random.random())", "x[:, self.order]", 0),
+    ],
+)
+@pytest.mark.parametrize("seed", ["", "random.seed(0)\nnp.random.seed(0)\n"])
+def test_what_a_constructor_shuffles(draw: str, used: str, count: int, seed: str) -> None:
+    slots = {"definitions": ORDERED.format(draw=draw, used=used), "model": "model = Ordered().to(device)"}
+    found = findings(script(imports=NUMPY, setup=seed, **slots)).count("DATA-UNSEEDED")
+    assert found == (0 if seed else count)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"setup": "rng = np.random.default_rng()", "batch_end": "print(rng.normal(), loss.item())"},
+        {"setup": "rng = np.random.default_rng()", "forward": f"{ZERO}x = x * rng.normal()\n{LOSS}"},
+        {"setup": "rng = other.default_rng()\np = rng.permutation(8)", "forward": f"{ZERO}x = x[:, p]\n{LOSS}"},
+    ],
+)
+def test_a_generator_of_its_own_that_no_constant_is_drawn_from(slots: dict[str, str]) -> None:
+    assert "DATA-UNSEEDED" not in findings(script(imports=f"{NUMPY}\nimport other", **slots))

@@ -136,9 +136,11 @@ class Splits(Rule):
                 )
         for call in draft.calls:
             names = _SHUFFLES.get(draft.facts.resolver.qualified(call.func) or "")
-            if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
-                continue
-            picks = self._picked(draft, call)
+            if names is None:
+                known = not (_puts_in_order(call) and seeds.unseeded(draft, call))
+            else:
+                known = self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names)
+            picks = self._picked(draft, call) if not known else None
             if picks is None:
                 continue
             name = draft.facts.segment(picks.func if isinstance(picks, ast.Call) else picks.value)
@@ -188,7 +190,7 @@ class Splits(Rule):
         """
         home = draft.function(start)
         queue: list[ast.AST] = [start]
-        in_place = (draft.facts.resolver.qualified(start.func) or "").endswith(".shuffle")
+        in_place = isinstance(start.func, ast.Attribute) and start.func.attr == "shuffle"
         if in_place and start.args and isinstance(start.args[0], ast.Name):
             loads = self._loads(draft, start.args[0])
             queue = [n for n in loads if draft.function(n) is not home or position(n) > position(start)]
@@ -267,3 +269,8 @@ class Splits(Rule):
         qualified = draft.facts.resolver.qualified(call.func) or ""
         known = draft.facts.resolver.library_role(qualified) is Role.DATASET
         return self._is_own(draft, call) or (known and qualified not in _PICKERS)
+
+
+def _puts_in_order(call: ast.Call) -> bool:
+    """Whether a call is of a method that puts things into a random order, or picks some of them."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", "permutation", "choice", "sample")
