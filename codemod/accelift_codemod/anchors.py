@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.blueprint import Blueprint, Group, Item
 from accelift_codemod.facts import Role, Scope, position
+from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
@@ -20,6 +21,7 @@ class Anchors:
         self.blueprint = blueprint
         self.facts = blueprint.facts
         self.index = blueprint.facts.index
+        self.certainty = Certainty(blueprint.facts.resolver)
 
     def groups(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
         """One place for objects, and one before it for those that are used where that may not have been passed.
@@ -122,6 +124,51 @@ class Anchors:
                 f"`{item.name}` is only made under a condition, under which all uses of it are, too",
                 "make it in any case, or prepare it where it is made",
             )
+        if not self._bound(item, anchor) and not self._read_anyway(item, anchor):
+            raise refuse(
+                "PREP-NO-POINT",
+                item.statements[0].lineno,
+                f"`{item.name}` is only made under a condition here, and may not be there where it is prepared",
+                "make it in any case, or only run what uses it under that condition, where it is made",
+            )
+
+    def _bound(self, item: Item, anchor: ast.stmt) -> bool:
+        """Whether a variable is surely bound after a statement, as far as its function tells."""
+        home = self.index.function(anchor)
+        made = {self.index.statement(b.node) for b in item.scope.bindings[item.name]}
+        if any(self.index.function(s) is not home for s in (*made, *item.statements)):
+            return True
+        return self.certainty.passed(made, anchor)
+
+    def _read_anyway(self, item: Item, anchor: ast.stmt) -> bool:
+        """Whether a variable is surely read after a statement, which fails without it in the original, too."""
+        home = self.index.function(anchor)
+        block, i = self.index.block(anchor)
+        for read in self.facts.loads(item.scope, item.name):
+            if self.index.function(read) is not home and self._under_condition(read, None):
+                continue
+            for place in self.blueprint.timeline.places(read, home):
+                at = self._at(block, self.index.statement(place))
+                if at is not None and at > i and not self._under_condition(place, block[at]):
+                    if not any(map(self.certainty.may_leave, block[i + 1 : at])):
+                        return True
+        return False
+
+    def _under_condition(self, node: ast.AST, outer: ast.stmt | None) -> bool:
+        """Whether a node in a statement (or in its function) is only evaluated under a condition, which is no matter of
+        the pass of a loop: `if i % 2 == 0:`."""
+        child = node
+        for parent in self.index.ancestors(node):
+            if child is outer or isinstance(parent, FUNCTIONS):
+                return False
+            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+                asked = {n.id for n in loads(parent.test)}
+                if not any(asked & stores(loop) for loop in self.index.enclosing_loops(parent)):
+                    return True
+            if isinstance(parent, (ast.ExceptHandler, ast.BoolOp)):
+                return True
+            child = parent
+        return False
 
     def _around(self, chain: list[ast.stmt]) -> set[ast.AST]:
         """The nodes in whose blocks statements run before the last of a chain does."""

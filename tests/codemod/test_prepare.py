@@ -272,6 +272,62 @@ def test_what_is_there_if_the_script_goes_on_is_prepared(made: str) -> None:
     assert "model, extra, optimizer, loader = accelerator.prepare(model, extra, optimizer, loader)" in output
 
 
+MODES = "import sys\nmode = sys.argv[1] if len(sys.argv) > 1 else 'train'"
+SGD = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+TRAIN = """\
+def train():
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+def test():
+    with torch.no_grad():
+        return model(torch.ones(1, 8).to(device))
+"""
+TEST = "if mode == 'test':\n    print(test())\nelif mode == 'train':\n    train()"
+
+
+def _modes(made: str, use: str) -> str:
+    head, _, _ = script(optimizer=f"{MODES}\n{made}", definitions=TRAIN).partition("for epoch in range(2):")
+    return f"{head}{use}\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "use"),
+    [
+        (f"if mode == 'train':\n    {SGD}", TEST),
+        (f"if mode == 'train':\n    {SGD}\nelif mode == 'more':\n    {SGD}", TEST),
+        (f"try:\n    {SGD}\nexcept ValueError:\n    pass", TEST),
+        (f"for _ in range(len(mode)):\n    {SGD}", TEST),
+        (f"if mode == 'train':\n    {SGD}", "if mode == 'test':\n    test()\n    sys.exit()\ntrain()"),
+        (f"if mode == 'train':\n    {SGD}", "for _ in range(2):\n    if mode == 'train':\n        train()\n    test()"),
+    ],
+)
+def test_what_exists_in_one_mode_only_is_not_prepared_in_all(made: str, use: str) -> None:
+    finding = unchanged(_modes(made, use))
+    assert finding.code == "PREP-NO-POINT" and "`optimizer` is only made under a condition" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("made", "use"),
+    [
+        (SGD, TEST),
+        (f"if mode == 'train':\n    {SGD}\nelse:\n    {SGD.replace('0.1', '0.2')}", TEST),
+        (f"if mode == 'train':\n    {SGD}\nelse:\n    raise ValueError(mode)", TEST),
+        (f"if mode == 'train':\n    {SGD}\nelse:\n    sys.exit()", TEST),
+        (f"try:\n    {SGD}\nexcept ValueError:\n    raise SystemExit", TEST),
+        (f"with torch.enable_grad():\n    {SGD}", TEST),
+        (f"if mode == 'train':\n    {SGD}", "for epoch in range(2):\n    train()"),  # needs it in any mode
+        (f"if mode == 'train':\n    {SGD}", "for epoch in range(2):\n    if epoch > 0:\n        train()"),
+    ],
+)
+def test_what_is_made_in_every_mode_is_prepared(made: str, use: str) -> None:
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(_modes(made, use))
+
+
 def test_another_condition_of_its_use_does_not_matter() -> None:
     made = "kind = 'sgd'\nif kind == 'sgd':\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
     step = "if i % 2 == 0:\n    optimizer.step()\n    optimizer.zero_grad()"
