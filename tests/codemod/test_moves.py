@@ -223,6 +223,44 @@ def test_a_model_used_before_prepare_keeps_its_move() -> None:
     assert converted(script(**slots)) == lifted(device=REBOUND, **slots)
 
 
+@pytest.mark.parametrize(
+    "between",
+    [
+        "for m in model.modules():\n    if isinstance(m, nn.Linear):\n        m.weight.data.mul_(2)",
+        "for m, n in zip(model.modules(), Net().modules()):\n    if hasattr(m, 'weight'):\n"
+        "        weight = m.weight\n        weight.data.mul_(2)",
+        "for name, m in model.named_modules():\n    if name == 'layer':\n        nn.init.zeros_(m.weight)",
+        "for m in list(model.children()):\n    m.weight.data = m.weight.data * torch.ones(1).to(device)",
+        "for m in model.modules():\n    for p in m.parameters():\n        p.data *= 2",
+        "norm = sum(p.pow(2).sum() for p in model.parameters())",
+        "for k, v in model.state_dict().items():\n    v[...] = torch.ones(1).to(device)",
+        "model.layer.weight.data.mul_(torch.ones(1).to(device))",
+        "model.layer.weight.data[0] = 0",
+    ],
+)
+def test_a_model_whose_parts_are_computed_with_before_prepare_keeps_its_move(between: str) -> None:
+    made = f"model = Net().to(device)\n{between}"
+    assert "\nmodel = Net().to(device)\n" in converted(script(model=made))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "for p in model.parameters():\n    p.requires_grad = True",
+        "count = sum(p.numel() for p in model.parameters() if p.requires_grad)",
+        "kept = [p for n, p in model.named_parameters() if 'bias' not in n]",
+        "kept = []\nfor name, p in model.named_parameters():\n    print(name, p.shape[0] * 2)\n    kept.append(p)",
+        "for m in model.modules():\n    if isinstance(m, nn.Dropout):\n        m.eval()",
+        "for m in model.children():\n    for p in m.parameters():\n        p.requires_grad_(True)",
+        "names = {k: v.shape for k, v in model.state_dict().items()}",
+        "model.layer.weight.requires_grad = True",
+    ],
+)
+def test_a_model_whose_parts_are_only_looked_at_does_not(between: str) -> None:
+    output = converted(script(model=f"model = Net().to(device)\n{between}"))
+    assert "\nmodel = Net()\n" in output and "\nmodel = Net().to(device)\n" not in output
+
+
 def test_moves_under_a_question_for_the_gpu_go_with_it() -> None:
     before = script(
         device="use_cuda = torch.cuda.is_available()",

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.moves import Move
+from accelift_codemod.facts.touching import Touching
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -137,6 +138,7 @@ for x, y in loader:
             return False  # moved away and back again, perhaps
         home = draft.facts.index.function(group.anchor)
         parents = draft.facts.index.parents
+        touching = Touching(draft.facts.resolver)
         for load in draft.facts.loads(item.scope, item.name):
             places = draft.blueprint.timeline.places(load, home)  # the load itself, or the calls that lead to it
             if not any(move.call.lineno <= getattr(p, "lineno", 0) <= end for p in places):
@@ -145,6 +147,8 @@ for x, y in loader:
                 continue
             parent = parents.get(load)
             if isinstance(parent, ast.Attribute):
+                if touching.computes(load):
+                    return False
                 outer = parents.get(parent)
                 if parent.attr in _HARMLESS or not (isinstance(outer, ast.Call) and outer.func is parent):
                     continue
