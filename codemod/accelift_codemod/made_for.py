@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod import batch_sizes, row_numbers
 from accelift_codemod.copies import is_place, name_of
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Function, Role, position
+from accelift_codemod.facts import BatchLoop, Function, Role, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.signatures import default
@@ -48,6 +48,26 @@ def by_default(draft: Draft, call: ast.Call, function: Function | None) -> dict[
     given = draft.facts.resolver.bind(call, function) or {}
     parameters = (p for p in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs) if p.arg not in given)
     return {p.arg: value for p in parameters if (value := default(function, p)) is not None}
+
+
+def shaped(draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[ast.expr]:
+    """Where models and losses that a training loop calls take the batch size for a number of rows, without being
+    handed it: `x.view(batch_size, -1)` in `forward`."""
+    resolver = draft.facts.resolver
+    queue: list[ast.AST] = list(loop.body)
+    seen = set[ast.AST]()
+    while queue:
+        for call in (n for n in walk(queue.pop()) if isinstance(n, ast.Call)):
+            for made in (v.declaration for f in (call, call.func) for v in resolver.values(f)):
+                if isinstance(made, (ast.ClassDef, *FUNCTIONS)) and made not in seen:
+                    seen.add(made)
+                    queue.append(made)
+    for cls in sorted((c for c in seen if isinstance(c, ast.ClassDef)), key=position):
+        methods = (s for s in cls.body if isinstance(s, FUNCTIONS) and s is not resolver.constructor(cls))
+        for call in (n for method in methods for n in walk(method) if isinstance(n, ast.Call)):
+            if row_numbers.takes(draft, call):
+                found = row_numbers.given(draft, call)
+                yield from (size for size in found if batch_sizes.is_size(draft, size, loop, sizes))
 
 
 def told(draft: Draft) -> Iterator[ast.expr]:

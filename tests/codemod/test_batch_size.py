@@ -697,3 +697,60 @@ def test_a_sum_over_the_rows_is_divided_by_as_many(loss: str) -> None:
     assert wanted.replace("(SIZE)", "SHARE").replace("SIZE", "SHARE") in written.replace(
         "batch_size//accelerator.num_processes", "SHARE"
     ).replace(",)", ")")
+
+
+SHAPED = """\
+class Block(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.width = width
+        self.start = torch.zeros({made})
+
+    def forward(self, x):
+        return x.view({inner}, 8)
+
+
+class Shaped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.block = Block()
+
+    def forward(self, x):
+        return self.layer(self.block(x).view({outer}, -1))
+
+    def score(self, x):
+        return self.layer(x)
+
+
+def predicted(model, x):
+    return model(x)"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "call", "count"),
+    [
+        ("-1", "batch_size", "model(x)", 1),
+        ("batch_size", "batch_size", "model(x)", 2),
+        ("batch_size", "-1", "predicted(model, x)", 1),
+        ("x.size(0)", "len(x)", "model(x)", 0),
+        ("-1", "width", "model(x)", 0),
+        ("-1", "x.size(0) * 1", "predicted(model, x)", 0),
+    ],
+)
+def test_a_model_that_shapes_by_the_batch_size_itself_is_told(inner: str, outer: str, call: str, count: int) -> None:
+    definitions = SHAPED.format(inner=inner, outer=outer, made="batch_size")  # what is made once is another matter
+    text = script(
+        setup="batch_size = 16\nwidth = 16",
+        loader=SIZED["loader"],
+        definitions=definitions,
+        model="model = Shaped().to(device)",
+        forward=f"optimizer.zero_grad()\nloss = F.cross_entropy({call}, y)",
+    )
+    assert findings(text).count("BATCH-MODEL") == count
+
+
+def test_a_model_that_the_training_does_not_call_may_shape_as_it_likes() -> None:
+    definitions = SHAPED.format(inner="batch_size", outer="batch_size", made="1")
+    text = script(**SIZED, definitions=definitions, after="print(Shaped()(torch.zeros(16, 8)))")
+    assert "BATCH-MODEL" not in findings(text)

@@ -56,9 +56,9 @@ class BatchSize(Rule):
             "BATCH-MODEL",
             Severity.WARNING,
             "a model made for the whole batch",
-            "A model, or a loss, is made with the loader's batch size, or is told it by a method that keeps it, for "
-            "hidden states, masks or views by the look of it. A process has only its share of a batch. Take the number "
-            "of rows from the input, in forward.",
+            "A model, or a loss, is made with the loader's batch size, is told it by a method that keeps it, or reads "
+            "it itself, for hidden states, masks or views by the look of it. A process has only its share of a batch. "
+            "Take the number of rows from the input, in forward.",
         ),
         Explained(
             "BATCH-MIXED",
@@ -132,6 +132,16 @@ class BatchSize(Rule):
                         "{} // {accelerator}.num_processes",
                         need=Need.STRONG,
                         assumes=_COUNTS,
+                    )
+            for node in made_for.shaped(draft, loop, sizes):
+                if node not in seen:
+                    seen.add(node)
+                    yield draft.finding(
+                        "BATCH-MODEL",
+                        Severity.WARNING,
+                        node,
+                        "the training takes this for its number of rows, and a process has only its share of a batch",
+                        "take the number of rows from what forward is given",
                     )
         for given in made_for.told(draft):
             if given not in seen:
