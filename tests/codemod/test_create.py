@@ -321,6 +321,43 @@ def test_to_move_to_the_gpu_is_one(move: str, codes: list[str]) -> None:
     assert findings(text) == codes
 
 
+ASKED = """\
+def placed(t):
+    {placed}
+
+
+class Told(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        noise = torch.zeros(8).cuda() if {test} else torch.zeros(8)
+        return self.layer(x + noise)
+
+    def placed(self):
+        return next(self.parameters()).is_cuda"""
+
+
+@pytest.mark.parametrize(
+    ("placed", "test", "cpu"),
+    [
+        ("return t.is_cuda", "self.placed()", True),
+        ("return t.is_cuda", "placed(x)", True),
+        ("if t is None:\n        return next(t).is_cuda\n    return t.is_cuda", "placed(x)", True),
+        ("return len(t) > 3", "placed(x)", False),
+        ("if len(t) > 3:\n        return True\n    return t.is_cuda", "placed(x)", False),
+        ("print(t.is_cuda)", "placed(x)", False),
+    ],
+)
+def test_a_function_may_ask_where_a_tensor_is(placed: str, test: str, cpu: bool) -> None:
+    definitions = ASKED.format(placed=placed, test=test)
+    model = IF_CUDA.replace("Net", "Told")
+    options = '"--cuda", action="store_true"'
+    text = with_options("", options, definitions=definitions, model=model, move=MOVED_IF_CUDA)
+    assert creation(text) == f"Accelerator({'cpu=not args.cuda, ' if cpu else ''}{SPLIT})"
+
+
 @pytest.mark.parametrize("name", ["is_cuda", "get_device"])
 def test_an_option_may_have_the_name_of_a_question_for_tensors(name: str) -> None:
     text = with_options(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -14,9 +14,24 @@ _OF_TENSORS = frozenset({"is_cuda", "is_cpu", "get_device"})
 _MOST_STEPS = 6
 
 
-def asks(resolver: Resolver, test: ast.AST) -> bool:
-    """Whether a part of an expression asks where a tensor is: `x.is_cuda`, `x.device.type == "cuda"`."""
-    return any(isinstance(part, ast.Attribute) and _tells(resolver, part) for part in walk(test))
+def asks(resolver: Resolver, test: ast.AST, steps: int = 0) -> bool:
+    """Whether a part of an expression asks where a tensor is: `x.is_cuda`, `x.device.type == "cuda"`, or by a function
+    of the script that returns nothing else."""
+    parts = list(walk(test))
+    if any(isinstance(part, ast.Attribute) and _tells(resolver, part) for part in parts):
+        return True
+    return steps < _MOST_STEPS and any(
+        isinstance(part, ast.Call) and _returns_place(resolver, part, steps) for part in parts
+    )
+
+
+def _returns_place(resolver: Resolver, call: ast.Call, steps: int) -> bool:
+    """Whether a call runs a function that only ever returns where a tensor is."""
+    function = resolver.callee(call)
+    if not isinstance(function, FUNCTIONS):
+        return False
+    returned = [r.value for r in resolver.returns(function)]
+    return bool(returned) and all(value is not None and asks(resolver, value, steps + 1) for value in returned)
 
 
 def _tells(resolver: Resolver, node: ast.Attribute) -> bool:
