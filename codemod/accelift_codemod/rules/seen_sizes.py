@@ -28,7 +28,7 @@ class SeenSizes(Rule):
         Explained(
             "BATCH-SEEN",
             Severity.WARNING,
-            "as many rows as a batch that was looked at before training",
+            "as many rows as a batch that was looked at",
             "A script looks at a batch before it trains, and makes something of as many rows that training uses with "
             "its batches. What it saw is a whole batch, and a process has only its share of one. Take the number of "
             "rows from the batch in the loop.",
