@@ -39,7 +39,7 @@ class Caches:
         """
         found: dict[ast.Call, list[ast.stmt]] = {}
         for call in self.draft.calls:
-            if self._writes(call) and self._if_missing(call) and not self._is_log(call):
+            if self._writes(call) and self.making(call) and not self._is_log(call):
                 places = self.places(call)
                 statements = [place for place in places if isinstance(place, ast.stmt)]
                 if statements and len(statements) == len(places) and all(map(self._early, statements)):
@@ -66,34 +66,34 @@ class Caches:
         given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
         return ast.dump(path) not in {ast.dump(n) for argument in given for n in walk(argument)}
 
-    def _if_missing(self, call: ast.Call, steps: int = _STEPS) -> bool:
-        """Whether a call stands in an arm of a test for files, behind one that returns, or where reading failed, or in
-        a function that is called only from there."""
+    def making(self, call: ast.Call, steps: int = _STEPS) -> list[ast.stmt]:
+        """What runs only if a file is missing around a call: the arm of a test for files, what is behind one that
+        returns, or what is done where reading failed, perhaps around all calls of its function; nothing if none is."""
         node: ast.AST = call
         for parent in self.index.ancestors(call):
-            if isinstance(parent, FUNCTIONS) or isinstance(node, ast.stmt):
-                if isinstance(node, ast.stmt) and self._returned_before(node):
-                    return True
-                if isinstance(parent, FUNCTIONS):
-                    sites = [s for s in self.resolver.sites(parent) if self.facts.runs(s)] if steps else []
-                    return bool(sites) and all(self._if_missing(site, steps - 1) for site in sites)
+            if isinstance(node, ast.stmt) and (behind := self._behind_return(node)):
+                return behind
+            if isinstance(parent, FUNCTIONS):
+                sites = [s for s in self.resolver.sites(parent) if self.facts.runs(s)] if steps else []
+                around = [self.making(site, steps - 1) for site in sites]
+                return [*parent.body, *(s for made in around for s in made)] if around and all(around) else []
             if isinstance(parent, ast.If) and node is not parent.test and files.asks(self.resolver, parent.test):
-                return True
+                return parent.body if node in parent.body else parent.orelse
             if isinstance(parent, ast.ExceptHandler) and self._has_read(parent):
-                return True
+                return parent.body
             node = parent
-        return False
+        return []
 
-    def _returned_before(self, statement: ast.stmt) -> bool:
-        """Whether a test for files before a statement of its block ends the function: `if exists: return load()`."""
+    def _behind_return(self, statement: ast.stmt) -> list[ast.stmt]:
+        """What is behind a test for files that ends the function, in the block of a statement after it:
+        `if exists: return load()`."""
         block, place = self.index.block(statement)
-        return any(
-            isinstance(s, ast.If)
-            and isinstance(s.body[-1], ast.Return)
-            and s.body[-1].value is not None
-            and files.asks(self.resolver, s.test)
-            for s in block[:place]
-        )
+        for i, earlier in enumerate(block[:place]):
+            last = earlier.body[-1] if isinstance(earlier, ast.If) else None
+            if isinstance(earlier, ast.If) and isinstance(last, ast.Return) and last.value is not None:
+                if files.asks(self.resolver, earlier.test):
+                    return block[i + 1 :]
+        return []
 
     def _has_read(self, handler: ast.ExceptHandler) -> bool:
         """Whether a handler is there for a file that is missing: what is tried reads one."""

@@ -218,3 +218,77 @@ def test_a_data_set_that_is_told_not_to_make_its_file(given: str, makes: bool) -
     output = converted(script(**slots, data=f"data = Kept()\nother = Kept({given})"))
     assert (first(f"data = Kept()\nother = Kept({given})") in output) is makes
     assert (f"\nother = Kept({given})" in output) is not makes
+
+
+SEED = "torch.manual_seed(0)\nnp.random.seed(0)"
+ORDER = "torch.save(torch.randperm(64), 'order.pt')"
+MAKES = "if not os.path.exists('order.pt'):\n    {}\norder = torch.load('order.pt')\n"
+PICKED = "data = torch.utils.data.Subset(data, torch.randperm(64)[:32].tolist())"
+DRAWS = """\
+def order():
+    return torch.randperm(64)
+
+
+class Drawn(Cached):
+    def __init__(self):
+        if not os.path.exists("drawn.pt"):
+            torch.save(torch.randn(64, 8), "drawn.pt")
+        self.x = torch.load("drawn.pt")
+
+
+def found():
+    if os.path.exists("order.npy"):
+        return np.load("order.npy")
+    made = np.random.permutation(64)
+    np.save("order.npy", made)
+    return made
+"""
+
+
+def uneven(making: str, after: str, seed: str = SEED) -> bool:
+    """Whether the draws of what makes a file are reported, once."""
+    base = "data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)"
+    text = script(imports=IMPORTS, definitions=f"{HELPERS}\n\n{DRAWS}", setup=seed, data=f"{base}\n{making}\n{after}")
+    codes = findings(text)
+    assert codes.count("CACHE-RNG") <= 1
+    return "CACHE-RNG" in codes
+
+
+@pytest.mark.parametrize(
+    ("making", "after"),
+    [
+        (MAKES.format(ORDER), PICKED),
+        (MAKES.format("torch.save(order(), 'order.pt')"), PICKED),
+        (MAKES.format("torch.save([nn.Linear(8, 8)(x) for x, y in data], 'order.pt')"), PICKED),
+        (MAKES.format("torch.save([x for x, y in DataLoader(data)], 'order.pt')"), PICKED),
+        (MAKES.format("torch.manual_seed(3)\n    torch.save(build(), 'order.pt')"), PICKED),
+        (MAKES.format(ORDER), "data, rest = torch.utils.data.random_split(data, [48, 16])"),
+        ("", "data, rest = torch.utils.data.random_split(Drawn(), [48, 16])"),
+        ("other = Drawn()", PICKED),
+        ("made = found()", "data = torch.utils.data.Subset(data, np.random.choice(made, 32))"),
+    ],
+)
+def test_what_draws_only_if_a_file_is_missing(making: str, after: str) -> None:
+    assert uneven(making, after)
+
+
+@pytest.mark.parametrize(
+    ("making", "after"),
+    [
+        (MAKES.format("torch.save(build(), 'order.pt')"), PICKED),
+        (MAKES.format(ORDER), ""),  # networks and the order of a loader are those of the main process
+        (PICKED, MAKES.format(ORDER)),
+        (MAKES.format(ORDER), f"torch.manual_seed(1)\n{PICKED}"),
+        (MAKES.format(ORDER), "data = torch.utils.data.Subset(data, np.random.permutation(64)[:32])"),
+        (MAKES.format(ORDER), "data, rest = torch.utils.data.random_split(data, [48, 16], torch.Generator())"),
+        (MAKES.format(f"with torch.random.fork_rng():\n        {ORDER}"), PICKED),
+        (MAKES.format(ORDER.replace("64", "64, generator=torch.Generator()")), PICKED),
+        ("made = torch.randperm(64)", PICKED),
+    ],
+)
+def test_what_draws_alike(making: str, after: str) -> None:
+    assert not uneven(making, after)
+
+
+def test_what_is_not_seeded_is_reported_as_that() -> None:
+    assert not uneven(MAKES.format(ORDER), PICKED, seed="")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.uneven_draws import uneven_draw
 
 _RULE = "CACHE"
 
@@ -40,9 +41,18 @@ cached = torch.load("cache.pt")
             "Every process asks whether a file is there, and makes it if it is missing, at the same time. One may read "
             "what another is half way through writing.",
         ),
+        Explained(
+            "CACHE-RNG",
+            Severity.WARNING,
+            "only the process that makes a missing file draws for it",
+            "What makes the file draws random numbers. The process that makes it is further in its stream of random "
+            "numbers than the others, which find the file, so that all they draw afterwards differs, although they "
+            "are seeded alike: a split, a permutation.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        yield from self._uneven(draft)
         enclosed: set[ast.stmt] = set()
         for call, statements in draft.caches.made.items():
             for statement in statements:
@@ -64,3 +74,21 @@ cached = torch.load("cache.pt")
                         "make it before launching, or under `with accelerator.main_process_first():`",
                     ),
                 )
+
+    def _uneven(self, draft: Draft) -> Iterator[Finding]:
+        """One warning, at the first file whose making leaves the processes' random numbers apart."""
+        for call in draft.caches.made:
+            found = uneven_draw(draft, call, draft.caches.making(call))
+            if found is not None:
+                drawn, later = found
+                by_call = isinstance(drawn, ast.Call)
+                what = f"`{draft.facts.segment(drawn.func)}`" if by_call else "the loop"  # type: ignore[attr-defined]
+                yield draft.finding(
+                    "CACHE-RNG",
+                    Severity.WARNING,
+                    drawn,
+                    f"{what} takes random numbers only on the process that makes a missing file, so that "
+                    f"`{draft.facts.segment(later.func)}` afterwards draws others there than on the other processes",
+                    "seed the generator again after it, or make the file before launching",
+                )
+                return
