@@ -179,6 +179,8 @@ IS_THERE = "if not self.is_there():"
             "if not make or not self.is_there:",
             "@property\n    def is_there(self):\n        return os.path.isfile(self.path)",
         ),
+        (IS_THERE, "def is_there(self):\n        return self.path in os.listdir('.') and len(self.path) > 1"),
+        (IS_THERE, "def is_there(self):\n        return there(self.path)"),
         ("if not there(path):", "other = 1"),
     ],
 )
@@ -194,6 +196,7 @@ def test_a_method_that_asks(test: str, there: str) -> None:
     ("test", "there"),
     [
         (IS_THERE, "def is_there(self):\n        return len(self.path) > 99"),
+        (IS_THERE, "def is_there(self):\n        return sum(map(len, os.listdir('.'))) + 1"),
         (IS_THERE, "def is_there(self):\n        os.path.exists(self.path)\n        return False"),
         ("if not self.is_there:", "is_there = False"),
         ("if not self.is_there:", "@property\n    def is_there(self):\n        return self.path == os.environ['KEPT']"),

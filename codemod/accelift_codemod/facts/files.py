@@ -17,6 +17,7 @@ _LISTS = frozenset(
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
 _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
+_SUMS_UP = frozenset({"all", "any", "bool", "len", "list", "set", "sorted"})
 _FINDS = frozenset("os.path.exists os.path.isfile os.path.isdir os.path.lexists os.listdir glob.glob".split())
 
 
@@ -80,13 +81,26 @@ def _asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) -
 
 
 def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
-    """Whether an expression is what was found out about files: a comparison, a list, or all or any of such answers."""
-    calls = [n for n in walk(node) if isinstance(n, ast.Call)]
-    if any(_looks(resolver, call) for call in calls) or _asks_inside(resolver, node, steps):
+    """Whether an expression is what was found out about files: a comparison, or all or any of such answers."""
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.Call):
+        if _looks(resolver, node):
+            return True
+        parts = node.args if resolver.builtin(node.func) in _SUMS_UP else []
+    elif isinstance(node, ast.UnaryOp):
+        parts = [node.operand]
+    elif isinstance(node, ast.BoolOp):
+        parts = node.values
+    elif isinstance(node, ast.Compare):
+        parts = [node.left, *node.comparators]
+    elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        parts = [node.elt, *(generator.iter for generator in node.generators)]
+    elif isinstance(node, ast.Name) and steps:
+        values = (b.value for b in resolver.bindings(node) if b.how is How.ASSIGN)
+        return any(_answers(resolver, value, steps - 1) for value in values if value is not None)
+    if any(_answers(resolver, part, steps) for part in parts):
         return True
-    names = [n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-    values = (b.value for name in names for b in resolver.bindings(name) if b.how is How.ASSIGN)
-    return bool(steps) and any(_answers(resolver, value, steps - 1) for value in values if value is not None)
+    return isinstance(node, (ast.Call, ast.Attribute)) and not parts and _asks_inside(resolver, node, steps)
 
 
 def _looks(resolver: Resolver, call: ast.Call) -> bool:
