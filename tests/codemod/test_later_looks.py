@@ -1,0 +1,56 @@
+"""Batches that a script looks at once their loader is prepared are shares."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+SHOW = "first, labels = next(iter(loader))\nprint(first.shape)"
+
+
+def notes(**slots: str) -> int:
+    return findings(script(**slots)).count("METRIC-TRAIN")
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"after": SHOW},
+        {"epoch": SHOW},
+        {"epoch_end": SHOW},
+        {"after": "batches = iter(loader)\nfirst, labels = next(batches)\nprint(model(first.to(device)).mean())"},
+        {
+            "definitions": "def show():\n    first, labels = next(iter(loader))\n    print(first.sum())",
+            "before": "show()",
+            "after": "show()",
+        },
+    ],
+)
+def test_a_look_at_a_share_is_noted(slots: dict[str, str]) -> None:
+    assert notes(**slots) == 1
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"before": SHOW},  # at a whole batch
+        {"after": "width = next(iter(loader))[0].size(1)"},
+        {"after": "width = next(iter(loader))[0].shape[-1]"},
+        {"loop": "batches = iter(loader)\nfor step in range(4):", "move": "x, y = next(batches)"},
+        {
+            "loop": "batches = iter(loader)\nfor step in range(4):",
+            "definitions": "def draw(batches):\n    return next(batches)",
+            "move": "x, y = draw(batches)",
+        },
+        {"after": "other = DataLoader(data, batch_size=4)\nfirst, labels = next(iter(other))\nprint(first.shape)"},
+        {"after": "numbers = iter([1, 2])\nprint(next(numbers))"},
+    ],
+)
+def test_other_draws_are_not(slots: dict[str, str]) -> None:
+    assert notes(**slots) == 0
+
+
+def test_the_look_stays_as_it_is() -> None:
+    assert converted(script(after="first, labels = next(iter(loader))")) == lifted(
+        after="first, labels = next(iter(loader))"
+    )
