@@ -248,3 +248,15 @@ def test_who_looks_for_a_checkpoint_waits_before(look: str) -> None:
 def test_who_looks_before_training_finds_what_was_there() -> None:
     look = "found = sorted(glob.glob('*.pt'))\nif found:\n    model.load_state_dict(torch.load(found[-1]))"
     assert WAIT not in converted(script(imports="import glob", before=look, epoch_end=SAVED))
+
+
+def test_a_folder_that_was_named_by_listing_before_training_is_not_waited_for_there() -> None:
+    """The wait stands before the file is loaded, not before the folders are counted."""
+    setup = "number = len(os.listdir('runs'))\nfolder = f'runs/{number}'"
+    save, load = "torch.save(model.state_dict(), f'{folder}/m.pt')", "state = torch.load(f'{folder}/m.pt')"
+    output = converted(script(imports="import os", setup=setup, after=f"{save}\n{load}"))
+    assert f"accelerator.wait_for_everyone()\n{load}" in output
+    assert output.count("wait_for_everyone") == 1
+    found = "name = os.listdir('runs')[-1]\nstate = torch.load(name)"
+    output = converted(script(imports="import os", after=f"{save.replace('{folder}/', '')}\n{found}"))
+    assert f"accelerator.wait_for_everyone()\n{found}" in output

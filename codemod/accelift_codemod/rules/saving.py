@@ -87,6 +87,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         path = draft.facts.resolver.argument(load, 0, "f")
         call = files.listing(draft.facts.resolver, path) if path is not None else None
         same = call is not None and draft.function(call) is draft.function(load)
+        if call is not None and draft.after_training(load) and not draft.after_training(call):
+            return load  # what was listed before there was anything to load named a new folder, say
         return call if call is not None and same and position(call) < position(load) else load
 
     def _opens(self, draft: Draft, call: ast.Call) -> bool:
