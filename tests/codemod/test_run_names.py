@@ -108,3 +108,41 @@ def test_it_is_said_once_for_a_name_with_its_place() -> None:
     assert result.plan is not None
     (finding,) = (f for f in result.plan.findings if f.code == "NAME-OWN")
     assert "`time.time()` differs from process to process" in finding.message
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "number = len(os.listdir('runs'))\nfolder = f'runs/{number}'",
+        "folder = os.path.join('runs', str(1 + max([int(name[3:]) for name in os.listdir('runs')], default=0)))",
+        "folder = f'runs/{len(list(Path(\"runs\").iterdir()))}'",
+        "number = 0\nwhile os.path.exists(f'run{number}'):\n    number += 1\nfolder = f'run{number}'",
+        "number = 0\nfolder = 'run0'\nwhile os.path.isdir(folder):\n    number += 1\n    folder = f'run{number}'",
+        "for number in range(99):\n    folder = f'run{number}'\n    if not Path(folder).exists():\n        break",
+        "def free():\n    return 'run%d' % len(os.listdir('.'))\n\n\nfolder = free()",
+        "folder = ''.join(random.choice('abc') for _ in range(6))",
+        "folder = 'run' + ''.join([random.choice('abc') for _ in range(6)])",
+    ],
+)
+def test_the_next_free_number_and_letters_of_chance(folder: str) -> None:
+    assert found(folder, before="os.makedirs(folder)", after=f"{SAVE}\n{READ}") == ["NAME-OWN"]
+    assert found(folder, before="os.makedirs(folder)", after=SAVE) == []  # only the main process uses it
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "number = len(os.listdir('runs'))\nfolder = 'runs'",
+        "number = 0\nwhile os.path.exists(f'old{number}'):\n    number += 1\nfolder = 'runs'",
+        "folder = ''.join(letter for letter in 'runs')",
+        "for number in range(3):\n    folder = f'run{number}'\n    if os.path.exists(folder):\n        print(folder)",
+    ],
+)
+def test_folders_with_names_of_their_own(folder: str) -> None:
+    assert found(folder, before="os.makedirs(folder, exist_ok=True)", after=f"{SAVE}\n{READ}") == []
+
+
+def test_files_that_are_listed_to_be_read() -> None:
+    setup = "folder = sorted(os.listdir('runs'))[-1]"
+    assert found(setup, after=f"{SAVE}\n{READ}") == []
+    assert found("folder = os.path.join('runs', max(os.listdir('runs')))", after=f"{SAVE}\n{READ}") == []

@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.signatures import default
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 from accelift_codemod.seeds import seeded
@@ -37,6 +37,9 @@ _FINE = (
 )  # what a date that is written out tells of the time
 _MAKES = frozenset({"os.makedirs", "os.mkdir"})
 _LOOKS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "torch.load"})
+_LISTS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob"})
+_EXIST = frozenset({"os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.lexists"})
+_COUNTS = ("len", "max", "min", "sum", "sorted", "list", "next")  # what makes a number of a list of names
 _THROUGH = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "tempfile.", "random.", "numpy.random.")
 _MOST_NODES = 400
 
@@ -58,31 +61,49 @@ class RunNames(Rule):
             "The name of a folder or a file is made of the time, of something random or of the process itself, so "
             "every process has another one. All of them make the folder or write there, or the others look for what "
             "the main process has written under its own name. Make the name on the main process, and hand it to the "
-            "others with broadcast_object_list.",
+            "others with broadcast_object_list. So it is with the next free number: the others find the folder there "
+            "that the main process has made.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         used: dict[ast.Call, dict[str, ast.Call]] = {}
+        free: dict[ast.Call, dict[str, ast.Call]] = {}
         for call in draft.calls:
             kind, path = self._use(draft, call)
             source = self._source(draft, path) if path is not None else None
             if source is not None:
                 used.setdefault(source, {}).setdefault(kind, call)
+            asked = self._source(draft, path, listed=True) if path is not None else None
+            if asked is not None:
+                uses = free.setdefault(asked, {})
+                uses.setdefault(kind, call)
+                if self._makes_folder(draft, call):
+                    uses.setdefault("folder", call)
         for source, uses in used.items():
             private = draft.facts.resolver.qualified(source.func) in _OF_ITS_OWN
-            place = None if private else uses.get("writes")
-            if "main" in uses:
-                place = place or uses.get("reads")
+            place = self._place(uses, private)
             if place is not None:
-                yield draft.finding(
-                    "NAME-OWN",
-                    Severity.WARNING,
-                    source,
-                    f"`{draft.facts.segment(source)}` differs from process to process, and so does the path that all "
-                    f"of them use in line {place.lineno}",
-                    "make the name on the main process, and hand it to the others: broadcast_object_list([name])[0]",
-                )
+                yield self._finding(draft, source, place, "differs from process to process")
+        for source, uses in free.items():
+            place = self._place(uses) if "folder" in uses else None
+            if place is not None:
+                yield self._finding(draft, source, place, "differs once a process has made the folder")
+
+    def _place(self, uses: dict[str, ast.Call], private: bool = False) -> ast.Call | None:
+        """Where a name does harm that is another one on every process."""
+        place = None if private else uses.get("writes")
+        return place or uses.get("reads") if "main" in uses else place
+
+    def _finding(self, draft: Draft, source: ast.Call, place: ast.Call, differs: str) -> Finding:
+        return draft.finding(
+            "NAME-OWN",
+            Severity.WARNING,
+            source,
+            f"`{draft.facts.segment(source)}` {differs}, and so does the path that all of them use in line "
+            f"{place.lineno}",
+            "make the name on the main process, and hand it to the others: broadcast_object_list([name])[0]",
+        )
 
     # ---- what paths are used for
 
@@ -96,7 +117,7 @@ class RunNames(Rule):
         method = isinstance(call.func, ast.Attribute) and not qualified
         path = call.func.value if method and isinstance(call.func, ast.Attribute) else None
         kind = ""
-        if qualified in _MAKES or (method and self._named(call, {"mkdir"})):
+        if self._makes_folder(draft, call):
             kind = "writes"
         elif opened is not None:
             kind = "writes" if files.writes(opened) else "reads"
@@ -114,6 +135,10 @@ class RunNames(Rule):
             argument = next((a for a in call.args if self._source(draft, a) is not None), None)
         return kind, argument if kind else None
 
+    def _makes_folder(self, draft: Draft, call: ast.Call) -> bool:
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        return qualified in _MAKES or (not qualified and self._named(call, {"mkdir"}))
+
     def _named(self, call: ast.Call, names: frozenset[str] | set[str]) -> bool:
         return isinstance(call.func, ast.Attribute) and call.func.attr in names
 
@@ -127,18 +152,52 @@ class RunNames(Rule):
 
     # ---- where names come from
 
-    def _source(self, draft: Draft, path: ast.expr) -> ast.Call | None:
-        """The call from which a path has a part that differs from process to process."""
+    def _source(self, draft: Draft, path: ast.expr, listed: bool = False) -> ast.Call | None:
+        """The call from which a path has a part that differs from process to process, or, if asked for what is
+        `listed`, one that asks what files there are."""
         queue: list[ast.AST] = [path]
         seen: set[ast.AST] = set(queue)
         while queue and len(seen) < _MOST_NODES:
             node = queue.pop()
-            if isinstance(node, ast.Call) and self._differs(draft, node):
+            if isinstance(node, ast.Call) and (self._lists(draft, node) if listed else self._differs(draft, node)):
                 return node
-            for part in self._behind(draft, node):
+            found = self._tried(draft, node) if listed and isinstance(node, ast.Name) else None
+            if found is not None:
+                return found
+            for part in (*self._behind(draft, node), *(self._counted(draft, node) if listed else ())):
                 if part not in seen:
                     seen.add(part)
                     queue.append(part)
+        return None
+
+    def _lists(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call lists what is in a folder."""
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        return qualified in _LISTS or (not qualified and self._named(call, {"iterdir", "glob", "rglob"}))
+
+    def _counted(self, draft: Draft, node: ast.AST) -> Iterator[ast.AST]:
+        """What a number is counted from: `1 + max(int(name[3:]) for name in os.listdir("runs"))`."""
+        if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) in _COUNTS:
+            yield from node.args
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+            yield from (generator.iter for generator in node.generators)
+
+    def _tried(self, draft: Draft, name: ast.Name) -> ast.Call | None:
+        """What a loop asks that sets a variable until there is no such file: `while os.path.exists(f"run{n}")`."""
+        owner = draft.facts.index.scope(name).owner(name.id)
+        for binding in owner.bindings[name.id] if owner is not None else ():
+            for loop in draft.facts.index.enclosing_loops(binding.node):
+                if not isinstance(loop, (ast.For, ast.While)):
+                    continue
+                ends = (n for s in loop.body for n in walk(s) if isinstance(n, ast.If) and _leaves(n))
+                tests = [n.test for n in ends]
+                tests += [loop.test] if isinstance(loop, ast.While) else []
+                for call in (n for test in tests for n in walk(test) if isinstance(n, ast.Call)):
+                    asks = (draft.facts.resolver.qualified(call.func) or "") in _EXIST
+                    if (asks or self._named(call, {"exists", "is_dir", "is_file"})) and any(
+                        isinstance(n, ast.Name) and n.id == binding.name for n in walk(call)
+                    ):
+                        return call
         return None
 
     def _differs(self, draft: Draft, call: ast.Call) -> bool:
@@ -198,6 +257,8 @@ class RunNames(Rule):
             node, (ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.IfExp, ast.Tuple, ast.BoolOp, ast.List)
         ):
             yield from children(node)
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            yield node.elt
 
     def _through(self, draft: Draft, call: ast.Call) -> Iterator[ast.AST]:
         """What the result of a call is made of, if it may be a name."""
@@ -216,3 +277,8 @@ class RunNames(Rule):
         ):
             yield call.func.value
             yield from call.args
+
+
+def _leaves(test: ast.If) -> bool:
+    """Whether a loop is left where a test decides so."""
+    return any(isinstance(n, (ast.Break, ast.Return)) for n in walk(test))
