@@ -77,9 +77,9 @@ class ByHand:
         else:
             assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
             owners, given = [node.func.value], [*node.args, *(k.value for k in node.keywords)]
-        return any(map(self._is_of_batch, given)) and not any(self._is_of_batch(_owner(owner)) for owner in owners)
+        return any(map(self.of_batch, given)) and not any(self.of_batch(_owner(owner)) for owner in owners)
 
-    def _is_of_batch(self, node: ast.expr) -> bool:
+    def of_batch(self, node: ast.expr) -> bool:
         """Whether an expression is computed from the numbers in a batch."""
         queue: list[ast.AST] = [node]
         seen: set[ast.AST] = set(queue)

@@ -1,0 +1,114 @@
+"""TABLE: what a training loop writes entries of, of its own share, and trains by later."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import REBOUND, converted, findings, lifted, script
+
+ZERO = "optimizer.zero_grad()\nout = model(x)\n"
+CENTRES = {
+    "before": "centres = torch.zeros(3, 3, device=device)",
+    "forward": f"{ZERO}loss = (out - centres[y]).pow(2).sum(1).mean()",
+}
+INDEXED = {
+    "data": "data = TensorDataset(torch.ones(64, 8), torch.arange(64) % 3, torch.arange(64))",
+    "loop": "for x, y, i in loader:",
+    "before": "scores = torch.ones(64)",
+    "forward": f'{ZERO}per = F.cross_entropy(out, y, reduction="none")\nloss = per.mean()',
+}
+REFINED = """\
+class Refined(torch.utils.data.Dataset):
+    def __init__(self):
+        self.targets = torch.ones(64, 3)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        return torch.ones(8), self.targets[i], i
+
+    def update(self, places, out):
+        {}
+"""
+DEALT = {
+    **INDEXED,
+    "definitions": REFINED.format("self.targets[places] = 0.9 * self.targets[places] + 0.1 * out"),
+    "data": "data = Refined()",
+    "forward": f"{ZERO}loss = F.mse_loss(out, y)",
+}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "for k in range(3):\n    if (y == k).any():\n"
+        "        centres[k] = 0.9 * centres[k] + 0.1 * out.detach()[y == k].mean(0)",
+        "centres[y] = out.detach()",
+        "centres[0] += out.detach().mean(0)",
+        "centres[y] += 1",
+        "centres.index_add_(0, y, out.detach())",
+        "centres[0].lerp_(out.detach().mean(0), 0.1)",
+        "centres.index_copy_(0, y, out.detach())",
+        "means = out.detach().mean(0)\ncentres[0] = means",
+    ],
+)
+def test_what_a_later_loss_is_measured_from_is_reported(write: str) -> None:
+    assert findings(script(**CENTRES, batch_end=write)).count("TABLE-OWN") == 1
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {
+            "epoch": "sampler = torch.utils.data.WeightedRandomSampler(scores, 64)\n"
+            "loader = DataLoader(data, batch_size=16, sampler=sampler)",
+            "batch_end": "scores[i] = per.detach().cpu() + 0.001",
+        },
+        {
+            "epoch": "order = scores.argsort(descending=True)[:48]\n"
+            "loader = DataLoader(torch.utils.data.Subset(data, order.tolist()), batch_size=16)",
+            "batch_end": "scores[i] = per.detach().cpu()",
+        },
+    ],
+)
+def test_what_samples_are_dealt_by_is_reported(slots: dict[str, str]) -> None:
+    assert "TABLE-OWN" in findings(script(**INDEXED, **slots))
+
+
+def test_a_data_set_that_is_refined() -> None:
+    update = "data.update(i, out.detach().cpu())"
+    assert "TABLE-OWN" in findings(script(**DEALT, batch_end=update))
+    assert "TABLE-OWN" in findings(script(**DEALT, batch_end="data.targets[i] = out.detach().cpu()"))
+    assert "TABLE-OWN" not in findings(script(**DEALT, batch_end="data.update(0, torch.ones(3))"))
+    assert "TABLE-OWN" not in findings(script(**DEALT, epoch_end="data.update(0, torch.ones(3))"))
+    shown = {**DEALT, "definitions": REFINED.format("seen = {}\n        seen[0] = out")}
+    assert "TABLE-OWN" not in findings(script(**shown, batch_end=update))
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {**CENTRES},
+        {**CENTRES, "batch_end": "centres[0] = 1.0"},
+        {**CENTRES, "batch_end": "centres[0] = model.layer.bias.detach()"},
+        {**CENTRES, "batch_end": "centres[len(x) % 3] += 1"},
+        {"before": "seen = torch.zeros(3)", "batch_end": "seen[y] += 1\nprint(seen)"},
+        {"before": "history = {}", "batch_end": 'history["loss"] = loss.item()'},
+        {
+            "before": "given = torch.zeros(16, 8, device=device)",
+            "forward": "optimizer.zero_grad()\ngiven[:] = x\nloss = F.cross_entropy(model(given), y)",
+        },
+        {
+            "forward": "optimizer.zero_grad()\nmasked = x.clone()\nmasked[:, 0] = y\n"
+            "loss = F.cross_entropy(model(masked), y)"
+        },
+        {**INDEXED, "batch_end": "scores[i] = per.detach().cpu()", "after": "print(scores.mean())"},
+    ],
+)
+def test_what_is_only_kept_or_shown_is_not(slots: dict[str, str]) -> None:
+    assert "TABLE-OWN" not in findings(script(**slots))
+
+
+def test_nothing_is_changed() -> None:
+    slots = {**CENTRES, "batch_end": "centres[y] = out.detach()"}
+    assert converted(script(**slots)) == lifted(**slots, device=REBOUND)
