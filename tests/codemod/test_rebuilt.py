@@ -116,6 +116,34 @@ def test_layers_that_are_made_in_the_forward_pass() -> None:
     assert "MODEL-CHANGED" in findings(_script(model="model = Lazy().to(device)"))
 
 
+LAZY = NET[NET.index("class Lazy") : NET.index("def replace_head")]
+DRY = "model = Lazy().to(device)\n{}"
+RUN = "model(torch.ones(2, 8, device=device))"
+
+
+@pytest.mark.parametrize(
+    "run", [RUN, f"with torch.no_grad():\n    {RUN}", f"shape = {RUN}.shape", f"print({RUN}.mean() + 1)"]
+)
+def test_layers_that_a_first_forward_pass_has_made_already(run: str) -> None:
+    assert "MODEL-CHANGED" not in findings(_script(model=DRY.format(run), definitions=LAZY))
+
+
+@pytest.mark.parametrize(
+    ("run", "definitions"),
+    [
+        (f"if torch.cuda.is_available():\n    {RUN}", LAZY),
+        (f"for i in range(n):\n    {RUN}", LAZY),
+        (f"def show():\n    {RUN}", LAZY),
+        (f"other = Lazy().to(device)\nother{RUN[5:]}", LAZY),
+        (RUN, LAZY.replace("if self.layer is None:", "if len(x) > 1:")),
+        (RUN, LAZY.replace("if self.layer is None:", "if self.training is None:")),
+        (RUN, f"{LAZY}\n\ndef reset(net):\n    net.layer = None\n"),
+    ],
+)
+def test_layers_that_may_still_be_made(run: str, definitions: str) -> None:
+    assert "MODEL-CHANGED" in findings(_script(setup="n = 0", model=DRY.format(run), definitions=definitions))
+
+
 @pytest.mark.parametrize(
     "change",
     [

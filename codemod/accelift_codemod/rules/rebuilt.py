@@ -34,6 +34,8 @@ _REBUILDS = frozenset(
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _EMPTY = ("Identity", "Dropout", "ReLU", "GELU", "Flatten", "Sigmoid", "Tanh", "Softmax", "MaxPool", "AvgPool")
 _PLACES = (ast.Attribute, ast.Subscript)
+# What runs what is in it.
+_SURE = (ast.With, ast.Assign, ast.Expr, ast.Call, ast.Attribute, ast.BinOp, ast.keyword, ast.Tuple)
 
 
 class Rebuilt(Rule):
@@ -62,9 +64,10 @@ class Rebuilt(Rule):
         for node in walk(draft.facts.tree):
             owner = self._changed(draft, node)
             if owner is not None and draft.facts.runs(node):
-                found.update(
-                    (place, None) for place, model in self._places(draft, node, owner) if _late(draft, place, model)
-                )
+                once = _is_once(draft, node)
+                for place, model in self._places(draft, node, owner):
+                    if _late(draft, place, model) and not (once and _has_run(draft, model)):
+                        found[place] = None
         for place in sorted(found, key=position):
             yield draft.finding(
                 "MODEL-CHANGED",
@@ -155,6 +158,38 @@ def _receiver(node: ast.expr) -> ast.expr | None:
 def _same(left: ast.expr, right: ast.expr) -> bool:
     """Whether two expressions spell the same place."""
     return isinstance(left, _PLACES) and isinstance(right, _PLACES) and ast.unparse(left) == ast.unparse(right)
+
+
+def _is_once(draft: Draft, node: ast.AST) -> bool:
+    """Whether a network gives itself a layer in its forward pass only while it has none: `if self.head is None:`."""
+    function, branch = draft.function(node), draft.facts.index.parents.get(node)
+    if function is None or function.name != "forward" or not isinstance(branch, ast.If) or branch not in function.body:
+        return False
+    test = branch.test
+    if not isinstance(node, ast.Assign) or node not in branch.body or not isinstance(test, ast.Compare):
+        return False
+    if not isinstance(test.ops[0], ast.Is) or not isinstance(test.left, ast.Attribute):
+        return False
+    none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+    cls = draft.facts.index.enclosing_class(node)
+    stores = [n for n in draft.facts.index.attributes.get(test.left.attr, []) if isinstance(n.ctx, ast.Store)]
+    stores = [n for n in stores if draft.facts.index.enclosing_class(n) in (cls, None)]
+    homes = {f.name if (f := draft.function(n)) is not None else "" for n in stores}
+    return none and len(test.ops) == 1 and _same(test.left, node.targets[0]) and homes <= {"__init__", "forward"}
+
+
+def _has_run(draft: Draft, model: Value) -> bool:
+    """Whether a forward pass has certainly been run before a model is prepared."""
+    group = draft.blueprint.group(model)
+    if group is None:
+        return False
+    home = draft.function(group.anchor)
+    for call in draft.calls:
+        if draft.function(call) is home and position(call) < position(group.anchor):
+            around = [p for p in draft.facts.index.ancestors(call) if p is not home and not isinstance(p, ast.Module)]
+            if set(draft.facts.objects.models(call.func)) == {model} and all(isinstance(p, _SURE) for p in around):
+                return True
+    return False
 
 
 def _late(draft: Draft, node: ast.AST, model: Value) -> bool:
