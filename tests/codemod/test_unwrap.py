@@ -209,3 +209,39 @@ def test_the_state_of_what_a_method_returns_is_that_of_the_model_itself(way: str
 )
 def test_what_a_method_returns_may_do_as_the_wrapper_does(used: str) -> None:
     assert "unwrap_model" not in converted(script(after=used))
+
+
+UNWRAPPED = "accelerator.unwrap_model(model)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.save([model, 3], 'm.pt')", f"accelerator.save([{UNWRAPPED}, 3], 'm.pt')"),
+        ("torch.save((model, epoch), 'm.pt')", f"accelerator.save(({UNWRAPPED}, epoch), 'm.pt')"),
+        ("torch.save({'nets': [model]}, 'm.pt')", f"accelerator.save({{'nets': [{UNWRAPPED}]}}, 'm.pt')"),
+        ("torch.save([{'net': model}], 'm.pt')", f"accelerator.save([{{'net': {UNWRAPPED}}}], 'm.pt')"),
+        ("kept = [model, 3]\ntorch.save(kept, 'm.pt')", f"kept = [{UNWRAPPED}, 3]\naccelerator.save(kept, 'm.pt')"),
+        ("torch.save(obj=[model], f='m.pt')", f"accelerator.save(obj=[{UNWRAPPED}], f='m.pt')"),
+        ("kept = [model, 3]\nprint(len(kept))", "kept = [model, 3]\naccelerator.print(len(kept))"),
+        ("torch.save([3], 'm.pt')\nkept = (model, 3)", "accelerator.save([3], 'm.pt')\nkept = (model, 3)"),
+        ("torch.save([model(x)], 'm.pt')", "accelerator.save([model(x)], 'm.pt')"),
+        (
+            "torch.save([model.state_dict()], 'm.pt')",
+            f"accelerator.save([{UNWRAPPED}.state_dict()], 'm.pt')",
+        ),
+    ],
+)
+def test_a_model_in_a_list_that_is_saved_is_the_model_itself(before: str, after: str) -> None:
+    assert converted(script(epoch_end=before)) == lifted(epoch_end=after)
+
+
+@pytest.mark.parametrize(
+    ("saved", "codes"), [("[nets, 3]", ["CKPT-WRAPPED"]), ("[nets['e'].state_dict(), 3]", []), ("[3]", [])]
+)
+def test_a_container_of_models_in_a_list_that_is_saved(saved: str, codes: list[str]) -> None:
+    optimizer = "optimizer = torch.optim.SGD([*nets['e'].parameters(), *nets['h'].parameters()], lr=0.1)"
+    model = "nets = {'e': nn.Linear(8, 8).to(device), 'h': Net().to(device)}"
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(nets['h'](nets['e'](x)), y)"
+    text = script(model=model, optimizer=optimizer, forward=forward, after=f"torch.save({saved}, 'n.pt')")
+    assert findings(text) == codes

@@ -26,6 +26,8 @@ _COPIES = frozenset(
     mlflow.pytorch.save_model
     """.split()
 )
+_SAVES = ("torch.save", "torch.serialization.save")
+_DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
 _KEEPING = frozenset({"torch.save", "torch.serialization.save", "pickle.dump", "copy.deepcopy", "copy.copy"})
 _WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
 # Built-in functions that ask their first argument for what a wrapper does not have.
@@ -141,9 +143,9 @@ with torch.no_grad():
                 or self._draws(draft, parent)
             ):
                 yield self._unwrap(draft, name, "this needs the model itself")
-            elif qualified in ("torch.save", "torch.serialization.save"):
+            elif qualified in _SAVES:
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
-        elif (isinstance(parent, ast.Dict) and self._is_saved(draft, parent)) or (
+        elif (isinstance(parent, _DISPLAYS) and self._is_saved(draft, self._whole(draft, parent))) or (
             isinstance(parent, ast.Assign) and parent.value is node and self._fills_saved(draft, parent)
         ):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
@@ -151,7 +153,8 @@ with torch.no_grad():
     def _container(self, draft: Draft, name: ast.expr, parent: ast.AST | None) -> Iterator[Finding]:
         """Tell of a list or dict of prepared models that is saved or copied as it is."""
         called = draft.facts.resolver.qualified(parent.func) if isinstance(parent, ast.Call) else ""
-        if not (called in _KEEPING or (isinstance(parent, ast.Dict) and self._is_saved(draft, parent))):
+        shown = isinstance(parent, _DISPLAYS) and self._is_saved(draft, self._whole(draft, parent))
+        if not (called in _KEEPING or shown):
             return
         for container in draft.facts.resolver.values(name):
             held = [v for v in inside((container,)) if v.role is Role.MODEL and draft.blueprint.is_prepared(v)]
@@ -186,13 +189,16 @@ with torch.no_grad():
         return bool(values) and all(self._is_saved(draft, v.origin) for v in values)
 
     def _is_saved(self, draft: Draft, node: ast.AST) -> bool:
-        """Whether a dictionary is what a checkpoint is made of, perhaps through a variable."""
-        return any(
-            v.origin is node
-            for call in draft.calls
-            if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save")
-            for v in draft.facts.resolver.values(draft.facts.resolver.argument(call, 0, "obj"))
-        )
+        """Whether a dictionary, a list or a tuple is what a checkpoint is made of, perhaps through a variable."""
+        saves = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _SAVES)
+        saved = (draft.facts.resolver.argument(call, 0, "obj") for call in saves)
+        return any(s is node or any(v.origin is node for v in draft.facts.resolver.values(s)) for s in saved)
+
+    def _whole(self, draft: Draft, node: ast.AST) -> ast.AST:
+        """The outermost of the lists, tuples and dicts that are written inside each other."""
+        while isinstance(parent := draft.facts.index.parents.get(node), _DISPLAYS):
+            node = parent
+        return node
 
     def _asks(self, draft: Draft, call: ast.Call, name: ast.expr) -> bool:
         """Whether a built-in function asks a model for something of its own, and not whether it is wrapped."""
