@@ -15,6 +15,8 @@ LOOP = "for i, (x, y) in enumerate(loader):"
         ("n = len(y) * i", "n = len(y) * i * accelerator.num_processes"),
         ("n = i * x.size(0)", "n = i * x.size(0) * accelerator.num_processes"),
         ("n = i * y.shape[0]", "n = i * y.shape[0] * accelerator.num_processes"),
+        ("n = 100.0 * i * len(x) / len(data)", "n = (100.0 * i * len(x) * accelerator.num_processes) / len(data)"),
+        ("n = i * 100 * len(x)", "n = i * 100 * len(x) * accelerator.num_processes"),
         ("n = 1 + i * len(x)", "n = 1 + (i * len(x) * accelerator.num_processes)"),
         (
             'print(f"{i * len(x)} of {len(data)}")',
@@ -36,6 +38,9 @@ def test_counts(before: str, after: str) -> None:
     [
         "n = i * 16",  # the size of the whole batch
         "n = i * size",
+        "n = 100.0 * i * 16 / len(data)",
+        "n = epoch * i * len(x)",
+        "n = 100.0 * epoch * len(x)",
         "n = i * loader.batch_size",
         "n = i * len(data)",
         "n = i * len(loader)",

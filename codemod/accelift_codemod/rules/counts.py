@@ -69,7 +69,12 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
 
 
 def _is_number(node: ast.expr, index: str) -> bool:
-    """The number of the batch, from 0 or from 1: `i` or `i + 1`."""
+    """The number of the batch, from 0 or from 1, or so many times it: `i`, `i + 1`, `100. * i`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        if isinstance(node.left, ast.Constant):
+            return _is_number(node.right, index)
+        if isinstance(node.right, ast.Constant):
+            node = node.left
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):
         node = node.left
     return isinstance(node, ast.Name) and node.id == index
