@@ -411,3 +411,75 @@ def test_with_a_grad_scaler_of_the_script_clipping_stays() -> None:
 def test_without_the_rule_clipping_stays() -> None:
     step = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
     assert converted(script(step=step), ignore=("CLIP",)) == lifted(step=step)
+
+
+FOCAL = """\
+class Focal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.CrossEntropyLoss()
+
+    def forward(self, out, y):
+        loss = self.inner(out, y)
+        return {}"""
+CURVED = "((1 - torch.exp(-loss)) ** 2 * loss).mean()"
+CHOSEN = "import sys\nif len(sys.argv) > 1:\n    criterion = {}\nelse:\n    criterion = {}"
+
+
+@pytest.mark.parametrize(
+    ("returned", "first", "second", "codes"),
+    [
+        (CURVED, "Focal()", "nn.CrossEntropyLoss()", ["LOSS-INBATCH"]),
+        (CURVED, "nn.CrossEntropyLoss()", "Focal()", ["LOSS-INBATCH"]),
+        ("loss", "Focal()", "nn.CrossEntropyLoss()", []),
+        ("loss * 2", "nn.CrossEntropyLoss()", "nn.MultiMarginLoss()", []),
+        ("loss", "nn.CrossEntropyLoss()", "nn.CrossEntropyLoss(ignore_index=2)", ["LOSS-MASKMEAN"]),
+        ("loss", "Focal()", "nn.CrossEntropyLoss(reduction='sum')", ["LOSS-UNKNOWN"]),
+        ("loss", "nn.MultiMarginLoss()", "nn.CrossEntropyLoss(reduction='sum')", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_of_two_losses_the_worse_one_is_told_of(returned: str, first: str, second: str, codes: list[str]) -> None:
+    forward = "optimizer.zero_grad()\nloss = criterion(model(x), y)"
+    text = script(definitions=FOCAL.format(returned), before=CHOSEN.format(first, second), forward=forward)
+    assert findings(text) == codes
+
+
+HARDEST = """\
+class Hardest(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ranking = nn.MarginRankingLoss(margin=0.3)
+
+    def forward(self, out, y):
+        n = out.size(0)
+        {dist}
+        mask = y.expand(n, n).eq(y.expand(n, n).t())
+        near, far = [], []
+        for i in range(n):
+            {each}
+        near, far = torch.cat(near), torch.cat(far)
+        return self.ranking(far, near, torch.ones_like(far)), (far > near).sum()"""
+SQUARES = "dist = torch.pow(out, 2).sum(dim=1, keepdim=True).expand(n, n)\n        dist = dist + dist.t()"
+ROWS = """\
+near.append(dist[i][mask[i]].max().unsqueeze(0))
+            far.append(dist[i][mask[i] == 0].min().unsqueeze(0))"""
+DEEPER = ROWS.replace("    far", "        far")
+
+
+@pytest.mark.parametrize(
+    ("dist", "each", "inbatch"),
+    [
+        (f"{SQUARES} - 2 * out.mm(out.t())", ROWS, True),
+        (f"{SQUARES}\n        dist.addmm_(out, out.t(), beta=1, alpha=-2)", ROWS, True),
+        (
+            f"{SQUARES} - 2 * out.mm(out.t())",
+            f"if i > 0:\n                {ROWS.replace('    far', '        far')}",
+            True,
+        ),
+        ("dist = out.sum(dim=1)", "near.append(dist[i].view(1))\n            far.append(dist[i].view(1) * 2)", False),
+    ],
+)
+def test_the_hardest_samples_of_a_batch_are_found_by_comparing_them(dist: str, each: str, inbatch: bool) -> None:
+    forward = "optimizer.zero_grad()\nloss, right = criterion(model(x), y)"
+    text = script(definitions=HARDEST.format(dist=dist, each=each), before="criterion = Hardest()", forward=forward)
+    assert ("LOSS-INBATCH" in findings(text)) == inbatch

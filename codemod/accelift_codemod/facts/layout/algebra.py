@@ -99,6 +99,8 @@ def join(left: Shape, right: Shape) -> Shape:
     """The layout of a value that is one or the other."""
     if left == right:
         return left
+    if (left, right) in ((Layout.MIXED, ()), ((), Layout.MIXED)):
+        return Layout.MIXED  # a list that nothing may have been put into
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
         return tuple(join(a, b) for a, b in zip(left, right, strict=True))
     pair = {left, right} if not isinstance(left, tuple) and not isinstance(right, tuple) else set()

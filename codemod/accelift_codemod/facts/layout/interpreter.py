@@ -107,6 +107,15 @@ class Layouts:
             self.run([*statement.orelse, *statement.finalbody], env, frame)
         elif isinstance(statement, ast.Expr):
             self.read(statement.value, env, frame)
+            self._append(statement.value, env, frame)
+
+    def _append(self, call: ast.expr, env: Environment, frame: Frame) -> None:
+        """A list has compared samples with each other once it is given what does."""
+        func = call.func if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and isinstance(func, ast.Attribute) and func.attr == "append":
+            name = func.value.id if isinstance(func.value, ast.Name) else ""
+            if isinstance(env.get(name), tuple) and any(self.read(a, env, frame) is Layout.MIXED for a in call.args):
+                env[name] = Layout.MIXED
 
     def before(self, node: ast.AST, statements: list[ast.stmt], env: Environment) -> Environment | None:
         """The environment just before a node is evaluated, from that before the statements; None if not among them."""
@@ -371,11 +380,7 @@ class Layouts:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
         values = self.resolver.values(call.func)
-        losses = [v for v in values if v.role is Role.LOSS]
-        if losses and len(losses) == len(values):
-            found = {operations.loss(v, everything) for v in losses}
-            return found.pop() if len(found) == 1 else Layout.UNKNOWN
-        models = [v for v in values if self.objects.is_model(v)]
+        models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
         if models and len(models) == len(values):
             layouts = [self.modules.forward(v, arguments, keywords) for v in models]
             joined = layouts[0]
