@@ -232,3 +232,37 @@ def test_prints_into_a_file_on_a_shared_line(line: str) -> None:
 
 def test_input_is_reported() -> None:
     assert findings(script(epoch_end="answer = input('go on?')")) != []
+
+
+STOPPER = """\
+class Stopper:
+    def __init__(self, limit=3, log{}):
+        self.limit, self.log = limit, log
+
+    def step(self, loss):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "step", "given", "codes"),
+    [
+        ("=print", "self.log(loss)", "", ["PRINT-ALL"]),
+        ("=print", "self.log(loss)\n        self.log(self.limit)", "", ["PRINT-ALL"]),
+        ("=None", "self.log(loss)", "log=print", ["PRINT-ALL"]),
+        ("=print", "self.limit = loss", "", []),
+        ("=print", "self.log(loss)", "log=str", []),
+        ("=str", "self.log(loss)", "", []),
+    ],
+)
+def test_print_that_is_handed_to_an_object(default: str, step: str, given: str, codes: list[str]) -> None:
+    slots = {"definitions": STOPPER.format(default, step), "before": f"stopper = Stopper({given})"}
+    text = script(**slots, epoch_end="stopper.step(epoch)")
+    assert findings(text) == codes
+    assert converted(text) == lifted(**slots, epoch_end="stopper.step(epoch)")
+
+
+@pytest.mark.parametrize(("default", "codes"), [("print", ["PRINT-ALL"]), ("str", [])])
+def test_print_that_a_function_has_by_default(default: str, codes: list[str]) -> None:
+    tell = f"def tell(text, log={default}):\n    log(text)"
+    assert findings(script(definitions=tell, epoch_end="tell(epoch)")) == codes

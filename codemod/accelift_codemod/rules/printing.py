@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts import Binding
+from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.signatures import default
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -31,7 +33,8 @@ class Printing(Rule):
             "PRINT-ALL",
             Severity.NOTE,
             "every process prints this",
-            "Something is printed or logged where the accelerator is not at hand: every process does so.",
+            "Something is printed or logged where the accelerator is not at hand, or by what is given print: every process "
+            "does so.",
         ),
         Explained(
             "INPUT-ALL",
@@ -44,9 +47,19 @@ class Printing(Rule):
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         logged: set[ast.AST | None] = set()
+        seen: set[ast.AST] = set()  # defaults that are print
         for call in draft.calls:
             if draft.facts.resolver.builtin(call.func) == "print":
                 yield from self._print(draft, call)
+            elif (handed := self._handed(draft, call)) is not None and handed not in seen:
+                seen.add(handed)
+                yield draft.finding(
+                    "PRINT-ALL",
+                    Severity.NOTE,
+                    call,
+                    f"`{draft.facts.segment(call.func)}` is given print, and prints on every process",
+                    "hand it accelerator.print",
+                )
             elif draft.facts.resolver.builtin(call.func) == "input":
                 yield draft.finding(
                     "INPUT-ALL",
@@ -67,6 +80,30 @@ class Printing(Rule):
                         "the logging module writes on every process",
                         "raise its level where accelerator.is_main_process is false",
                     )
+
+    def _handed(self, draft: Draft, call: ast.Call) -> ast.expr | None:
+        """The builtin print that a call may run, as a parameter was given it, or has it by default: `self.log(x)`."""
+        resolver, index = draft.facts.resolver, draft.facts.index
+        bindings = list(resolver.bindings(call.func)) if isinstance(call.func, ast.Name) else []
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            own = index.parents.get(draft.function(call) or call)  # of the class that the call is in
+            for stored in index.attribute_bindings.get(call.func.attr, []):
+                value = _beside(stored)
+                if isinstance(value, ast.Name) and index.parents.get(draft.function(stored.node) or call) is own:
+                    bindings += resolver.bindings(value)
+        if not bindings or draft.guarded(call):
+            return None
+        for binding in bindings:
+            if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
+                function = index.parents[index.parents[binding.node]]
+                if not isinstance(function, FUNCTIONS):
+                    continue
+                unsaid = default(function, binding.node)
+                given = [(resolver.bind(s, function) or {}).get(binding.name) for s in resolver.sites(function)]
+                for value in (value or unsaid for value in given or [unsaid]):
+                    if value is not None and resolver.builtin(value) == "print":
+                        return value
+        return None
 
     def _print(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         if self._tells_of_an_error(draft, call):
@@ -132,3 +169,13 @@ class Printing(Rule):
         if (draft.facts.resolver.qualified(func) or "").startswith("logging."):
             return True
         return any(v.name == "logging.getLogger" for v in draft.facts.resolver.values(func.value))
+
+
+def _beside(binding: Binding) -> ast.expr | None:
+    """What a binding gives, also of several that are set beside each other: `self.a, self.b = a, b`."""
+    value = binding.value
+    for place in binding.path:
+        if place is None or not isinstance(value, (ast.Tuple, ast.List)) or place >= len(value.elts):
+            return None
+        value = value.elts[place]
+    return value
