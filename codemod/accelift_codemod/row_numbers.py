@@ -97,3 +97,26 @@ def used(draft: Draft, tree: ast.AST, name: str) -> bool:
                 names |= {name_of(target) for target in statement.targets} - {""}
     calls = (n for n in walk(tree) if isinstance(n, ast.Call) and takes(draft, n))
     return any(name_of(number) in names for call in calls for number in given(draft, call))
+
+
+def only_rows(draft: Draft, function: ast.AST | None, name: str, steps: int = 0) -> bool:
+    """Whether a function takes a parameter, or what it sets to multiples of it, for numbers of rows alone."""
+    nodes = list(walk(function)) if function is not None else []
+    uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+    reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+    calls = (n for n in nodes if isinstance(n, ast.Call) and takes(draft, n))
+    rows = {size for c in calls for size in given(draft, c)}
+    for copy in (n for n in nodes if isinstance(n, ast.Assign)):  # twice = 2 * size
+        target, parts = copy.targets[0], {*numbers(draft, copy.value)} & {*reads}
+        if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
+            rows |= parts if steps < 3 and only_rows(draft, function, target.id, steps + 1) else set()
+    return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
+
+
+def listed(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
+    """The lengths of a list that a tensor is made of."""
+    for argument in call.args[:1]:
+        yield from repeated(draft, argument)
+        for made in (n for n in walk(argument) if isinstance(n, ast.comprehension)):
+            if isinstance(made.iter, ast.Call) and draft.facts.resolver.builtin(made.iter.func) == "range":
+                yield from given(draft, made.iter)

@@ -246,16 +246,8 @@ class BatchSize(Rule):
         function = draft.facts.resolver.callee(call)
         bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
         for name, argument in (bound or {}).items():
-            if self._only_rows(draft, function, name):
+            if row_numbers.only_rows(draft, function, name):
                 yield from row_numbers.numbers(draft, argument)
-
-    def _listed(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
-        """The lengths of a list that a tensor is made of."""
-        for argument in call.args[:1]:
-            yield from row_numbers.repeated(draft, argument)
-            for made in (n for n in walk(argument) if isinstance(n, ast.comprehension)):
-                if isinstance(made.iter, ast.Call) and draft.facts.resolver.builtin(made.iter.func) == "range":
-                    yield from row_numbers.given(draft, made.iter)
 
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
@@ -267,7 +259,7 @@ class BatchSize(Rule):
             for name, given in (bound or {}).items():
                 if function is None or not is_place(given) or not batch_sizes.is_size(draft, given, loop, sizes):
                     continue
-                if row_numbers.used(draft, function, name) and not self._only_rows(draft, function, name):
+                if row_numbers.used(draft, function, name) and not row_numbers.only_rows(draft, function, name):
                     yield draft.finding(
                         "BATCH-MIXED",
                         Severity.WARNING,
@@ -364,19 +356,6 @@ class BatchSize(Rule):
             for part in parts:
                 yield from row_numbers.numbers(draft, part)
 
-    def _only_rows(self, draft: Draft, function: ast.AST | None, name: str, steps: int = 0) -> bool:
-        """Whether a function takes a parameter, or what it sets to multiples of it, for numbers of rows alone."""
-        nodes = list(walk(function)) if function is not None else []
-        uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
-        reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
-        calls = (n for n in nodes if isinstance(n, ast.Call) and row_numbers.takes(draft, n))
-        rows = {size for c in calls for size in row_numbers.given(draft, c)}
-        for copy in (n for n in nodes if isinstance(n, ast.Assign)):  # twice = 2 * size
-            target, parts = copy.targets[0], {*row_numbers.numbers(draft, copy.value)} & {*reads}
-            if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
-                rows |= parts if steps < 3 and self._only_rows(draft, function, target.id, steps + 1) else set()
-        return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
-
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
         """Random numbers for a whole batch that are drawn before the loop and meet a share of it.
 
@@ -414,7 +393,7 @@ class BatchSize(Rule):
                 continue
             qualified = draft.facts.resolver.qualified(value.func) or ""
             if qualified in _COPIES:
-                found += [(size, False) for size in self._listed(draft, value)]
+                found += [(size, False) for size in row_numbers.listed(draft, value)]
             state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
             shaped = row_numbers.shapes(value)
             if (qualified.startswith("torch.") or state or shaped) and row_numbers.takes(draft, value):

@@ -33,8 +33,8 @@ class Printing(Rule):
             "PRINT-ALL",
             Severity.NOTE,
             "every process prints this",
-            "Something is printed or logged where the accelerator is not at hand, or by what is given print: every process "
-            "does so.",
+            "Something is printed or logged where the accelerator is not at hand, or by what is given print: every "
+            "process does so.",
         ),
         Explained(
             "INPUT-ALL",
