@@ -81,3 +81,14 @@ def test_a_network_made_for_the_rows_of_a_batch(dimension: int, expected: list[s
     loader = f"loader = DataLoader(data, batch_size=16)\n{LOOK}"
     text = script(definitions=NETWORK, loader=loader, model=f"model = Sized(first.size({dimension})).to(device)")
     assert [code for code in findings(text) if code == "BATCH-SEEN"] == expected
+
+
+FLAT = "class Flat(Net):\n    def forward(self, x):\n        return self.layer(x.view(x.size(0), -1))\n"
+
+
+def test_what_a_network_asks_of_each_of_its_inputs_is_not_reported() -> None:
+    loader = f"loader = DataLoader(data, batch_size=16)\n{LOOK}"
+    shown = "print(model(first.to(device)).shape)"
+    assert "BATCH-SEEN" not in findings(
+        script(definitions=FLAT, loader=loader, model="model = Flat().to(device)", before=shown)
+    )

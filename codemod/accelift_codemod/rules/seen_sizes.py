@@ -160,11 +160,22 @@ class SeenSizes(Rule):
     def _is_seen(self, draft: Draft, node: ast.expr, steps: int = 0) -> bool:
         """Whether an expression is a part of a batch that was looked at, perhaps moved."""
         root = draft.facts.moves.root(node)
-        if root is None or not draft.blueprint.seen_before(root):
+        if root is None or not draft.blueprint.seen_before(root) or self._may_be_other(draft, root):
             return False
         if Role.BATCH in draft.facts.resolver.roles(root):
             return True
         if isinstance(root, ast.Name) and steps < _MOST_STEPS:
             bound = (b for b in draft.facts.resolver.bindings(root) if b.how is How.ASSIGN and not b.path)
             return any(b.value is not None and self._is_seen(draft, b.value, steps + 1) for b in bound)
+        return False
+
+    def _may_be_other(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether a parameter is given other batches, too: by the training loop, say."""
+        for binding in draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else ():
+            if binding.how is How.PARAMETER:
+                function = draft.facts.index.parents[draft.facts.index.parents[binding.node]]
+                sites = draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
+                given = [(draft.facts.resolver.bind(s, function) or {}).get(binding.name) for s in sites]  # type: ignore[arg-type]
+                if not all(argument is not None and draft.blueprint.seen_before(argument) for argument in given):
+                    return True
         return False
