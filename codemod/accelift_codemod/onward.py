@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
 # What says nothing of the numbers in a value.
 _SIZES = frozenset({"shape", "size", "ndim", "dtype", "device", "numel", "dim"})
 _ASKS = frozenset({"len", "isinstance", "type", "hasattr", "id", "print", "callable"})
-# What keeps none of the numbers that it is given.
+# What keeps none of the numbers that it is given; a pass over a loader may be a progress bar that shows them.
 _KEEPS_NOTHING = frozenset(
-    {Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.WRITER, Role.LOADER}
+    {Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.WRITER, Role.LOADER, *PASSES}
 )
 Read = ast.Name | ast.Attribute | ast.Call
 Stop = Callable[[ast.AST], bool]
@@ -42,7 +43,7 @@ def reached(draft: Draft, starts: Sequence[Read], tests: bool = False, stop: Sto
 def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
     """The loads that read what an assignment binds."""
     found: list[ast.Name] = []
-    for target in walk(statement):
+    for target in (n for t in targets(statement) for n in walk(t)):  # those of a comprehension are its own
         if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
             owner = draft.facts.index.scope(target).owner(target.id)
             loads = draft.facts.loads(owner, target.id) if owner is not None else []
@@ -100,7 +101,7 @@ def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[
             yield from _calls_of(draft, function) if function is not None else ()
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             yield from _bound(draft, node)
-        elif isinstance(node, (ast.For, ast.AsyncFor)):
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
             yield from reads_of(draft, _header(node))
         elif tests and isinstance(node, (ast.If, ast.While)):
             for part in (n for s in (*node.body, *node.orelse) for n in walk(s)):
@@ -111,7 +112,7 @@ def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[
                     yield from _calls_of(draft, function) if function is not None else ()
 
 
-def _header(loop: ast.For | ast.AsyncFor) -> ast.stmt:
+def _header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
     """What binds the variables of a loop, as a statement of its own."""
     return ast.Assign(targets=[loop.target], value=loop.iter)
 

@@ -157,6 +157,10 @@ STEERED = {
         "before": "best = 1e9",
         "epoch_end": "if running < best:\n    best = running\n    shutil.copyfile('last.pt', 'best.pt')",
     },
+    "a comprehension over the epochs": {
+        "before": "history = []",
+        "epoch_end": "history.append(running)\n[adjust(optimizer, old) for old in history]",
+    },
     "a function that saves the best": {
         "before": "best = 1e9",
         "epoch_end": "if running < best:\n    best = running\n    keep(model)",
@@ -188,6 +192,13 @@ def test_what_steers_is_averaged(slots: dict[str, str]) -> None:
         {"before": "history = []", "epoch_end": "history.append(running)\nprint(max(history))"},
         {"before": "stopper = Stopper()", "epoch_end": "stopper.note(running)\nprint(stopper.last)"},
         {"epoch_end": "adjust(optimizer, epoch)\nprint(running)"},
+        {"epoch_end": "said = [adjust(optimizer, i) or running for i in range(3)]\nprint(said)"},
+        {
+            "imports": "from tqdm import tqdm",
+            "epoch": "running = 0.0\nbar = tqdm(loader)",
+            "loop": "for x, y in bar:",
+            "batch_end": "running += loss.item()\nbar.set_description(str(running))",
+        },
         {"epoch_end": "if running is not None and epoch > 0:\n    break"},
         {"imports": "import logging", "epoch_end": "logging.info('%s', running)\nif logging.root.level:\n    break"},
         {"epoch_end": "assert running == running\nif running != running:\n    raise ValueError(running)"},

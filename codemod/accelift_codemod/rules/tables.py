@@ -15,7 +15,10 @@ from accelift_codemod.rules import Explained, Rule
 
 _DEALS = frozenset({Role.LOADER, Role.DATASET})
 _DATA = "torch.utils.data."
-_REPLACE = frozenset({"copy_", "index_copy_", "scatter_", "masked_scatter_", "index_put_", "fill_"})  # not add to
+# What sets all that is there, and adds nothing to it.
+_REPLACE = frozenset(
+    {"resize_", "resize_as_", "set_", "copy_", "index_copy_", "scatter_", "masked_scatter_", "index_put_", "fill_"}
+)
 
 
 class Tables(Rule):
