@@ -75,6 +75,12 @@ class Draft:
     # ---- questions that several rules ask
 
     @cached_property
+    def seeding(self) -> list[tuple[ast.Call, str]]:
+        """The calls whose name speaks of a seed, with the name that a library has for them."""
+        named = ((call, self.facts.resolver.qualified(call.func) or "") for call in self.calls)
+        return [(c, q) for c, q in named if "seed" in (q or getattr(c.func, "id", "")).rpartition(".")[2].lower()]
+
+    @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
         """Calls that running the script may make, in source order."""
         return tuple(sorted(filter(self.facts.runs, self.facts.index.calls), key=position))

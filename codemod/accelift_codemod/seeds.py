@@ -19,11 +19,9 @@ _CLOCKS = ("time.time", "time.time_ns", "os.urandom", "torch.seed", "torch.initi
 def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
     """Whether the generator that a call draws from is seeded before it (perhaps in a helper of the project), by a
     number that is the same on every process."""
-    for other in draft.calls:
-        qualified = draft.facts.resolver.qualified(other.func) or ""
-        name = qualified or (other.func.id if isinstance(other.func, ast.Name) else "")
-        if qualified not in names and (qualified in _ALL or "seed" not in name.rpartition(".")[2].lower()):
-            continue
+    for other, qualified in draft.seeding:
+        if qualified not in names and qualified in _ALL:
+            continue  # that of another library
         if draft.function(other) is not draft.function(call) or position(other) < position(call):
             return not any(_by_chance(draft, argument) for argument in other.args)
     return False
