@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.cuts import Cut
 from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade import Step
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.index import Function
 from accelift_codemod.facts.objects import Key, key, views
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.timeline import Timeline
@@ -177,13 +177,10 @@ class Blueprint:
 
     def _bound_before(self, binding: Binding, steps: int) -> bool:
         """Whether a binding gives a variable something of a batch that was looked at before."""
-        index, resolver = self.facts.index, self.facts.resolver
         if binding.how is How.LOOP:
-            return any(parent in self.peeks for parent in index.ancestors(binding.node))
+            return any(parent in self.peeks for parent in self.facts.index.ancestors(binding.node))
         if binding.how is How.PARAMETER:
-            function = index.parents[index.parents[binding.node]]
-            sites = resolver.sites(function) if isinstance(function, FUNCTIONS) else []
-            given = ((resolver.bind(s, function) or {}).get(binding.name) for s in sites)  # type: ignore[arg-type]
+            given = self.facts.resolver.handed(binding)
             return any(argument is not None and self.seen_before(argument, steps) for argument in given)
         return binding.value is not None and self.seen_before(binding.value, steps)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.index import Binding, How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import default, own_nodes
+from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role
@@ -106,14 +106,8 @@ class ByHand:
         """The expressions that a binding takes its value from."""
         if binding.value is not None:
             yield binding.value
-        elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-            function = self.resolver.index.parents[self.resolver.index.parents[binding.node]]
-            if isinstance(function, FUNCTIONS):
-                for call in self.resolver.sites(function):
-                    given = self.resolver.bind(call, function) or {}
-                    expression = given.get(binding.name, default(function, binding.node))
-                    if expression is not None:
-                        yield expression
+        elif binding.how is How.PARAMETER:
+            yield from filter(None, self.resolver.handed(binding))
 
     def _is_gradient(self, node: ast.expr) -> bool:
         """Whether an expression is `p.grad` of a tensor, as far as is known."""

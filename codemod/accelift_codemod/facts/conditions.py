@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -255,25 +254,16 @@ class Conditions:
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
         if len(bindings) != 1 or bindings[0].how is not How.PARAMETER:
             return None
-        arguments = self._arguments(bindings[0])
         # where another tensor is (`x.is_cuda`) follows from what the others say
-        chosen = [a for a in arguments or () if not (isinstance(a, ast.Attribute) and a.attr == "is_cuda")]
+        chosen = [a for a in self._arguments(bindings[0]) if not (isinstance(a, ast.Attribute) and a.attr == "is_cuda")]
         found = {self.read(argument, depth + 1) for argument in chosen}
         return found.pop() if len(found) == 1 else None
 
-    def _arguments(self, binding: Binding) -> list[ast.expr] | None:
-        """What the calls of a function give a parameter; None if one of them cannot be told."""
-        function = self.index.parents[self.index.parents[binding.node]]
-        if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
-            return None
-        found: list[ast.expr] = []
-        for call in self.resolver.sites(function):
-            given = self.resolver.bind(call, function)
-            argument = (given or {}).get(binding.name, default(function, binding.node))
-            if given is None or argument is None:
-                return None
-            found.append(argument)
-        return found
+    def _arguments(self, parameter: Binding) -> list[ast.expr]:
+        """What the calls of a function give a parameter; nothing if one of them cannot be told."""
+        given = self.resolver.handed(parameter)
+        known = [argument for argument in given if argument is not None]
+        return known if len(known) == len(given) else []
 
     def _is_boolean(self, node: ast.expr, depth: int = 0) -> bool:
         if isinstance(node, ast.Constant):

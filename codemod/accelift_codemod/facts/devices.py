@@ -15,7 +15,6 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, positio
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -98,7 +97,7 @@ class Devices:
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is How.PARAMETER:
-            arguments = self.arguments(binding)
+            arguments = self.resolver.handed(binding)
             return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
         return self._chooses(binding) and self.is_device(binding.value, depth)
 
@@ -115,19 +114,6 @@ class Devices:
 
     def _follows(self, node: ast.expr) -> bool:
         return whereabouts.follows(self.resolver, node)
-
-    def arguments(self, binding: Binding) -> list[ast.expr | None]:
-        """What the calls of a function give a parameter; nothing if one of them cannot be told."""
-        function = self.index.parents[self.index.parents[binding.node]]
-        if not isinstance(function, FUNCTIONS) or not isinstance(binding.node, ast.arg):
-            return []
-        arguments: list[ast.expr | None] = []
-        for call in self.resolver.sites(function):
-            given = self.resolver.bind(call, function)
-            if given is None:
-                return []
-            arguments.append(given.get(binding.name, default(function, binding.node)))
-        return arguments
 
     def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
         """Assignments to the same attribute of the same variable."""
@@ -190,7 +176,7 @@ class Devices:
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
-            given = {self.cpu(argument, depth + 1) for argument in self.arguments(bindings[0])}
+            given = {self.cpu(argument, depth + 1) for argument in self.resolver.handed(bindings[0])}
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
             return None
@@ -224,7 +210,7 @@ class Devices:
         if isinstance(node, ast.Attribute):
             return self.option(node) is not None and not self.attribute_bindings(node)
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        given = [a for b in bindings for a in (self.arguments(b) if b.how is How.PARAMETER else [_plain(b)])]
+        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [_plain(b)])]
         return bool(given) and all(self.picks(value, steps + 1) for value in given)
 
     def indexed(self, node: ast.AST | None) -> ast.expr | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts.accelerate import AccelerateResolver
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.values import Role, Value
 
@@ -74,14 +73,8 @@ class Flow:
     def _bound(self, binding: Binding) -> Iterator[ast.AST]:
         if binding.value is not None:
             yield binding.value
-        elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-            function = self.index.parents[self.index.parents[binding.node]]
-            if isinstance(function, FUNCTIONS):
-                for call in self.resolver.sites(function):
-                    given = self.resolver.bind(call, function) or {}
-                    expression = given.get(binding.name, default(function, binding.node))
-                    if expression is not None:
-                        yield expression
+        elif binding.how is How.PARAMETER:
+            yield from filter(None, self.resolver.handed(binding))
 
     # ---- what differs from process to process
 

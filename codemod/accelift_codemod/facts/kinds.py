@@ -84,12 +84,7 @@ class Kinds:
         if binding.how is How.ASSIGN:
             return self._part(binding.value, binding.path, steps) if binding.value is not None else None
         if binding.how is How.PARAMETER:
-            function = self.resolver.index.parents[self.resolver.index.parents[binding.node]]
-            if not isinstance(function, FUNCTIONS):
-                return None
-            calls = self.resolver.sites(function)
-            given = [(self.resolver.bind(call, function) or {}).get(binding.name) for call in calls]
-            return self._one([self.of(argument, steps + 1) for argument in given])
+            return self._one([self.of(argument, steps + 1) for argument in self.resolver.handed(binding)])
         return None
 
     def _part(self, node: ast.expr, path: tuple[int | None, ...], steps: int) -> Kind | None:

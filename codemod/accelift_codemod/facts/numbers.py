@@ -12,7 +12,6 @@ from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role
 
 
@@ -218,13 +217,8 @@ class Numbers:
     def _same_bindings(self, bindings: list[Binding], depth: int) -> Part | None:
         nodes: list[ast.expr | None] = []
         for binding in bindings:
-            if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-                function = self.index.parents[self.index.parents[binding.node]]
-                if not isinstance(function, FUNCTIONS):
-                    return None
-                for call in self.resolver.sites(function):
-                    given = self.resolver.bind(call, function)
-                    nodes.append((given or {}).get(binding.name, default(function, binding.node)))
+            if binding.how is How.PARAMETER:
+                nodes += self.resolver.handed(binding)
             elif binding.how is How.ASSIGN and not binding.path:
                 nodes.append(binding.value)
             else:

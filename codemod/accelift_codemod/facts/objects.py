@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -182,14 +181,8 @@ class Objects:
     def _bound_expressions(self, binding: Binding) -> Iterator[ast.expr]:
         if binding.value is not None:
             yield binding.value
-        elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-            function = self.index.parents[self.index.parents[binding.node]]
-            if isinstance(function, FUNCTIONS):
-                for call in self.resolver.sites(function):
-                    given = self.resolver.bind(call, function) or {}
-                    expression = given.get(binding.name, default(function, binding.node))
-                    if expression is not None:
-                        yield expression
+        elif binding.how is How.PARAMETER:
+            yield from filter(None, self.resolver.handed(binding))
 
     def _receiver(self, node: ast.expr, models: list[Value]) -> None:
         """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""

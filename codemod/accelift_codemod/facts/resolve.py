@@ -126,6 +126,15 @@ class Resolver(Classes):
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
         return signatures.bind(call, function, self._is_bound(call, function))
 
+    def handed(self, parameter: Binding) -> list[ast.expr | None]:
+        """What each call of its function gives a parameter, or its default; None where that cannot be told."""
+        function = self.index.parents[self.index.parents[parameter.node]]
+        if not isinstance(function, FUNCTIONS) or not isinstance(parameter.node, ast.arg):
+            return [None]
+        unsaid = signatures.default(function, parameter.node)
+        given = (self.bind(call, function) for call in self.sites(function))
+        return [found.get(parameter.name, unsaid) if found is not None else None for found in given]
+
     def _is_bound(self, call: ast.Call, function: Function) -> bool:
         """Whether what a call runs has its first parameter already: methods of an object, `__init__` by its class.
 

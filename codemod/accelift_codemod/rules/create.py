@@ -314,12 +314,12 @@ accelerator = Accelerator(
     def _handed_in(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether a variable holds what a function is given, `self.device = device`: a device variable that is dealt
         with where it is made, or another device with each call."""
-        devices, resolver = draft.facts.devices, draft.facts.resolver
+        resolver = draft.facts.resolver
         values = [b.value for b in variable.bindings]
         bindings = [b for v in values if isinstance(v, ast.Name) for b in resolver.bindings(v)]
         if not all(isinstance(v, ast.Name) for v in values) or any(b.how is not How.PARAMETER for b in bindings):
             return False
-        given = [a for b in bindings for a in devices.arguments(b)]
+        given = [a for b in bindings for a in resolver.handed(b)]
         return variable.cpu is None or (variable.scope is None and all(self._is_variable(draft, a) for a in given))
 
     def _is_variable(self, draft: Draft, node: ast.expr | None) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Binding
 from accelift_codemod.facts.index import FUNCTIONS, How
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -95,13 +94,8 @@ class Printing(Rule):
             return None
         for binding in bindings:
             if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-                function = index.parents[index.parents[binding.node]]
-                if not isinstance(function, FUNCTIONS):
-                    continue
-                unsaid = default(function, binding.node)
-                given = [(resolver.bind(s, function) or {}).get(binding.name) for s in resolver.sites(function)]
-                for value in (value or unsaid for value in given or [unsaid]):
-                    if value is not None and resolver.builtin(value) == "print":
+                for value in filter(None, resolver.handed(binding)):
+                    if resolver.builtin(value) == "print":
                         return value
         return None
 

@@ -9,7 +9,6 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, How
-from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -234,13 +233,8 @@ class RunNames(Rule):
             for binding in resolver.bindings(node):
                 if binding.how in (How.ASSIGN, How.AUGMENT, How.WITH) and binding.value is not None:
                     yield binding.value
-                elif binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-                    function = index.parents[index.parents[binding.node]]
-                    for site in resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
-                        given = resolver.bind(site, function) or {}  # type: ignore[arg-type]
-                        handed = given.get(binding.name, default(function, binding.node))  # type: ignore[arg-type]
-                        if handed is not None:
-                            yield handed
+                elif binding.how is How.PARAMETER:
+                    yield from filter(None, resolver.handed(binding))
         elif isinstance(node, ast.Attribute):
             if node.attr not in index.attribute_bindings:
                 yield node.value  # `uuid.uuid4().hex`, `path.parent`

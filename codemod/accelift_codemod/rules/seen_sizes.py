@@ -172,10 +172,7 @@ class SeenSizes(Rule):
     def _may_be_other(self, draft: Draft, node: ast.expr) -> bool:
         """Whether a parameter is given other batches, too: by the training loop, say."""
         for binding in draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else ():
-            if binding.how is How.PARAMETER:
-                function = draft.facts.index.parents[draft.facts.index.parents[binding.node]]
-                sites = draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
-                given = [(draft.facts.resolver.bind(s, function) or {}).get(binding.name) for s in sites]  # type: ignore[arg-type]
-                if not all(argument is not None and draft.blueprint.seen_before(argument) for argument in given):
-                    return True
+            given = draft.facts.resolver.handed(binding) if binding.how is How.PARAMETER else []
+            if not all(argument is not None and draft.blueprint.seen_before(argument) for argument in given):
+                return True
         return False

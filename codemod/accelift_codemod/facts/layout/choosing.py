@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Role
@@ -172,9 +172,7 @@ class Choosing:
             if binding.how is How.ASSIGN and not binding.path:
                 yield binding.value
             elif binding.how is How.PARAMETER:
-                function = self.resolver.index.parents[self.resolver.index.parents[binding.node]]
-                for call in self.resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
-                    yield (self.resolver.bind(call, function) or {}).get(binding.name)  # type: ignore[arg-type]
+                yield from self.resolver.handed(binding)
             elif binding.how is not How.AUGMENT:
                 yield None
 
