@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from accelift_codemod.facts.index import INDEX, Index
-from accelift_codemod.facts.tree import CHILDREN, SHARED
+from accelift_codemod.facts.tree import NOTES, SHARED
 
 Node = TypeVar("Node", bound=ast.AST)
 Hook = Callable[[Any], "ast.AST | None"]
@@ -47,7 +47,7 @@ class Copier:
             elif kind is not list:
                 if name != INDEX:
                     parts[name] = self.copy(value) if isinstance(value, ast.AST) else value
-            elif name != CHILDREN:
+            elif name not in NOTES:
                 parts[name] = [v if v.__class__ in _ATOMS else self.copy(v) for v in value]
         self.originals[new] = node
         return new

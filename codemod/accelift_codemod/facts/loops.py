@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.passes import Passes
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _NOT_LOSSES = frozenset({Role.OPTIMIZER, Role.MODEL, Role.CLASS, Role.METHOD})
@@ -80,6 +81,15 @@ class Loops:
     @cached_property
     def _backward_calls(self) -> frozenset[ast.AST]:
         return frozenset(self.backwards)
+
+    @memoised
+    def endings(self, loop: ast.For | ast.While) -> list[ast.expr]:
+        """The tests by which a loop may end: its own, and those under which it is left."""
+        inside = {node: None for statement in loop.body for node in walk(statement)}
+        exits = (node for node in inside if isinstance(node, (ast.Break, ast.Return)))
+        above = dict.fromkeys(p for node in exits for p in self.index.ancestors(node) if p in inside)
+        tests = [node.test for node in above if isinstance(node, ast.If)]
+        return [*tests, loop.test] if isinstance(loop, ast.While) else tests
 
     def own_calls(self, node: ast.AST) -> list[ast.Call]:
         """Calls inside a node, nested functions left out."""

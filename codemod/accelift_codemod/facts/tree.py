@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 
 CHILDREN = "_accelift_children"  # where it is noted
+WALK = "_accelift_walk"  # and on a module, all that is in it
+NOTES = frozenset({CHILDREN, WALK})
 # What Python's parser makes once and uses everywhere: contexts and operators.
 SHARED = frozenset(
     kind
@@ -41,6 +43,15 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """What `ast.walk` yields, but contexts and operators, in the same order."""
+    if not isinstance(node, ast.Module):
+        return _walk(node)
+    known: list[ast.AST] | None = node.__dict__.get(WALK)
+    if known is None:
+        known = node.__dict__[WALK] = list(_walk(node))
+    return iter(known)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
     todo = deque([node])
     while todo:
         current = todo.popleft()

@@ -188,10 +188,9 @@ class RunNames(Rule):
             for loop in draft.facts.index.enclosing_loops(binding.node):
                 if not isinstance(loop, (ast.For, ast.While)):
                     continue
-                ends = (n for s in loop.body for n in walk(s) if isinstance(n, ast.If) and _leaves(n))
-                tests = [n.test for n in ends]
-                tests += [loop.test] if isinstance(loop, ast.While) else []
-                for call in (n for test in tests for n in walk(test) if isinstance(n, ast.Call)):
+                for call in (n for test in draft.facts.loops.endings(loop) for n in walk(test)):
+                    if not isinstance(call, ast.Call):
+                        continue
                     asks = (draft.facts.resolver.qualified(call.func) or "") in _EXIST
                     if (asks or self._named(call, {"exists", "is_dir", "is_file"})) and any(
                         isinstance(n, ast.Name) and n.id == binding.name for n in walk(call)
@@ -271,8 +270,3 @@ class RunNames(Rule):
         ):
             yield call.func.value
             yield from call.args
-
-
-def _leaves(test: ast.If) -> bool:
-    """Whether a loop is left where a test decides so."""
-    return any(isinstance(n, (ast.Break, ast.Return)) for n in walk(test))
