@@ -265,10 +265,14 @@ class Draft:
         """Whether a node may be evaluated after a training loop has been entered."""
         if self.facts.unfollowed(node) is not None:
             return False
+        return self.follows(node, [loop.node for loop in self.blueprint.train_loops])
+
+    def follows(self, node: ast.AST, others: list[ast.AST]) -> bool:
+        """Whether a node may be evaluated after one of others has begun to be."""
         function = self.function(node)
         timeline = self.blueprint.timeline
         while True:  # seen from the function of the node, or from one that leads to both
-            starts = [p for loop in self.blueprint.train_loops for p in timeline.places(loop.node, function)]
+            starts = [place for other in others for place in timeline.places(other, function)]
             places = timeline.places(node, function)
             if starts and places:
                 return any(position(c) > position(s) and not timeline.exclusive(s, c) for s in starts for c in places)

@@ -136,7 +136,7 @@ def _indented(code: str, depth: int) -> str:
 
 
 def convert(text: str, **options: object) -> FileResult:
-    """What becomes of a script, whatever it is. `options` are those of `accelift_codemod.blueprint.Options`."""
+    """What becomes of a script, whatever it is. `options` are those of `accelift_codemod.options.Options`."""
     return convert_bytes(text.encode(), PATH, Options(**options))  # type: ignore[arg-type]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+from scripts import REBOUND, convert, converted, findings, lifted, script
 
 STATE = "accelerator.unwrap_model(model).state_dict()"
 
@@ -94,6 +94,53 @@ def test_what_is_saved_before_training_is_reported() -> None:
         "SAVE-RACE every process saves this file, for it may be read again before training begins; "
         "save it once before launching, or under `with accelerator.main_process_first():`"
     ]
+
+
+def early(lines: str) -> dict[str, str]:
+    """Statements before the objects are prepared."""
+    return {"optimizer": f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n{lines}"}
+
+
+@pytest.mark.parametrize(
+    "saved", ["model.state_dict()", '{"net": model.state_dict(), "epoch": 0}', "optimizer.state_dict()"]
+)
+def test_a_checkpoint_that_is_saved_before_training(saved: str) -> None:
+    text = script(**early(f'torch.save({saved}, "m.pt")'))
+    assert converted(text) == lifted(**early(f'accelerator.save({saved}, "m.pt")'))
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(("path", "waits"), [('"m.pt"', True), ("sys.argv[1]", True), ('"other.pt"', False)])
+def test_a_checkpoint_of_before_training_that_is_loaded_then(path: str, waits: bool) -> None:
+    load = f"model.load_state_dict(torch.load({path}))"
+    wait = "accelerator.wait_for_everyone()\n" if waits else ""
+    text = script(imports="import sys", **early(f'torch.save(model.state_dict(), "m.pt")\n{load}'))
+    after = f'accelerator.save(model.state_dict(), "m.pt")\n{wait}{load}'
+    assert converted(text) == lifted(imports="import sys", **early(after))
+
+
+def test_what_was_loaded_before_it_was_saved_is_not_waited_for() -> None:
+    lines = 'model.load_state_dict(torch.load("m.pt"))\nLIBRARY.save(model.state_dict(), "m.pt")'
+    text = script(**early(lines.replace("LIBRARY", "torch")))
+    assert converted(text) == lifted(**early(lines.replace("LIBRARY", "accelerator")))
+
+
+def test_a_checkpoint_that_functions_save_and_load_before_training() -> None:
+    definitions = """\
+def keep(net):
+    LIBRARY.save(net.state_dict(), "m.pt")
+
+
+def back(net):
+    WAIT
+    net.load_state_dict(torch.load("m.pt"))
+"""
+    slots = early("keep(model)\nback(model)")
+    before = definitions.replace("    WAIT\n", "").replace("LIBRARY", "torch")
+    after = definitions.replace("WAIT", "accelerator.wait_for_everyone()").replace("LIBRARY", "accelerator")
+    assert converted(script(definitions=before, **slots)) == lifted(
+        definitions=after, device=REBOUND, model="model = Net().to(device)", **slots
+    )
 
 
 # ---- load

@@ -19,7 +19,8 @@ class Saving(Rule):
 
     A checkpoint that the script loads again after training has begun, or may have saved in an earlier call or
     iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
-    it does. What is saved before training begins, such as prepared data, is left alone and reported.
+    it does. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
+    say, may be read in ways that are not followed.
     """
 
     code = _RULE
@@ -47,7 +48,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                         "save it under `if accelerator.is_main_process:`, with the accelerator passed to the class",
                     )
                     continue
-                if not draft.after_training(call):
+                if not draft.after_training(call) and not self._is_checkpoint(draft, call):
                     yield draft.finding(
                         "SAVE-RACE",
                         Severity.WARNING,
@@ -63,7 +64,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         yield from draft.awaited(_RULE, (self._looked_for(draft, read) for read in reads))
 
     def _reads_back(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
-        """Whether a call may load what was saved: in training, or in an earlier call or iteration."""
+        """Whether a call may load what was saved: in training, or before in an earlier call, line or iteration."""
         if draft.after_training(load):
             return True
         if draft.facts.unfollowed(load) is not None:
@@ -71,11 +72,21 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         path = self._constants(draft, draft.facts.resolver.argument(load, 0, "f"))
         for save in saves:
             saved = self._constants(draft, draft.facts.resolver.argument(save, 1, "f"))
+            if path and saved and not path & saved:
+                continue
             places = draft.blueprint.timeline.places(save, draft.function(load))
             again = any(draft.blueprint.timeline.repeats(load, place) for place in places)
-            if again and not (path and saved and not path & saved):
+            if again or draft.follows(load, [save]):
                 return True
         return False
+
+    def _is_checkpoint(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call saves a model or the state of one, or of an optimizer, for which torch.load alone asks."""
+        saved = draft.facts.resolver.argument(call, 0, "obj")
+        bindings = draft.facts.resolver.bindings(saved) if isinstance(saved, ast.Name) else []
+        parts = (n for source in (saved, *(b.value for b in bindings)) if source is not None for n in walk(source))
+        states = (n.value for n in parts if isinstance(n, ast.Attribute) and n.attr == "state_dict")
+        return any(draft.facts.resolver.roles(node) & {Role.MODEL, Role.OPTIMIZER} for node in (saved, *states))
 
     def _constants(self, draft: Draft, path: ast.expr | None) -> set[object]:
         """What a path may be, if it is written out; empty if that is not known."""
