@@ -12,7 +12,7 @@ from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, position
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Environment
-from accelift_codemod.facts.layout.algebra import dealt
+from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.options import Options
@@ -21,6 +21,8 @@ from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Se
 if TYPE_CHECKING:
     from accelift_codemod.caches import Caches
     from accelift_codemod.reach import Reach
+
+_CALLS = 4  # that lead from a loop to what is asked about in it
 
 
 class Draft:
@@ -235,22 +237,47 @@ class Draft:
                     return node
         return None
 
-    def environment(self, loop: BatchLoop, node: ast.AST) -> Environment | None:
-        """How variables depend on the batch just before a node in the body of a loop."""
+    def environment(self, loop: BatchLoop, node: ast.AST, calls: int = _CALLS) -> Environment | None:
+        """How variables depend on the batch just before a node in the body of a loop, or in functions that it calls."""
         step = self.blueprint.handmade.get(loop)
         if step is not None:
             return self.facts.handmade.environment(step, node)
-        if not isinstance(loop.node, (ast.For, ast.AsyncFor)) or loop.node not in self._loops_around(node):
+        if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
             return None
+        if loop.node not in self._loops_around(node):
+            return self._inside(loop, node, calls - 1) if calls else None
         env: Environment = {}
         batch = self.facts.collated.batch(loop.loaders)
         self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), batch), env)
         return self.facts.layouts.before(node, loop.node.body, env)
 
+    def _inside(self, loop: BatchLoop, node: ast.AST, calls: int) -> Environment | None:
+        """The environment of a node in a function that a loop calls, whichever of its calls that is."""
+        function = self.function(node)
+        if function is None:
+            return None
+        begun: Environment = {}
+        for site in self.facts.resolver.sites(function):
+            env = self.environment(loop, site, calls)
+            if env is None:
+                continue  # another loop calls it there
+            entered = self.facts.layouts.entered(site, function, env)
+            if entered is None:
+                return None
+            merge(begun, entered)
+        return self.facts.layouts.before(node, function.body, begun) if begun else None
+
     def training_around(self, node: ast.AST) -> list[BatchLoop]:
-        """The training loops in whose iterations a node may run."""
-        around = (self.blueprint.loops.get(loop) for loop in self._loops_around(node))
-        found = {loop for loop in around if loop is not None and loop.trains} | {*self.blueprint.handmade}
+        """The training loops in whose iterations a node may run, perhaps in functions that they call."""
+        around = dict.fromkeys(self._loops_around(node))
+        functions = [self.function(node)]
+        for function in functions:
+            for site in self.facts.resolver.sites(function) if function is not None else ():
+                around.update(dict.fromkeys(self._loops_around(site)))
+                if self.function(site) not in functions:
+                    functions.append(self.function(site))
+        loops = (self.blueprint.loops.get(loop) for loop in around)
+        found = {loop for loop in loops if loop is not None and loop.trains} | {*self.blueprint.handmade}
         return sorted(found, key=lambda loop: position(loop.node))
 
     def _loops_around(self, node: ast.AST) -> list[ast.AST]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import reduce
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.layout import Layout, Shape
+from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -208,8 +210,11 @@ accelerator.backward(loss)
         return False
 
     def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
+        found: list[Shape] = []
         for loop in draft.training_around(call):
             env = draft.environment(loop, call)
             if env is not None:
-                return draft.facts.layouts.read(loss, env)
-        return Layout.UNKNOWN
+                found.append(draft.facts.layouts.read(loss, env))
+                if loop.node in draft.facts.index.ancestors(call):
+                    break  # the others are around this one
+        return reduce(join, found) if found else Layout.UNKNOWN

@@ -117,6 +117,12 @@ def join(left: Shape, right: Shape) -> Shape:
     return Layout.MIXED if Layout.MIXED in pair else Layout.UNKNOWN
 
 
+def merge(env: Environment, other: Environment) -> None:
+    """Make an environment one in which each variable may also be what it is in another."""
+    for name, value in other.items():
+        env[name] = join(env[name], value) if name in env else value
+
+
 def dealt(values: Values, batch: Shape) -> Shape:
     """The layout of what a loop is dealt, from that of a batch."""
     for value in values:

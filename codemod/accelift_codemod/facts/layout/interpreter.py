@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.index import FUNCTIONS, Function, Index
 from accelift_codemod.facts.layout import operations, products
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
@@ -25,6 +25,7 @@ from accelift_codemod.facts.layout.algebra import (
     elementwise,
     item,
     join,
+    merge,
     tensor,
 )
 from accelift_codemod.facts.layout.choosing import Choosing
@@ -93,7 +94,7 @@ class Layouts:
                 before = dict(env)
                 self.assign(statement.target, element(iterated), env)
                 self.run(statement.body, env, frame)
-                self._merge(env, before)
+                merge(env, before)
             self.run(statement.orelse, env, frame)
         elif isinstance(statement, ast.While):
             for _ in range(2):
@@ -135,6 +136,16 @@ class Layouts:
             return env
         return None
 
+    def entered(self, call: ast.Call, function: Function, env: Environment) -> Environment | None:
+        """The environment in which a function begins that a call runs; None if its arguments cannot be told."""
+        given = self.resolver.bind(call, function)
+        if given is None:
+            return None
+        own = self.index.enclosing_class(function)
+        same = own is not None and self.index.enclosing_class(call) is own
+        attributes = {name: value for name, value in env.items() if same and "." in name}
+        return attributes | self.modules.parameters(function, {n: self.read(e, env) for n, e in given.items()})
+
     def _branches(self, env: Environment, frame: Frame, *bodies: list[ast.stmt]) -> None:
         results = []
         for body in bodies:
@@ -145,13 +156,9 @@ class Layouts:
         if results:
             merged = results[0]
             for other in results[1:]:
-                self._merge(merged, other)
+                merge(merged, other)
             env.clear()
             env.update(merged)
-
-    def _merge(self, env: Environment, other: Environment) -> None:
-        for name, value in other.items():
-            env[name] = join(env[name], value) if name in env else value
 
     def assign(self, target: ast.expr, value: Shape, env: Environment) -> None:
         """Bind an assignment target to a layout."""

@@ -159,13 +159,7 @@ class Modules:
         if self._depth >= _MAX_DEPTH:
             return Layout.UNKNOWN
         self._known[key] = Layout.UNKNOWN  # a recursive call is not followed
-        env: Environment = {}
-        for parameter in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
-            if parameter.arg in arguments:
-                env[parameter.arg] = arguments[parameter.arg]
-            else:
-                value = default(function, parameter)
-                env[parameter.arg] = self.layouts.read(value, {}) if value is not None else Layout.CONST
+        env = self.parameters(function, arguments)
         from accelift_codemod.facts.layout.interpreter import Frame
 
         frame = Frame(owner)
@@ -177,3 +171,14 @@ class Modules:
         result = frame.returned if frame.returned is not None else Layout.CONST
         self._known[key] = result
         return result
+
+    def parameters(self, function: Function, arguments: dict[str, Shape]) -> Environment:
+        """The environment in which a function begins: the layouts of its arguments, or of the defaults."""
+        env: Environment = {}
+        for parameter in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+            if parameter.arg in arguments:
+                env[parameter.arg] = arguments[parameter.arg]
+            else:
+                value = default(function, parameter)
+                env[parameter.arg] = self.layouts.read(value, {}) if value is not None else Layout.CONST
+        return env
