@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.facts import BatchLoop, Facts, Function, position
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts import BatchLoop, Facts, Function, gradients, position
+from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.tree import children, walk
@@ -131,32 +131,9 @@ class Draft:
             child = parent
         return False
 
-    def gradients_off(self, node: ast.AST, depth: int = 0) -> bool:
+    def gradients_off(self, node: ast.AST) -> bool:
         """Whether a node only runs with gradients switched off."""
-        for parent in self.facts.index.ancestors(node):
-            if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
-                self._no_grad(item.context_expr) for item in parent.items
-            ):
-                return True
-            if isinstance(parent, FUNCTIONS):
-                if any(self._no_grad(d) for d in parent.decorator_list):
-                    return True
-                sites = self.facts.resolver.sites(parent)
-                return bool(sites) and depth < 6 and all(self.gradients_off(s, depth + 1) for s in sites)
-        return False
-
-    def _no_grad(self, node: ast.expr) -> bool:
-        func = node.func if isinstance(node, ast.Call) else node
-        qualified = self.facts.resolver.qualified(func) or ""
-        if qualified in ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"):
-            return True
-        return (
-            qualified in ("torch.set_grad_enabled", "torch.autograd.set_grad_enabled")
-            and isinstance(node, ast.Call)
-            and bool(node.args)
-            and isinstance(node.args[0], ast.Constant)
-            and node.args[0].value is False
-        )
+        return gradients.off(self.facts.resolver, node)
 
     def guarded(self, node: ast.AST) -> bool:
         """Whether a node is in a statement that is put under a main-process guard."""

@@ -24,17 +24,23 @@ def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
     """Whether training goes another way, or saves a checkpoint, by what variables hold where they are read.
 
     That is so where it flows into a learning rate, a loss, a schedule's step, what a loader draws by, or a test on
-    which a loop is left, weights are put back, parameters are frozen, or (if `saves`) a checkpoint is written.
+    which a loop is left, weights are put back, parameters are frozen, or (if `saves`) a checkpoint is written. What
+    gradients flow back through is no number that was measured, but a part of the loss.
     """
-    reads = reached(draft, starts, tests=True)
-    return any(_is_steered(draft, read, node, saves) for read in reads for node in around(draft, read))
+    of_loss = not draft.facts.loops.gradients.reads.isdisjoint(starts)
+    for read in reached(draft, starts, tests=True):
+        for node in around(draft, read):
+            if draft.facts.loops.is_backward(node):
+                if not of_loss:
+                    return True
+            elif _is_steered(draft, read, node, saves):
+                return True
+    return False
 
 
 def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
     """Whether training is steered by a value, at an expression around a read of it, or at its statement."""
     if isinstance(node, ast.Call):
-        if draft.facts.loops.is_backward(node):
-            return True
         if node is read or is_within(draft, read, node.func):
             return False
         func = node.func

@@ -78,6 +78,39 @@ print("accuracy %.4f" % evaluate(model, test_loader, device))
 """
 
 
+# A step in a function, whose loss is a sum; and one for the losses of all batches, added up, with some layers frozen.
+STEPS = """
+def train_step(net, batch, criterion):
+    inputs, labels = [part.to(device) for part in batch]
+    loss = criterion(net(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def epoch_step(net):
+    total = 0.0
+    for x, y in loader:
+        total += F.cross_entropy(net(x.to(device)), y.to(device))
+    total /= len(loader)
+    optimizer.zero_grad()
+    total.backward()
+    optimizer.step()
+
+
+loader = DataLoader(data, batch_size=6, shuffle=True)
+criterion = nn.CrossEntropyLoss(reduction="sum")
+for epoch in range(2):
+    model.bias.requires_grad = False
+    for batch in loader:
+        train_step(model, batch, criterion)
+    model.bias.requires_grad = True
+    epoch_step(model)
+print("bias %.4f" % abs(model.bias[0].item()))
+"""
+
+
 def converted(text: str, target: str = "runtime") -> bytes:
     """The conversion of a script."""
     result = convert_bytes(text.encode(), "/script.py", Options(target))
@@ -87,7 +120,7 @@ def converted(text: str, target: str = "runtime") -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "samples"), [(SUMS, 22), pytest.param(SUMS, 31, marks=pytest.mark.exhaustive), (NEXT, 25)]
+    ("body", "samples"), [(SUMS, 22), pytest.param(SUMS, 31, marks=pytest.mark.exhaustive), (NEXT, 25), (STEPS, 24)]
 )
 def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:
     text = HEAD.replace("SAMPLES", str(samples)) + body

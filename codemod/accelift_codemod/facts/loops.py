@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
+from accelift_codemod.facts.gradients import Gradients
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.passes import Passes
@@ -79,6 +80,11 @@ class Loops:
         return found
 
     @cached_property
+    def gradients(self) -> Gradients:
+        """What gradients flow through to the losses of `backwards`."""
+        return Gradients(self.resolver, self.backwards)
+
+    @cached_property
     def _backward_calls(self) -> frozenset[ast.AST]:
         return frozenset(self.backwards)
 
@@ -148,14 +154,15 @@ class Loops:
                 loaders = self.loaders(self.resolver.values(node.iter))
                 if loaders:
                     body = [] if isinstance(node, ast.comprehension) else node.body
-                    trains = bool(body) and self.reaches_backward(body)
-                    evaluates = trains and self._passes.evaluates(node, body)
+                    reaches = bool(body) and self.reaches_backward(body)
+                    evaluates = reaches and self._passes.evaluates(node, body)
+                    trains = reaches or node in self.gradients.loops
                     found.append(BatchLoop(node, loaders, trains, function, True, evaluates))
                     continue
             if isinstance(node, LOOPS):
                 loaders = self._drawn(node)
                 if loaders:
-                    trains = self.reaches_backward(node.body)
+                    trains = self.reaches_backward(node.body) or node in self.gradients.loops
                     found.append(BatchLoop(node, loaders, trains, function, False))
         return found
 

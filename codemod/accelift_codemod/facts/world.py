@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
+from accelift_codemod.facts import gradients
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.flow import Flow
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
+from accelift_codemod.facts.index import Binding, How, Scope, position
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Key, Optimizer, key
@@ -249,18 +250,8 @@ class World:
         return self.facts.objects.optimizers
 
     def gradients_off(self, node: ast.AST) -> bool:
-        """Whether a node runs with gradients switched off."""
-        for parent in self.index.ancestors(node):
-            headers: list[ast.expr] = []
-            if isinstance(parent, (ast.With, ast.AsyncWith)):
-                headers = [item.context_expr for item in parent.items]
-            elif isinstance(parent, FUNCTIONS):
-                headers = parent.decorator_list
-            for header in headers:
-                func = header.func if isinstance(header, ast.Call) else header
-                if (self.resolver.qualified(func) or "").rpartition(".")[2] in ("no_grad", "inference_mode"):
-                    return True
-        return False
+        """Whether a node only runs with gradients switched off."""
+        return gradients.off(self.resolver, node)
 
     # ---- accumulation
 

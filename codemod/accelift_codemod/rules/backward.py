@@ -76,6 +76,14 @@ accelerator.backward(loss)
             'accelerator.backward(loss, reduction="sum"), else its gradient shrinks by the number of processes.',
         ),
         Explained(
+            "LOSS-LATER",
+            Severity.NOTE,
+            "one backward pass for several batches",
+            "The losses of several batches are added up, and gone back from at once. The accelerator weighs a loss by "
+            "the process's share of the last batch; here there are several, and where a batch is not dealt evenly, the "
+            "samples of the smaller shares count a little more.",
+        ),
+        Explained(
             "BWD-RAW",
             Severity.WARNING,
             "torch.autograd.backward stays",
@@ -100,6 +108,7 @@ accelerator.backward(loss)
                 )
                 continue
             yield from self._call(draft, call, func)
+            yield from self._of_pass(draft, call)
 
     def _call(self, draft: Draft, call: ast.Call, func: ast.Attribute) -> Iterator[Edit | Finding]:
         reason = "gradients are scaled and averaged by the accelerator"
@@ -177,6 +186,17 @@ accelerator.backward(loss)
                 'if it is a sum, add reduction="sum"'
                 if draft.runtime
                 else "if it is a sum, multiply it by num_processes",
+            )
+
+    def _of_pass(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
+        """A note for a backward pass that goes back from what loops over batches before it have computed."""
+        if any(loop in draft.blueprint.loops for loop in draft.facts.loops.gradients.before(call)[0]):
+            yield draft.finding(
+                "LOSS-LATER",
+                Severity.NOTE,
+                call,
+                "the losses of several batches are gone back from at once: shares of different sizes are not weighed",
+                "give the loader batches that the number of processes divides, and drop_last=True, if that matters",
             )
 
     def _divides_gradients(self, draft: Draft, call: ast.Call) -> bool:

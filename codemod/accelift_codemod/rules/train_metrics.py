@@ -148,7 +148,8 @@ scheduler.step(running / len(loader))
                 "result is too small by a factor of about N",
                 "sum it across processes with accelerator.reduce before the division",
             )
-        places: dict[str, ast.AST] = {name: kept[name] for name in printed if name not in scaled}
+        shown = (name for name in printed if name not in scaled and not self._is_loss(draft, node, name))
+        places: dict[str, ast.AST] = {name: kept[name] for name in shown}
         left = set() if loop.evaluates else local - set(kept) - set(others)
         divided = by_batch_size(draft, loop, node, {n for n in printed if adds_up(draft, loop, kept[n])})
         for division in divided[:1]:
@@ -249,12 +250,19 @@ scheduler.step(running / len(loader))
         while queue:
             load = queue.pop(0)
             statement = draft.facts.index.statement(load)
+            if load in draft.facts.loops.gradients.reads:
+                continue  # on its way to a loss
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 return load
             more = reads_of(draft, statement) if isinstance(statement, ast.Assign) else []  # `mean = sum(losses) / n`
             queue += [n for n in more if n not in seen]
             seen.update(more)
         return None
+
+    def _is_loss(self, draft: Draft, node: Loop, name: str) -> bool:
+        """Whether what the loop adds up is only read on its way to a loss."""
+        reads = reads_after(draft, node, name)
+        return bool(reads) and draft.facts.loops.gradients.reads.issuperset(reads)
 
     def _said_inside(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.AST]:
         """Where an iteration prints what it has measured; how many samples it has seen is not asked about."""
