@@ -147,3 +147,35 @@ def test_a_choice_between_the_same_goes(choice: str, left: str) -> None:
     text = converted(script(model=f"model = Net()\nnet = {choice}", optimizer=OPTIMIZER, **PLAIN))
     assert f"\nnet = {left}\n" in text
     assert (QUESTION in text) is ("use_cuda" in left)
+
+
+WRAPPED = "    model = nn.DataParallel(model)"
+OPTIONS = "import argparse\nimport os"
+PARSED = "parser = argparse.ArgumentParser()\nparser.add_argument('--gpus', default='0')\nargs = parser.parse_args()"
+CALM = "class Config:\n    def split(self, sign):\n        print('asked')\n        return [0]\n\n\nconfig = Config()"
+ASKED = "def several():\n    print('asked')\n    return True"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "len(args.gpus.split(',')) > 1",
+        "args.gpus.strip() and not args.gpus.startswith('c')",
+        "os.environ.get('GPUS', '').lower() == 'all'",
+        "os.getenv('GPUS')",
+        "hasattr(args, 'gpus') and isinstance(args.gpus, str)",
+    ],
+)
+def test_an_empty_block_goes_whose_condition_only_asks(test: str) -> None:
+    slots = {"imports": OPTIONS, "setup": PARSED, "after": "system = os.name"}
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    wrapped = script(**slots, optimizer=f"if {test}:\n{WRAPPED}\n{optimizer}")
+    assert converted(wrapped) == lifted(**slots)
+
+
+@pytest.mark.parametrize("test", ["config.split(',')", "several()", "len(ids := [0]) > 1", "ids.pop() > 0"])
+def test_an_empty_block_stays_whose_condition_may_do_more(test: str) -> None:
+    slots = {"definitions": f"{CALM}\n\n\n{ASKED}\n", "setup": "ids = [0, 1]"}
+    optimizer = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    after = converted(script(**slots, optimizer=f"if {test}:\n{WRAPPED}\n{optimizer}"))
+    assert f"if {test}:\n    pass\n{optimizer}" in after

@@ -15,6 +15,9 @@ from accelift_codemod.rewrite.layout import comments
 from accelift_codemod.rules import Rule
 
 _RULE = "CLEAN"
+_ASKING = frozenset({"len", "isinstance", "hasattr", "getattr", "bool"})
+_SETTINGS = frozenset({"os.environ.get", "os.getenv"})
+_OF_TEXT = frozenset({"split", "strip", "lstrip", "rstrip", "lower", "upper", "startswith", "endswith"})
 _PREFIX = re.compile(rf"[^\W\d][\w›]*{MARK}")  # a file's name before that of its global
 
 
@@ -114,11 +117,22 @@ if use_cuda:
             return True
         for part in walk(node):
             if isinstance(part, ast.Call):
-                if not draft.facts.devices.conditions.is_availability(part):
+                if not draft.facts.devices.conditions.is_availability(part) and not self._asks(draft, part):
                     return False
             elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
                 return False
         return True
+
+    def _asks(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call only asks for something: the length of a list, a piece of a text, an environment variable."""
+        resolver = draft.facts.resolver
+        builtin = resolver.builtin(call.func)
+        if builtin is not None:
+            return builtin in _ASKING
+        if (resolver.qualified(call.func) or "") in _SETTINGS:
+            return True
+        of_text = isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TEXT
+        return of_text and resolver.callee(call) is None and all(isinstance(a, ast.Constant) for a in call.args)
 
     # ---- variables
 
