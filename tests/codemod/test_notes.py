@@ -200,6 +200,30 @@ def test_batches_that_are_padded_to_their_longest_sample(collate: str, codes: li
     assert findings(script(definitions=PADDING, loader=loader)) == codes
 
 
+SEQUENCES = "data = TensorDataset(torch.rand(64, 5, 8), torch.randint(1, 6, (64,)), torch.arange(64) % 3)"
+TRIM = "def trim(x, n):\n    most = int(n.max())\n    return x[:, :most]"
+
+
+@pytest.mark.parametrize(
+    ("forward", "codes"),
+    [
+        ("x = x[:, : n.max()]", ["BATCH-PADDED"]),
+        ("most = int(max(n))\nx = x[:, :most, :]", ["BATCH-PADDED"]),
+        ("most = max(n.tolist())\nx = x.narrow(1, 0, most)", ["BATCH-PADDED"]),
+        ("x = trim(x, n)", ["BATCH-PADDED"]),
+        ("x = nn.utils.rnn.pad_sequence([s[:k] for s, k in zip(x, n)], batch_first=True)", ["BATCH-PADDED"]),
+        ("x = x[:, :3]", []),
+        ("most = max(2, 3)\nx = x[:, :most]", []),
+        ("longest = max(longest, n.max().item())", []),
+        ("x = x[:, : x.size(1) - 1]", []),
+    ],
+)
+def test_batches_that_a_loop_cuts_to_their_longest_sample(forward: str, codes: list[str]) -> None:
+    steps = f"{forward}\noptimizer.zero_grad()\nloss = F.cross_entropy(model(x).sum(1), y)"
+    slots = {"loop": "for x, n, y in loader:", "before": "longest = 0", "definitions": TRIM}
+    assert [c for c in findings(script(data=SEQUENCES, forward=steps, **slots)) if c == "BATCH-PADDED"] == codes
+
+
 @pytest.mark.parametrize(("over", "codes"), [("loader", ["BN-UPDATE"]), ("DataLoader(data, batch_size=64)", [])])
 def test_averages_of_batch_norm_of_a_share(over: str, codes: list[str]) -> None:
     slots = {

@@ -64,9 +64,9 @@ class Notes(Rule):
             "BATCH-PADDED",
             Severity.NOTE,
             "a batch is padded to the longest sample of a share",
-            "A collate function makes the samples of a batch as long as its longest one. Each process collates its own "
-            "share, which may end up shorter. What leaves padding out (a mask, packed sequences, lengths) computes the "
-            "same; a mean or a maximum over padded positions does not.",
+            "A collate function makes the samples of a batch as long as its longest one, or the training loop cuts "
+            "them to that. Each process has its own share, which may end up shorter. What leaves padding out (a mask, "
+            "packed sequences, lengths) computes the same; a mean or a maximum over padded positions does not.",
         ),
         Explained(
             "NOTEBOOK",
@@ -113,6 +113,15 @@ class Notes(Rule):
                     "give it a DataLoader of its own, which is not prepared",
                 )
         padded = self._padded(draft)
+        cut = self._cut(draft) if padded is None else None
+        if cut is not None:
+            yield draft.finding(
+                "BATCH-PADDED",
+                Severity.NOTE,
+                cut,
+                "this makes samples as long as the longest of a process's share, not of the batch",
+                "leave padding out of what is computed, or use a length of its own",
+            )
         if padded is not None:
             yield draft.finding(
                 "BATCH-PADDED",
@@ -162,6 +171,46 @@ class Notes(Rule):
                         return node
         return None
 
+    def _cut(self, draft: Draft) -> ast.expr | None:
+        """Where a training loop cuts the samples of its batch to the longest one, or pads them to it."""
+        for loop in draft.blueprint.train_loops:
+            for statement in loop.body:
+                called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
+                for node in (n for s in (statement, *called) for n in walk(s)):
+                    bound = _bound(node)
+                    if bound is not None and self._longest(draft, bound, 2):
+                        return node  # type: ignore[return-value]
+                    padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
+                    if padded is not None and draft.facts.resolver.qualified(node.func) == _PADS[0]:  # type: ignore[attr-defined]
+                        if self._of_batch(draft, padded):
+                            return node  # type: ignore[return-value]
+        return None
+
+    def _longest(self, draft: Draft, node: ast.expr, depth: int) -> bool:
+        """Whether a number is the greatest of what the samples of a batch have, or made from it."""
+        resolver = draft.facts.resolver
+        for part in walk(node):
+            func = part.func if isinstance(part, ast.Call) else None
+            if isinstance(part, ast.Call) and (
+                resolver.builtin(part.func) == "max" or resolver.qualified(part.func) in ("torch.max", "torch.amax")
+            ):
+                if len(part.args) == 1 and self._of_batch(draft, part.args[0]):
+                    return True
+            elif isinstance(part, ast.Call) and isinstance(func, ast.Attribute) and func.attr in ("max", "amax"):
+                if not part.args and not part.keywords and self._of_batch(draft, func.value):
+                    return True
+            elif isinstance(part, ast.Name) and depth:
+                made = [b.value for b in resolver.bindings(part) if b.how is How.ASSIGN and not b.path]
+                if any(value is not None and self._longest(draft, value, depth - 1) for value in made):
+                    return True
+        return False
+
+    def _of_batch(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether something is part of a batch, or computed from it."""
+        return any(
+            draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in walk(node) if isinstance(n, ast.expr)
+        )
+
     def _is_parameter(self, draft: Draft, node: ast.expr) -> bool:
         """Whether an expression is a parameter: of `for p in model.parameters()`, or `model.layer.weight`."""
         resolver = draft.facts.resolver
@@ -191,3 +240,14 @@ class Notes(Rule):
         qualified = draft.facts.resolver.qualified(call.func) or ""
         module, _, name = qualified.rpartition(".")
         return name if module in ("torch.nn", "torch.nn.functional") else ""
+
+
+def _bound(node: ast.AST) -> ast.expr | None:
+    """How much a node takes of a dimension of a tensor that is not the first: `x[:, :n]`, `x.narrow(1, 0, n)`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        cuts = (p.upper for p in node.slice.elts[1:] if isinstance(p, ast.Slice) and p.upper is not None)
+        return next(cuts, None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "narrow":
+        first = node.args[0] if len(node.args) == 3 else None
+        return node.args[2] if isinstance(first, ast.Constant) and first.value != 0 else None
+    return None
