@@ -192,3 +192,35 @@ def test_samples_less_the_mean_of_their_batch_are_reported(statement: str) -> No
 )
 def test_samples_less_what_is_fixed_or_their_own_are_not(statement: str) -> None:
     assert findings(collating("MEAN = torch.arange(8.0)\n\n\n" + STATISTIC.format(statement))) == []
+
+
+REPEATED = [
+    "for x, y in batch:\n        for _ in range(2):\n            xs.append(x * 2)\n            ys.append(y)",
+    "for x, y in batch:\n        for view in (x, x.flip(0)):\n            xs.append(view)\n        ys += [y, y]",
+    "for x, y in batch:\n        xs.append(x)\n        xs.append(-x)\n        ys.extend([y] * 2)",
+    "xs = [x * i for x, _ in batch for i in range(VIEWS)]\n    ys = [y for _, y in batch for _ in range(VIEWS)]",
+    "for x, y in batch:\n        xs += [x * i for i in (1, 2)]\n        ys += [y for i in (1, 2)]",
+]
+DIFFERENT = [
+    "for x, y in batch:\n        for _ in range(int(y) + 1):\n            xs.append(x)\n            ys.append(y)",
+    "for x, y in batch:\n        times = len(xs) % 3\n        xs += [x] * times\n        ys += [y] * times",
+    "for x, y in batch:\n        xs.append(x)\n        ys.append(y)\n        if y > 1:\n"
+    "            xs.append(-x)\n            ys.append(y)",
+    "xs = [x * i for x, y in batch for i in range(2) if y]\n    ys = [y for _, y in batch for _ in range(2) if y]",
+    "for x, y in batch:\n        for _ in range(2):\n            if y == 0:\n                continue\n"
+    "            xs.append(x)\n            ys.append(y)",
+    "for x, y in batch:\n        if y == 0:\n            continue\n        xs.append(x)\n        ys.append(y)",
+]
+
+
+@pytest.mark.parametrize("filled", REPEATED)
+def test_samples_that_are_repeated_equally_often_have_the_same_mean(filled: str) -> None:
+    function = f"VIEWS = 3\n\n\ndef collate(batch):\n    xs, ys = [], []\n    {filled}\n"
+    for made in ("torch.stack(xs), torch.tensor(ys)", "default_collate(list(zip(xs, ys)))"):
+        assert "LOSS-MASKMEAN" not in findings(collating(f"{function}    return {made}"))
+
+
+@pytest.mark.parametrize("filled", DIFFERENT)
+def test_samples_that_are_repeated_more_often_than_others_are_reported(filled: str) -> None:
+    function = f"def collate(batch):\n    xs, ys = [], []\n    {filled}\n    return torch.stack(xs), torch.tensor(ys)"
+    assert findings(collating(function)) == ["LOSS-MASKMEAN"]

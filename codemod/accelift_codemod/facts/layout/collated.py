@@ -31,6 +31,7 @@ class Part(Enum):
     ROW = "something of one sample, as one row"
     EACH = "a list of something of each sample"
     ROWS_EACH = "a list of one row for each sample"
+    TIMES = "a list with several entries for each sample, as many for each"
     PIECES = "a list with any number of entries for each sample"
     FIELDS = "the parts of the samples, each as a list of that part of each sample"
     EMPTY = "a list that nothing has been put into"
@@ -40,6 +41,7 @@ Known: TypeAlias = "Part | Layout | tuple[Known, ...]"
 _Environment: TypeAlias = "dict[str, Known]"
 
 _LISTS = (Part.EACH, Part.ROWS_EACH)
+_SEVERAL = (Part.EMPTY, Part.TIMES, *_LISTS)
 _OF_SAMPLE = (Part.SAMPLE, Part.ROW)
 _DEFAULT = frozenset(f"torch.utils.data.{home}default_collate" for home in ("", "dataloader.", "_utils.collate."))
 # What makes one tensor or array of a list, with a row for each entry; it may be a tensor already.
@@ -121,8 +123,8 @@ class Collated:
     # ---- statements
 
     def _run(self, statements: list[ast.stmt], env: _Environment, times: Part | None = None) -> Known | None:
-        """What statements return, None if they do not; `times` says how often they run: for EACH sample, or for any
-        number of PIECES of it."""
+        """What statements return, None if they do not; `times` says how often they run: for EACH sample, several
+        TIMES for each, or for any number of PIECES of it."""
         returned: list[Known] = []
         for statement in statements:
             if isinstance(statement, ast.Return):
@@ -134,14 +136,16 @@ class Collated:
                 for target in targets:
                     self._bind(target, value, env)
             elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-                listed = env.get(statement.target.id) in (Part.EMPTY, Part.PIECES, *_LISTS)
+                listed = env.get(statement.target.id) in (Part.PIECES, *_SEVERAL)
+                even = listed and self._as_many(env[statement.target.id], statement.value, env, times)
                 value = self._arithmetic(statement.op, statement.target, statement.value, env)
-                env[statement.target.id] = Part.PIECES if listed else value
+                env[statement.target.id] = Part.TIMES if even else Part.PIECES if listed else value
             elif isinstance(statement, ast.For):
-                element = self._element(self._read(statement.iter, env))
+                iterated = self._read(statement.iter, env)
+                element = self._element(iterated)
                 self._bind(statement.target, element, env)
-                each = times is None and _of_sample(element)
-                inner = self._run(statement.body, env, Part.EACH if each else Part.PIECES)
+                often = Part.PIECES if _skips(statement) else self._often(statement.iter, iterated, env, times)
+                inner = self._run(statement.body, env, often)
                 returned += [] if inner is None else [inner]
             elif isinstance(statement, ast.If):
                 returned += self._branches(statement, env, times)
@@ -156,6 +160,31 @@ class Collated:
         if not returned:
             return None
         return returned[0] if all(r == returned[0] for r in returned) else Layout.UNKNOWN
+
+    def _often(self, node: ast.expr, iterated: Known, env: _Environment, times: Part | None) -> Part:
+        """How often what is done for each entry of an iterable is done."""
+        if times is None and iterated is Part.TIMES:
+            return Part.TIMES
+        if times is None and _of_sample(self._element(iterated)) and not self._is_fixed(node, env):
+            return Part.EACH
+        return Part.TIMES if times in (Part.EACH, Part.TIMES) and self._is_fixed(node, env) else Part.PIECES
+
+    def _is_fixed(self, node: ast.expr, env: _Environment) -> bool:
+        """Whether an iterable has the same number of entries for every sample of every batch."""
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return not any(isinstance(e, ast.Starred) for e in node.elts)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            sides = (node.left, node.right)
+            return any(self._is_fixed(a, env) and _settled_number(b, env) for a, b in (sides, sides[::-1]))
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return all(self._is_fixed(g.iter, env) and not g.ifs for g in node.generators)
+        if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "range":
+            return all(_settled_number(a, env) for a in node.args)
+        return False
+
+    def _as_many(self, listed: Known, added: ast.expr, env: _Environment, times: Part | None) -> bool:
+        """Whether a list has as many entries for each sample still, once others are added to it."""
+        return times in (Part.EACH, Part.TIMES) and listed in _SEVERAL and self._is_fixed(added, env)
 
     def _branches(self, branch: ast.If, env: _Environment, times: Part | None) -> list[Known]:
         """Run both branches: what they return; the variables become what they are after either of them."""
@@ -181,8 +210,12 @@ class Collated:
         if func.attr not in ("append", "extend") or name not in env or isinstance(env[name], tuple):
             return
         value = self._read(node.args[0], env)
-        if times is Part.PIECES or env[name] is Part.PIECES or (times is Part.EACH and func.attr == "extend"):
+        if func.attr == "extend" and self._as_many(env[name], node.args[0], env, times):
+            env[name] = Part.TIMES
+        elif times is Part.PIECES or env[name] is Part.PIECES or (times is not None and func.attr == "extend"):
             env[name] = Part.PIECES
+        elif times is not None and env[name] in _SEVERAL and (times is Part.TIMES or env[name] is not Part.EMPTY):
+            env[name] = Part.TIMES
         elif env[name] is Part.EMPTY and times is Part.EACH and func.attr == "append":
             env[name] = Part.ROWS_EACH if value is Part.ROW else Part.EACH
         else:
@@ -239,8 +272,11 @@ class Collated:
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, env: _Environment) -> Known:
         inner = dict(env)
         elements: list[Known] = []
+        times: Part | None = None
         for generator in node.generators:
-            elements.append(self._element(self._read(generator.iter, inner)))
+            iterated = self._read(generator.iter, inner)
+            elements.append(self._element(iterated))
+            times = self._often(generator.iter, iterated, inner, times)
             self._bind(generator.target, elements[-1], inner)
         if not any(map(_of_sample, elements)):
             made = self._read(node.elt, inner)
@@ -249,8 +285,10 @@ class Collated:
             if made is Layout.PICKED:
                 return tuple([made] * _MOST_FIELDS)  # nobody takes more of them than there are
             return Layout.BATCH if made is Layout.ROWS else Part.FIELDS if made is Part.EACH else Layout.UNKNOWN
-        if len(elements) > 1 or any(generator.ifs for generator in node.generators):
+        if any(generator.ifs for generator in node.generators) or times is Part.PIECES:
             return Part.PIECES
+        if times is Part.TIMES:
+            return Part.TIMES
         return Part.ROWS_EACH if self._read(node.elt, inner) is Part.ROW else Part.EACH
 
     def _subscript(self, node: ast.Subscript, env: _Environment) -> Known:
@@ -268,7 +306,7 @@ class Collated:
         """What iterating over a value yields."""
         if value is Part.FIELDS:
             return Part.EACH
-        if value in _LISTS:
+        if value in (Part.TIMES, *_LISTS):
             return Part.ROW if value is Part.ROWS_EACH else Part.SAMPLE
         if isinstance(value, tuple) and value and value[0] == (Layout.CONST, Part.SAMPLE):
             return value[0]  # of enumerate
@@ -286,6 +324,8 @@ class Collated:
         home, _, name = qualified.rpartition(".")
         if qualified in _DEFAULT:
             picked = tuple([Layout.PICKED] * _MOST_FIELDS)  # nobody takes more of them than there are
+            if first is Part.TIMES:
+                return tuple([Layout.STACKED] * _MOST_FIELDS)
             return Layout.BATCH if first in _LISTS else picked if first is Part.PIECES else Layout.UNKNOWN
         if qualified in _STACKS | _JOINS | _TENSORS and along == 0 and first is Part.PIECES:
             return Layout.PICKED
@@ -293,9 +333,11 @@ class Collated:
             single = isinstance(first, tuple) and len(first) == 1 and _of_sample(first[0])
             if first in _LISTS:
                 return Layout.ROWS
+            if first is Part.TIMES:
+                return Layout.STACKED
             return Part.ROW if single else first if isinstance(first, Layout) else _mixed(given)
         if qualified in _JOINS:
-            listed = {Part.ROWS_EACH: Layout.ROWS, Part.EACH: Layout.PICKED}
+            listed = {Part.ROWS_EACH: Layout.ROWS, Part.EACH: Layout.PICKED, Part.TIMES: Layout.PICKED}
             return listed.get(first, _mixed(given)) if along == 0 and isinstance(first, Part) else _mixed(given)
         if qualified == "torch.nn.utils.rnn.pad_sequence" and first in _LISTS:
             rows = argument(call, 1, "batch_first")
@@ -357,6 +399,27 @@ class Collated:
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
             return operations.method(name, call, receiver, [*plain], {})
         return _mixed([receiver, *given])
+
+
+def _skips(loop: ast.For) -> bool:
+    """Whether a loop leaves entries out, or the rest of them."""
+    stack: list[ast.AST] = [*loop.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Continue, ast.Break)):
+            return True
+        if isinstance(node, (ast.For, ast.While)):
+            stack += node.orelse
+        elif isinstance(node, (ast.stmt, ast.ExceptHandler)) and not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack += ast.iter_child_nodes(node)
+    return False
+
+
+def _settled_number(node: ast.expr, env: _Environment) -> bool:
+    """Whether a number is not worked out in the collate function: a literal, a variable from outside, an attribute."""
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.value, ast.Name) and env.get(node.value.id, Layout.CONST) is Layout.CONST
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in env)
 
 
 def _is_none(node: ast.expr) -> bool:
