@@ -16,6 +16,7 @@ from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
+_GATHERED = "{accelerator}.gather_for_metrics({})"
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign
 _FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
@@ -172,7 +173,8 @@ def reduced(draft: Draft, loop: BatchLoop, statements: Sequence[Sets], local: se
 def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[str]) -> list[Edit]:
     """The edits that make what a loop puts into a variable, or into the object that it holds, that of all processes.
 
-    Empty unless all of it are numbers that it takes of tensors: `losses.append(loss.item())`.
+    Empty unless all of it are numbers that it takes of tensors, `losses.append(loss.item())`, or numbers of samples
+    beside them, `meter.update(loss.item(), x.size(0))`.
     """
     puts: list[tuple[ast.stmt, list[ast.expr]]] = []
     for statement in (s for outer in node.body for s in walk(outer)):
@@ -183,9 +185,11 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     edits: list[Edit] = []
     for statement, given in puts:
         parts = [part for part in given if local & {n.id for n in loads(part)}]
+        numbers = [part for part in parts if any(_taken(draft, n) is not None for n in walk(part))]
         for part in parts:
-            numbers = any(_taken(draft, n) is not None for n in walk(part))
-            made = list(_reduced(draft, loop, statement, part, local - {name})) if numbers else []
+            made = list(_reduced(draft, loop, statement, part, local - {name})) if part in numbers else []
+            if numbers and part not in numbers:
+                made = _numbered(draft, loop, statement, part)
             if not made or _apart(draft, loop, statement, local - {name}):
                 return []
             edits += made
@@ -269,14 +273,35 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
     layout = draft.facts.layouts.read(value, env)
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
-    elif layout is Layout.COUNT and draft.runtime:
-        # What a collate function of the script pads may have another shape on another process.
-        alike = all(draft.facts.objects.loader(v).stock_batches for v in loop.loaders)
-        rows = _counted(value) if alike else None
-        if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS:
-            yield draft.edit(
-                RULE, rows, Operation.SURROUND, _WHY, "{accelerator}.gather_for_metrics({})", need=Need.STRONG
-            )
+    elif layout is Layout.COUNT:
+        rows = _all_rows(draft, loop, value, env)
+        if rows is not None:
+            yield draft.edit(RULE, rows, Operation.SURROUND, _WHY, _GATHERED, need=Need.STRONG)
+
+
+def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:
+    """Make a number of samples that a statement hands on that of all processes, also if others read it, too."""
+    bindings = draft.facts.resolver.bindings(value) if isinstance(value, ast.Name) else []
+    single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+    made = bindings[0].value if single else value
+    env = draft.environment(loop, statement)
+    if env is None or made is None or draft.facts.layouts.read(value, env) is not Layout.COUNT:
+        return []
+    if made is value:
+        return list(_reduced(draft, loop, statement, value, set()))
+    rows = _all_rows(draft, loop, made, env)
+    if rows is None:
+        return []
+    counted = draft.facts.segment(made).replace(rows.id, _GATHERED.replace("{}", rows.id), 1)
+    return [draft.edit(RULE, value, Operation.BECOME, _WHY, counted, need=Need.STRONG)]
+
+
+def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:
+    """The tensor whose rows an expression counts, if it can be gathered from all processes."""
+    # What a collate function of the script pads may have another shape on another process.
+    alike = draft.runtime and all(draft.facts.objects.loader(v).stock_batches for v in loop.loaders)
+    rows = _counted(count) if alike else None
+    return rows if rows is not None and draft.facts.layouts.read(rows, env) is Layout.ROWS else None
 
 
 def _counted(node: ast.expr) -> ast.Name | None:

@@ -289,7 +289,8 @@ def test_other_ways_to_keep_what_is_measured(epoch: str, before: str, after: str
 @pytest.mark.parametrize(
     ("epoch", "batch_end", "mean"),
     [
-        ("meter = Meter()", "meter.update(loss.item(), x.size(0))", "meter.mean"),  # the counts differ, too
+        ("meter = Meter()", "meter.update(loss.item(), x.numel())", "meter.mean"),
+        ("meter = Meter()", "meter.update(loss.item(), (y > 0).nonzero().size(0))", "meter.mean"),
         ("losses = []", "losses.append(loss)", "sum(losses)"),
         ("losses = []", "if loss.item() < 3:\n    losses.append(loss.item())", "sum(losses)"),
         ("losses = []", "losses.append(loss.item())\nlosses.append(x.max().item())", "max(losses)"),
@@ -299,6 +300,34 @@ def test_what_cannot_be_averaged_is_reported(epoch: str, batch_end: str, mean: s
     slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "epoch": epoch, "batch_end": batch_end}
     text = script(**slots, epoch_end=f"plateau.step({mean})")
     assert "COLL-RANKFLOW" in findings(text) and "accelerator.reduce(" not in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("batch_end", "after"),
+    [
+        (
+            "meter.update(loss.item(), x.size(0))",
+            f"meter.update({AVERAGED}, accelerator.gather_for_metrics(x).size(0))",
+        ),
+        (
+            "meter.update(loss.item(), number=len(y))",
+            f"meter.update({AVERAGED}, number=len(accelerator.gather_for_metrics(y)))",
+        ),
+        (
+            "n = x.shape[0]\nother.update(1, n)\nmeter.update(loss.item(), n)",
+            f"meter.update({AVERAGED}, accelerator.gather_for_metrics(x).shape[0])",
+        ),
+    ],
+)
+def test_a_meter_that_counts_samples_counts_those_of_all_processes(batch_end: str, after: str) -> None:
+    slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "batch_end": batch_end}
+    epoch = "meter, other = Meter(), Meter()"
+    text = script(**slots, epoch=epoch, epoch_end="plateau.step(meter.mean)")
+    assert "".join(after.split()) in "".join("".join(added(text)).split()).replace(",)", ")")
+    assert "COLL-RANKFLOW" not in findings(text)
+    other = converted(script(**slots, epoch=epoch, epoch_end="print(meter.mean)"))
+    assert "gather_for_metrics" not in other and "reduce(" not in other
+    assert "COLL-RANKFLOW" in findings(text, target="accelerate")
 
 
 def test_what_the_next_epoch_reads_before_the_loop() -> None:
