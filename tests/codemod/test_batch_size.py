@@ -754,3 +754,67 @@ def test_a_model_that_the_training_does_not_call_may_shape_as_it_likes() -> None
     definitions = SHAPED.format(inner="batch_size", outer="batch_size", made="1")
     text = script(**SIZED, definitions=definitions, after="print(Shaped()(torch.zeros(16, 8)))")
     assert "BATCH-MODEL" not in findings(text)
+
+
+STATEFUL = """\
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 3)
+
+    def forward(self, x, h):
+        return self.cell(x, h)
+
+    def start(self, rows):
+        return next(self.parameters()).new_zeros(rows, 3)"""
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "codes"),
+    [
+        ("real = torch.ones(16, 3)", "loss = loss + F.mse_loss(model(x), real)", ["BATCH-LITERAL"]),
+        ("state = other.start(16)", "state = other(x, state.detach())", ["BATCH-LITERAL"]),
+        ("noise = torch.randn(16, 8)", "shown = model(x + noise)", ["BATCH-LITERAL"]),
+        ("real = torch.ones(15, 3)", "loss = loss + F.mse_loss(model(x), real)", []),
+        ("real = torch.ones(3, 16)", "loss = loss + F.mse_loss(model(x), real)", []),
+        ("grid = torch.zeros(16, 8)", "shown = model(grid)", []),
+    ],
+)
+def test_a_batch_size_written_out_before_the_loop_is_reported(made: str, used: str, codes: list[str]) -> None:
+    text = script(definitions=STATEFUL, before=f"other = Recurrent()\n{made}", batch_end=used)
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+    divided = converted(text, unsafe=True).count("16 // accelerator.num_processes")
+    assert divided == (1 if codes and "randn" not in made else 0)
+
+
+@pytest.mark.parametrize(
+    ("made", "divided", "codes"),
+    [
+        ("row = torch.linspace(0, 1, batch_size * 8).view(batch_size, 8)", 0, ["BATCH-DRAWN"]),
+        ("row = torch.linspace(0, 1, batch_size).unsqueeze(1)", 0, ["BATCH-DRAWN"]),
+        ("row = torch.randn(batch_size * 8).view(batch_size, 8)", 0, ["BATCH-DRAWN"]),
+        ("row = table.view(batch_size, 8)", 0, ["BATCH-DRAWN"]),
+        ("row = torch.ones(batch_size * 8).view(batch_size, 8)", 2, []),
+        ("row = torch.ones(batch_size, 2, 4).reshape(batch_size, 8)", 2, []),
+        ("row = torch.ones(1, 8).expand(batch_size, 8)", 1, []),
+    ],
+)
+def test_rows_of_which_a_share_would_be_others_are_left_whole(made: str, divided: int, codes: list[str]) -> None:
+    slots = {"setup": "batch_size = 16\ntable = torch.ones(128)", "loader": SIZED["loader"]}
+    text = script(**slots, before=made, batch_end="shown = model(x + row)")
+    assert converted(text).count("// accelerator.num_processes") == divided
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+
+
+@pytest.mark.parametrize(
+    ("made", "divided", "codes"),
+    [
+        ("torch.linspace(0, 1, batch_size).unsqueeze(1)", 0, ["BATCH-DRAWN"]),
+        ("torch.linspace(0, 1, batch_size * 8).view(batch_size, 8)", 0, ["BATCH-DRAWN"]),
+        ("torch.ones(batch_size, 8)", 1, []),
+    ],
+)
+def test_numbers_spread_over_rows_in_the_loop_are_left_whole(made: str, divided: int, codes: list[str]) -> None:
+    text = script(**SIZED, batch_end=f"shown = model(x + {made})")
+    assert converted(text).count("// accelerator.num_processes") == divided
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes

@@ -9,7 +9,8 @@ from accelift_codemod import batch_sizes, made_for, row_numbers
 from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.counted_rows import Counted
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Binding, Role
+from accelift_codemod.early_rows import COPIES, EarlyRows, own_rows
+from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
@@ -17,9 +18,6 @@ from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Sa
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
-_Made = dict[Binding, list[tuple[ast.expr, bool]]]  # for what is bound: rows, and whether they are drawn
-_DRAWS = frozenset("rand randn randint randperm normal".split())
-_COPIES = ("torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray")
 _COUNTS = Assumption("the batch size counts samples here")
 _NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
 
@@ -80,9 +78,10 @@ class BatchSize(Rule):
         Explained(
             "BATCH-DRAWN",
             Severity.WARNING,
-            "random numbers for a whole batch",
+            "numbers for each row of a whole batch",
             "Random numbers for as many rows as a batch has are drawn before the training loop and used with the batch "
-            "in it. A process has only its share of a batch, and drawing less would change all that is drawn later.",
+            "in it, or numbers are spread over its rows (linspace). A process has only its share of a batch: drawing "
+            "less would change all that is drawn later, and fewer numbers over the same range are others.",
         ),
     )
 
@@ -92,10 +91,11 @@ class BatchSize(Rule):
         seen: set[ast.AST] = set()
         built = made_for.made_with(draft)
         for loop in draft.blueprint.train_loops:
-            yield from self._literals(draft, loop)
+            early = EarlyRows(draft, loop)
+            yield from self._literals(draft, loop, early)
             yield from self._ones(draft, loop)
             sizes = [size for size in batch_sizes.of_loaders(draft, loop) if is_place(size)]
-            yield from self._drawn(draft, loop, sizes)
+            yield from self._drawn(draft, loop, sizes, early)
             for given, made in (a for size in sizes for a in built.get(name_of(size), ())):
                 if given not in seen and any(same(draft, given, size) for size in sizes):
                     seen.add(given)
@@ -111,7 +111,7 @@ class BatchSize(Rule):
             nodes = list(batch_sizes.nodes(draft, loop))
             yield from self._mixed(draft, loop, sizes, nodes)
             yield from self._kept(draft, loop, sizes, nodes)
-            rows, torn = self._together(draft, loop, sizes, nodes)
+            rows, torn = self._together(draft, loop, sizes, nodes, early)
             for node in torn:
                 yield draft.finding(
                     "BATCH-MIXED",
@@ -171,42 +171,50 @@ class BatchSize(Rule):
                 )
                 return
 
-    def _literals(self, draft: Draft, loop: BatchLoop) -> Iterator[Edit]:
+    def _literals(self, draft: Draft, loop: BatchLoop, early: EarlyRows) -> Iterator[Edit | Finding]:
         """A batch size that is written out both for the loader and as a number of rows; one finding for all."""
         place: ast.Call | None = None
         sizes = {size.value for size in batch_sizes.of_loaders(draft, loop) if isinstance(size, ast.Constant)}
-        for node in (n for statement in loop.body for n in walk(statement)):
+        inside = [n for statement in loop.body for n in walk(statement)]
+        names = [n for n in inside if sizes and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        before = [n for n in names if early.calls(n) and draft.facts.batches.meets(n, loop)]
+        for node in dict.fromkeys([*inside, *(call for name in before for call in early.calls(name))]):
             if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
                 continue
             first = node.args[0]
             if isinstance(first, (ast.Tuple, ast.List)) and first.elts:
                 first = first.elts[0]
             number = first.value if isinstance(first, ast.Constant) else None
-            if isinstance(number, int) and number > 1 and number in sizes:
-                place = place or node
-                yield draft.edit(
-                    _RULE,
-                    first,
-                    Operation.SURROUND,
-                    "a process sees its share of the batch",
-                    "{} // {accelerator}.num_processes",
-                    need=Need.STRONG,
-                    assumes=_NUMBER,
-                    otherwise=draft.finding(
-                        "BATCH-LITERAL",
-                        Severity.WARNING,
-                        place,
-                        f"{number} is the batch size of the loader: if it counts samples here, a process has only "
-                        "its share of them",
-                        "take the number of rows from the batch itself",
-                    ),
-                )
+            if not isinstance(number, int) or number <= 1 or number not in sizes:
+                continue
+            place = place or node
+            found = draft.finding(
+                "BATCH-LITERAL",
+                Severity.WARNING,
+                place,
+                f"{number} is the batch size of the loader: if it counts samples here, a process has only "
+                "its share of them",
+                "take the number of rows from the batch itself",
+            )
+            if own_rows(draft, node, drawn=node not in inside):
+                yield found  # fewer of them would be others
+                continue
+            yield draft.edit(
+                _RULE,
+                first,
+                Operation.SURROUND,
+                "a process sees its share of the batch",
+                "{} // {accelerator}.num_processes",
+                need=Need.STRONG,
+                assumes=_NUMBER,
+                otherwise=found,
+            )
 
     def _together(
-        self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]
+        self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST], early: EarlyRows
     ) -> tuple[list[ast.expr], list[ast.expr]]:
         """The numbers of rows, with all that has to change with them, and what keeps those of its statement from it."""
-        rows = list(self._rows(draft, loop, sizes, nodes))
+        rows = list(self._rows(draft, loop, sizes, nodes, early))
         counted = {node: Counted(draft, node, nodes) for node in rows}
         torn = {n: [t for t in c.torn if batch_sizes.is_size(draft, t, loop, sizes)] for n, c in counted.items()}
         kept = {draft.facts.index.statement(node) for node, divisors in torn.items() if divisors}
@@ -215,7 +223,9 @@ class BatchSize(Rule):
         rows += [size for size in more if batch_sizes.is_size(draft, size, loop, sizes)]
         return rows, list(dict.fromkeys(t for divisors in torn.values() for t in divisors))
 
-    def _rows(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    def _rows(
+        self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST], early: EarlyRows
+    ) -> Iterator[ast.expr]:
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
         for call in (n for n in nodes if isinstance(n, ast.Call)):
@@ -226,10 +236,9 @@ class BatchSize(Rule):
         for node in nodes:
             found = [*self._compared(draft, loop, node), *self._parted(draft, loop, node)]
             yield from (size for size in found if batch_sizes.is_size(draft, size, loop, sizes))
-        known: _Made = {}
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                made = [size for size, drawn in self._made_before(draft, node, loop, known) if not drawn]
+                made = [size for size, own in early.sizes(node) if not own]
                 made = [size for size in made if batch_sizes.is_size(draft, size, loop, sizes)]
                 made = [] if self._is_store(draft, node, loop) else made
                 if made and draft.facts.batches.meets(node, loop, shares):
@@ -237,11 +246,11 @@ class BatchSize(Rule):
 
     def _asked_rows(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
         """The arguments of a call that may say how many rows something is to have."""
-        if (draft.facts.resolver.qualified(call.func) or "") in _COPIES:
+        if (draft.facts.resolver.qualified(call.func) or "") in COPIES:
             yield from (size for argument in call.args[:1] for size in row_numbers.repeated(draft, argument))
             return
         if row_numbers.takes(draft, call):
-            yield from row_numbers.given(draft, call)
+            yield from () if own_rows(draft, call, drawn=False) else row_numbers.given(draft, call)
             return
         function = draft.facts.resolver.callee(call)
         bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
@@ -356,50 +365,34 @@ class BatchSize(Rule):
             for part in parts:
                 yield from row_numbers.numbers(draft, part)
 
-    def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr]) -> Iterator[Finding]:
-        """Random numbers for a whole batch that are drawn before the loop and meet a share of it.
+    def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], early: EarlyRows) -> Iterator[Finding]:
+        """Rows for a whole batch that have numbers of their own, and meet a share of it; most are random, and drawn
+        before the loop.
 
-        They are left as they are: fewer of them would change all that are drawn after them.
+        They are left as they are: fewer of them would be others, and would change all that are drawn after them.
         """
-        known: _Made = {}
-        for name in (n for statement in loop.body for n in walk(statement) if isinstance(n, ast.Name)):
-            if not isinstance(name.ctx, ast.Load):
+        for node in (n for statement in loop.body for n in walk(statement)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                rows = [
+                    size for size, own in early.sizes(node) if own and batch_sizes.is_size(draft, size, loop, sizes)
+                ]
+                rows = rows if rows and draft.facts.batches.meets(node, loop) else []
+                made = node.id
+            elif isinstance(node, ast.Call) and own_rows(draft, node, drawn=False):
+                rows = [s for s in row_numbers.given(draft, node) if batch_sizes.is_size(draft, s, loop, sizes)]
+                made = draft.facts.segment(node)
+            else:
                 continue
-            for node, drawn in self._made_before(draft, name, loop, known):
-                if drawn and batch_sizes.is_size(draft, node, loop, sizes) and draft.facts.batches.meets(name, loop):
-                    yield draft.finding(
-                        "BATCH-DRAWN",
-                        Severity.WARNING,
-                        node,
-                        f"{name.id} has random numbers for a whole batch, and a process has only its share of one",
-                        "draw them in the loop, for as many rows as the batch has",
-                    )
-                    return
-
-    def _made_before(self, draft: Draft, name: ast.Name, loop: BatchLoop, known: _Made) -> list[tuple[ast.expr, bool]]:
-        """The rows of a tensor that is made before the loop and used in it, and whether it is drawn."""
-        bindings = draft.facts.resolver.bindings(name)
-        return [made for binding in bindings for made in self._made_by(draft, binding, loop, known)]
-
-    def _made_by(self, draft: Draft, binding: Binding, loop: BatchLoop, known: _Made) -> list[tuple[ast.expr, bool]]:
-        if binding in known:
-            return known[binding]
-        found = known[binding] = []
-        inside = loop.node in draft.facts.index.ancestors(binding.node)
-        for value in walk(binding.value) if binding.value is not None else ():
-            if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
-                found += self._made_before(draft, value, loop, known)
-            if inside or not isinstance(value, ast.Call):
-                continue
-            qualified = draft.facts.resolver.qualified(value.func) or ""
-            if qualified in _COPIES:
-                found += [(size, False) for size in row_numbers.listed(draft, value)]
-            state = isinstance(value.func, ast.Attribute) and draft.facts.objects.models(value.func.value)
-            shaped = row_numbers.shapes(value)
-            if (qualified.startswith("torch.") or state or shaped) and row_numbers.takes(draft, value):
-                drawn = qualified.rpartition(".")[2] in _DRAWS
-                found += [(size, drawn) for size in row_numbers.given(draft, value)]
-        return found
+            if rows:
+                yield draft.finding(
+                    "BATCH-DRAWN",
+                    Severity.WARNING,
+                    rows[0],
+                    f"`{made}` has numbers of its own for each row of a whole batch, and a process has only its share "
+                    "of one",
+                    "draw or make them in the loop, for as many rows as the batch has",
+                )
+                return
 
 
 def _first(node: ast.Subscript) -> ast.Slice | None:

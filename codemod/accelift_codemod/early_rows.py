@@ -1,0 +1,74 @@
+"""What is made before a training loop for as many rows as a batch has, and used in the loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod import row_numbers
+from accelift_codemod.copies import name_of
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Binding
+from accelift_codemod.facts.tree import walk
+
+_DRAWS = frozenset("rand randn randint randperm normal".split())
+_SPREADS = frozenset({"torch.linspace", "torch.logspace", "numpy.linspace", "numpy.logspace"})
+_KEEPS = frozenset({"view", "reshape", "unflatten", "resize_"})  # as many numbers as there are, in another shape
+COPIES = ("torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray")
+
+
+class EarlyRows:
+    """Answers what was made before a loop for the variables that it reads."""
+
+    def __init__(self, draft: Draft, loop: BatchLoop) -> None:
+        self.draft = draft
+        self.loop = loop
+        self._known: dict[Binding, list[ast.Call]] = {}
+
+    def calls(self, name: ast.Name) -> list[ast.Call]:
+        """The calls before the loop that may have made what a variable holds."""
+        return [c for binding in self.draft.facts.resolver.bindings(name) for c in self._calls_of(binding)]
+
+    def sizes(self, name: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
+        """The numbers of rows of what a variable holds, and whether each row has numbers of its own: a share of it
+        would be others."""
+        for call in self.calls(name):
+            qualified = self.draft.facts.resolver.qualified(call.func) or ""
+            if qualified in COPIES:
+                for size in row_numbers.listed(self.draft, call):
+                    yield size, False
+            state = isinstance(call.func, ast.Attribute) and self.draft.facts.objects.models(call.func.value)
+            shapes = row_numbers.shapes(call)
+            if (qualified.startswith("torch.") or state or shapes) and row_numbers.takes(self.draft, call):
+                own = own_rows(self.draft, call)
+                for size in row_numbers.given(self.draft, call):
+                    yield size, own
+
+    def _calls_of(self, binding: Binding) -> list[ast.Call]:
+        if binding in self._known:
+            return self._known[binding]
+        found = self._known[binding] = []
+        inside = self.loop.node in self.draft.facts.index.ancestors(binding.node)
+        for value in walk(binding.value) if binding.value is not None else ():
+            if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
+                found += self.calls(value)
+            elif not inside and isinstance(value, ast.Call):
+                found.append(value)
+        return found
+
+
+def own_rows(draft: Draft, call: ast.Call, drawn: bool = True) -> bool:
+    """Whether fewer rows of what a call makes would be other rows: it spreads numbers over them, or draws them, or it
+    gives another shape to something that does not become shorter with it."""
+    qualified = draft.facts.resolver.qualified(call.func) or ""
+    func = call.func
+    if qualified in _SPREADS or (drawn and qualified.rpartition(".")[2] in _DRAWS):
+        return True
+    if qualified or not (isinstance(func, ast.Attribute) and func.attr in _KEEPS):
+        return False
+    inside = [c for c in walk(func.value) if isinstance(c, ast.Call)]
+    if any(own_rows(draft, c, drawn) for c in inside):
+        return True
+    named = {name_of(size) for size in row_numbers.given(draft, call)}
+    made = (c for c in inside if row_numbers.takes(draft, c))
+    return drawn and not any(name_of(size) in named for c in made for size in row_numbers.given(draft, c))
