@@ -9,6 +9,7 @@ from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_number
+from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.sums import Loop, Sets
 
@@ -25,6 +26,8 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
     found: dict[str, dict[Sets, None]] = {}
     for load, later in queue:
         owner = draft.facts.index.scope(load).owner(load.id) if load.id in local else None
+        if owner is not None and isinstance(owner.node, COMPREHENSIONS):
+            continue  # gone with its expression; what that goes through is read in it, too
         for binding in _bindings(draft, load, owner) if owner is not None else ():
             statement = draft.facts.index.statement(binding.node)
             if not isinstance(statement, (ast.Assign, ast.AugAssign)) or not node.lineno <= statement.lineno:

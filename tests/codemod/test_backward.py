@@ -227,6 +227,21 @@ def test_a_mean_that_differs_by_process_is_reported(before: str, forward: str, c
         "torch.sort(out, dim=0)[0]",
         "out.topk(2, dim=0)[0]",
         "F.cosine_similarity(out, out.detach(), dim=0)",
+        "F.normalize(out, dim=0)",
+        "F.normalize(out, 2, 0)",
+        "out / torch.linalg.norm(out, dim=0)",
+        "torch.linalg.vector_norm(out)",
+        "torch.std_mean(out, dim=0)[0]",
+        "torch.var_mean(out, 0)[0]",
+        "torch.quantile(out, 0.5, 0)",
+        "out.diff(dim=0)",
+        "out.cumprod(dim=0)",
+        "torch.cummax(out, 0)[0]",
+        "F.pdist(out)",
+        "torch.cov(out.T)",
+        "torch.outer(out[:, 0], out[:, 1])",
+        "nn.Softmax(dim=0)(out)",
+        "nn.CosineSimilarity(dim=0)(out, out.detach())",
     ],
 )
 def test_samples_that_are_compared_with_each_other(compared: str) -> None:
@@ -252,6 +267,17 @@ def test_samples_that_are_compared_with_each_other(compared: str) -> None:
         "torch.max(out, out.detach())",
         "out.topk(2, dim=1)[0]",
         "F.cosine_similarity(out, out.detach())",
+        "F.normalize(out)",
+        "F.normalize(out, 2, 1)",
+        "F.normalize(out, p=1, dim=-1)",
+        "out / torch.linalg.norm(out, dim=1, keepdim=True)",
+        "torch.std_mean(out, dim=1)[0]",
+        "torch.quantile(out, 0.5, 1)",
+        "out.diff()",
+        "out.cumprod(dim=1)",
+        "torch.outer(torch.ones(2), torch.ones(3)).sum() * out",
+        "nn.Softmax(dim=1)(out)",
+        "nn.CosineSimilarity()(out, out.detach())",
     ],
 )
 def test_samples_by_themselves(own: str) -> None:
@@ -483,3 +509,22 @@ def test_the_hardest_samples_of_a_batch_are_found_by_comparing_them(dist: str, e
     forward = "optimizer.zero_grad()\nloss, right = criterion(model(x), y)"
     text = script(definitions=HARDEST.format(dist=dist, each=each), before="criterion = Hardest()", forward=forward)
     assert ("LOSS-INBATCH" in findings(text)) == inbatch
+
+
+@pytest.mark.parametrize(
+    ("gradient", "codes"),
+    [
+        ("torch.ones_like(loss)", []),
+        ("torch.ones_like(loss) / batch_size", []),
+        ("gradient=weights[y]", []),
+        ("torch.ones_like(loss) / len(loss)", ["LOSS-UNKNOWN"]),
+        ("torch.full_like(loss, 1 / loss.numel())", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_a_loss_for_each_sample_with_its_gradient_is_a_sum(gradient: str, codes: list[str]) -> None:
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction='none')"
+    text = script(
+        forward=forward, backward=f"loss.backward({gradient})", setup="batch_size = 16\nweights = torch.ones(3)"
+    )
+    assert ('reduction="sum"' in converted(text)) == (not codes)
+    assert findings(text) == codes

@@ -70,3 +70,22 @@ def test_a_number_of_this_iteration_is_no_matter_of_the_next() -> None:
     forward = f"{ZERO}real, fake = F.cross_entropy(out, y), out.pow(2).mean()\nk = 0.5\nloss = real - k * fake"
     slots = {"before": "k = 0.0", "forward": forward, "batch_end": "k = fake.item()"}
     assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "[F.cross_entropy(a[None], b[None]) for a, b in zip(out, y)]",
+        "[0.5 * part for part in (F.cross_entropy(out, y), out.pow(2).mean())]",
+    ],
+)
+def test_what_a_comprehension_binds_is_gone_with_it(parts: str) -> None:
+    assert findings(script(forward=f"{ZERO}loss = torch.stack({parts}).mean()")) == []
+
+
+def test_a_balance_that_a_comprehension_reads_is_that_of_all_processes() -> None:
+    steps = "real = F.cross_entropy(out, y)\nloss = torch.stack([part - k for part in (real, real)]).mean()"
+    slots = {"before": "k = 0.0", "forward": ZERO + steps}
+    assert converted(script(**slots, batch_end="k = real.item()")) == lifted(
+        **slots, batch_end=f"k = {MEAN.format('real')}"
+    )

@@ -46,6 +46,9 @@ MODEL = "accelerator.unwrap_model(model)"
         "with torch.no_grad():\n    z = MODEL.encode(x)",
         "n = MODEL.penalty().item()",
         "n = (MODEL.width, MODEL.layer)",
+        "n = type(MODEL).__name__",
+        "n = str(MODEL)",
+        "z = torch.func.functional_call(MODEL, {}, (x,))",
     ],
 )
 def test_reaching_through(line: str) -> None:
@@ -245,3 +248,23 @@ def test_a_container_of_models_in_a_list_that_is_saved(saved: str, codes: list[s
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(nets['h'](nets['e'](x)), y)"
     text = script(model=model, optimizer=optimizer, forward=forward, after=f"torch.save({saved}, 'n.pt')")
     assert findings(text) == codes
+
+
+FAST = "fast = dict(MODEL.named_parameters())\n"
+
+
+@pytest.mark.parametrize("call", ["torch.func.functional_call", "stateless.functional_call"])
+def test_a_model_that_is_called_with_other_parameters(call: str) -> None:
+    forward = f"optimizer.zero_grad()\n{FAST}out = {call}(MODEL, fast, (x,))\nloss = F.cross_entropy(out, y)"
+    before = forward.replace("MODEL", "model")
+    slots = {"from_imports": "from torch.nn.utils import stateless"}
+    assert converted(script(forward=before, **slots)) == lifted(forward=forward.replace("MODEL", MODEL), **slots)
+    assert "DDP-METHOD" in findings(script(forward=before, **slots), target="accelerate")
+    frozen = before.replace("model, fast", "frozen, fast")
+    assert "unwrap_model(frozen)" not in converted(script(before="frozen = Net()", forward=frozen, **slots))
+
+
+def test_a_model_is_printed_without_its_wrapper() -> None:
+    assert converted(script(epoch_end="print('the model', model)")) == lifted(
+        epoch_end=f"accelerator.print('the model', {MODEL})"
+    )

@@ -17,7 +17,7 @@ ROW_WISE = frozenset(
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear embedding one_hot unfold
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool2d
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
-    batch_norm layer_norm instance_norm group_norm local_response_norm normalize interpolate upsample pad
+    batch_norm layer_norm instance_norm group_norm local_response_norm interpolate upsample pad
     pixel_shuffle pixel_unshuffle grid_sample affine_grid rms_norm
     """.split()
 )
@@ -71,6 +71,19 @@ REDUCES = {
     "log_softmax": "same",
     "softmin": "same",
     "cumsum": "same",
+    "cumprod": "same",
+    "logcumsumexp": "same",
+    "cummax": "pair",
+    "cummin": "pair",
+    "diff": "same",
+    "normalize": "same",
+    "std_mean": "pair",
+    "var_mean": "pair",
+    "aminmax": "pair",
+    "quantile": "one",
+    "nanquantile": "one",
+    "nanmedian": "pair",
+    "vector_norm": "one",
     "argsort": "same",
     "sort": "pair",
     "topk": "pair",
@@ -83,13 +96,23 @@ REDUCES = {
 }
 # Of these, those that of several shares of the samples do not give that of all of them, in any simple way.
 STATISTICS = frozenset(
-    "median mode max min amax amin logsumexp norm std var prod softmax log_softmax softmin cumsum sort topk "
-    "cosine_similarity".split()
+    "median nanmedian mode max min amax amin aminmax logsumexp norm vector_norm std var std_mean var_mean prod "
+    "quantile nanquantile softmax log_softmax softmin normalize diff cumsum cumprod logcumsumexp cummax cummin sort "
+    "topk cosine_similarity".split()
 )
 # Where the dimension stands among the positional arguments after the tensor(s).
-DIMENSION_PLACE = {"topk": 1, "norm": 1, "cosine_similarity": 1, "gumbel_softmax": 3, "roll": 1}
+DIMENSION_PLACE = {
+    **dict.fromkeys(("topk", "norm", "vector_norm", "normalize", "quantile", "nanquantile", "diff", "roll"), 1),
+    "cosine_similarity": 1,
+    "gumbel_softmax": 3,
+}
 # What the dimension is if none is given; missing here: the whole tensor.
-DIMENSION_DEFAULT = {"sort": -1, "topk": -1, "argsort": -1, "cosine_similarity": 1, "glu": -1, "gumbel_softmax": -1}
+DIMENSION_DEFAULT = {
+    **dict.fromkeys(("sort", "topk", "argsort", "glu", "gumbel_softmax", "diff"), -1),
+    **dict.fromkeys(("cosine_similarity", "normalize"), 1),
+}
+# What brings every row of a tensor together with every other row of it, or of another one.
+PAIRS = frozenset("pdist outer ger kron cartesian_prod combinations cov corrcoef".split())
 
 # Losses of torch.nn.functional; True: the mean is over classes' weights or kept targets if such an argument is given.
 FUNCTIONAL_LOSSES = {
@@ -145,6 +168,14 @@ ROW_WISE_LAYERS = frozenset(
     ZeroPad2d ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad2d ReflectionPad3d
     """.split()
 )
+# Layers that work along a dimension: the name of their first argument, what it is if it is not given, and whether they
+# compare the samples with each other where it is the first.
+DIMENSIONED_LAYERS: dict[str, tuple[str, int | None, bool]] = {
+    "Flatten": ("start_dim", 1, False),
+    "Unflatten": ("dim", None, False),
+    "CosineSimilarity": ("dim", 1, True),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Softmin"), ("dim", None, True)),
+}
 RECURRENT = frozenset({"RNN", "LSTM", "GRU"})
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 BATCH_NORM = frozenset(

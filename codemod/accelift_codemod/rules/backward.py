@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import reduce
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.layout import Layout, Shape
-from accelift_codemod.facts.layout.algebra import join
+from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout.algebra import FIXED, join
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -234,7 +234,16 @@ accelerator.backward(loss)
         for loop in draft.training_around(call):
             env = draft.environment(loop, call)
             if env is not None:
-                found.append(draft.facts.layouts.read(loss, env))
+                layout = draft.facts.layouts.read(loss, env)
+                found.append(self._of_gradient(draft, call, env) if layout is Layout.ROWS else layout)
                 if loop.node in draft.facts.index.ancestors(call):
                     break  # the others are around this one
         return reduce(join, found) if found else Layout.UNKNOWN
+
+    def _of_gradient(self, draft: Draft, call: ast.Call, env: Environment) -> Shape:
+        """What the backward pass of a loss for each sample computes: the sum over them, each times its gradient."""
+        gradient = draft.facts.resolver.argument(call, 0, "gradient")
+        parts = [n for n in walk(gradient) if isinstance(n, ast.expr)] if gradient is not None else []
+        if not parts or any(draft.facts.layouts.read(n, env) is Layout.COUNT for n in parts):
+            return Layout.UNKNOWN
+        return Layout.SUM if draft.facts.layouts.read(gradient, env) in (Layout.ROWS, *FIXED) else Layout.UNKNOWN

@@ -31,7 +31,9 @@ _DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
 _KEEPING = frozenset({"torch.save", "torch.serialization.save", "pickle.dump", "copy.deepcopy", "copy.copy"})
 _WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
 # Built-in functions that ask their first argument for what a wrapper does not have.
-_ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars".split())
+_ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars type str repr print".split())
+# What runs a model with other parameters, which it puts in place of those that it finds by their names.
+_CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
 
 
 class Methods(Rule):
@@ -145,6 +147,8 @@ with torch.no_grad():
                 yield self._unwrap(draft, name, "this needs the model itself")
             elif qualified in _SAVES:
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
+            elif qualified in _CALLS_WITH and parent.args[0] is node:
+                yield self._called_with(draft, name, parent)
         elif (isinstance(parent, _DISPLAYS) and self._is_saved(draft, self._whole(draft, parent))) or (
             isinstance(parent, ast.Assign) and parent.value is node and self._fills_saved(draft, parent)
         ):
@@ -182,6 +186,18 @@ with torch.no_grad():
             subject=name,
         )
 
+    def _called_with(self, draft: Draft, name: ast.expr, call: ast.Call) -> Edit | Finding:
+        """A call of a model with other parameters: the runtime averages their gradients without the wrapper, too."""
+        if draft.runtime or draft.gradients_off(call):
+            return self._unwrap(draft, name, "the wrapper's parameters have other names")
+        return draft.finding(
+            "DDP-METHOD",
+            Severity.ERROR,
+            call,
+            f"`{draft.facts.segment(call)}` reaches the backward pass without going through the wrapper",
+            "convert with --target runtime",
+        )
+
     def _fills_saved(self, draft: Draft, statement: ast.Assign) -> bool:
         """Whether an assignment puts something into a dictionary that is saved."""
         containers = (t.value for t in statement.targets if isinstance(t, ast.Subscript))
@@ -205,7 +221,8 @@ with torch.no_grad():
         about = call.args[1] if len(call.args) > 1 else None
         wrapper = isinstance(about, ast.Constant) and about.value == "module"
         wrapper = wrapper or (draft.facts.resolver.qualified(about) if about is not None else "") in _WRAPPERS
-        return call.args[0] is name and not wrapper
+        first = call.args[0] is name or draft.facts.resolver.builtin(call.func) == "print"
+        return first and not wrapper
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a tracker draws the graph of the model, on one process."""

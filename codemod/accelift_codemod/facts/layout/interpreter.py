@@ -38,6 +38,7 @@ from accelift_codemod.facts.values import Role, Values
 
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
 _CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
+_NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
@@ -329,6 +330,8 @@ class Layouts:
                 return operations.functional_loss(call, name, everything)
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
                 return operations.operation(name, call, arguments, keywords, 1)
+            if qualified in _NORMS:
+                return operations.operation("vector_norm", call, arguments, keywords, 1)
         builtin = self.resolver.builtin(func)
         if builtin == "next" or (isinstance(func, ast.Attribute) and func.attr in ("next", "__next__")):
             drawn = self._next_of(self.resolver.values(call))

@@ -78,12 +78,12 @@ class Modules:
             return Layout.UNKNOWN
         if name in torch_ops.ROW_WISE_LAYERS:
             return Layout.ROWS
-        if name in ("Flatten", "Unflatten", "Softmax", "LogSoftmax", "Softmin"):
-            keyword = "start_dim" if name == "Flatten" else "dim"
-            place = self.resolver.argument(origin, 0, keyword)
-            if place is None:
-                return Layout.ROWS if name == "Flatten" else Layout.UNKNOWN
-            return Layout.ROWS if integer(place) not in (None, 0) else Layout.UNKNOWN
+        if name in torch_ops.DIMENSIONED_LAYERS:
+            keyword, assumed, across = torch_ops.DIMENSIONED_LAYERS[name]
+            given = self.resolver.argument(origin, 0, keyword)
+            place = integer(given) if given is not None else assumed
+            samples = Layout.MIXED if across else Layout.UNKNOWN
+            return Layout.UNKNOWN if place is None else samples if place == 0 else Layout.ROWS
         if name in torch_ops.RECURRENT:
             first = self.resolver.argument(origin, None, "batch_first")
             if isinstance(first, ast.Constant) and first.value is True:

@@ -148,6 +148,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         if arithmetic is not None:
             return combine(arithmetic, everything[0], everything[1])
         return Layout.MEAN if name == "mean" and _reduce(name, call, offset) is Layout.MEAN else Layout.MIXED
+    if name in ops.PAIRS and {Layout.ROWS, Layout.COLUMNS} & {*arguments}:
+        return Layout.MIXED
     if name == "cdist" and Layout.ROWS in arguments and any(a in SCALARS for a in arguments):
         return Layout.MIXED
     if name == "einsum":
