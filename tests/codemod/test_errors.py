@@ -27,6 +27,8 @@ def caught(kind: str, handler: str) -> str:
         ("RuntimeError", "continue"),
         ("(KeyboardInterrupt, ValueError)", "torch.cuda.empty_cache()"),
         ("RuntimeError as error", 'if "memory" not in str(error):\n        raise'),
+        ("RuntimeError as error", 'if "memory" in str(error):\n        continue\n    raise'),
+        ("RuntimeError as error", 'if "memory" in str(error):\n        break\n    raise error'),
     ],
 )
 def test_a_process_that_goes_on_by_itself(kind: str, handler: str) -> None:
@@ -39,6 +41,7 @@ def test_a_process_that_goes_on_by_itself(kind: str, handler: str) -> None:
         ("Exception as error", "print(error)\n    raise"),
         ("RuntimeError", 'raise SystemExit("no memory")'),
         ("RuntimeError", "quit()"),
+        ("RuntimeError", "for i in range(2):\n        if i == 1:\n            break\n    raise"),
         ("KeyboardInterrupt", "break"),
         ("(KeyboardInterrupt, StopIteration)", "break"),
     ],

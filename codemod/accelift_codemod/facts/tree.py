@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 CHILDREN = "_accelift_children"  # where it is noted
 WALK = "_accelift_walk"  # and on a module, all that is in it
@@ -57,3 +57,17 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
         current = todo.popleft()
         todo.extend(current.__dict__.get(CHILDREN) or children(current))
         yield current
+
+
+def leaves(statements: Iterable[ast.stmt]) -> bool:
+    """Whether statements may be left by `continue` or `break` of the loop around them."""
+    stack: list[ast.AST] = [*statements]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Continue, ast.Break)):
+            return True
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            stack += node.orelse
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+            stack += children(node)
+    return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -38,7 +40,8 @@ class Errors(Rule):
             if not draft.facts.runs(block) or not any(draft.collective(s) is not None for s in block.body):
                 continue
             for handler in block.handlers:
-                if draft.caught(handler) - _HARMLESS and not draft.ends(handler.body[-1]):
+                goes_on = leaves(handler.body) or any(isinstance(n, ast.Return) for s in handler.body for n in walk(s))
+                if draft.caught(handler) - _HARMLESS and (goes_on or not draft.ends(handler.body[-1])):
                     yield draft.finding(
                         "COLL-EXCEPT",
                         Severity.WARNING,

@@ -20,7 +20,7 @@ from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, 
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.facts.values import Value
 
 
@@ -144,7 +144,7 @@ class Collated:
                 iterated = self._read(statement.iter, env)
                 element = self._element(iterated)
                 self._bind(statement.target, element, env)
-                often = Part.PIECES if _skips(statement) else self._often(statement.iter, iterated, env, times)
+                often = Part.PIECES if leaves(statement.body) else self._often(statement.iter, iterated, env, times)
                 inner = self._run(statement.body, env, often)
                 returned += [] if inner is None else [inner]
             elif isinstance(statement, ast.If):
@@ -399,20 +399,6 @@ class Collated:
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
             return operations.method(name, call, receiver, [*plain], {})
         return _mixed([receiver, *given])
-
-
-def _skips(loop: ast.For) -> bool:
-    """Whether a loop leaves entries out, or the rest of them."""
-    stack: list[ast.AST] = [*loop.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.Continue, ast.Break)):
-            return True
-        if isinstance(node, (ast.For, ast.While)):
-            stack += node.orelse
-        elif isinstance(node, (ast.stmt, ast.ExceptHandler)) and not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            stack += ast.iter_child_nodes(node)
-    return False
 
 
 def _settled_number(node: ast.expr, env: _Environment) -> bool:
