@@ -10,22 +10,36 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
 from accelift_codemod.steering import sets_group, updates
 from accelift_codemod.streams import drawing_sample
 from accelift_codemod.sums import Loop, containers, local_names
 
+_CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+}
+
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
     """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
     kept = containers(draft, node, local)
+    yield from _timed(draft, node)
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             yield from _pieces(draft, statement, local)
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value)
+        if isinstance(statement, ast.Assign) and stores(statement) & _losses(draft, node):
+            choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
+            for choice in choices:
+                local_test = any(n.id in local and not _counts(draft, n, kept) for n in loads(choice.test))
+                if local_test and not _is_same(draft, node, choice.test):
+                    yield _other_loss(draft, statement, choice.test)
         if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
             yield _differs(draft, statement, statement.value)
         if not isinstance(statement, (ast.If, ast.While)):
@@ -67,15 +81,54 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             )
         elif _weighs_up(statement.test) and any(updates(draft, n) for n in inside):
             yield _differs(draft, statement, statement.test)
-        elif _weighs_up(statement.test) and _losses(draft, node) & {n for s in inside for n in stores(s)}:
+        elif (
+            _weighs_up(statement.test)
+            and _losses(draft, node) & {n for s in inside for n in stores(s)}
+            and not _is_same(draft, node, statement.test)
+        ):
+            yield _other_loss(draft, statement, statement.test)
+
+
+def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
+    """Tests of what the clock says, in a training loop or the loops around it, that leave one of them."""
+    loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
+    for statement in walk(loops[-1]):
+        if not isinstance(statement, (ast.If, ast.While)) or _clock(draft, statement.test) is None:
+            continue
+        inside = [n for s in statement.body for n in walk(s)]
+        leaves = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
+        left = any(draft.facts.index.enclosing_loops(n)[:1] == [loop] for n in leaves for loop in loops)
+        if statement in loops or left or any(isinstance(n, ast.Return) for n in inside):
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.ERROR,
                 statement,
-                f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would train "
-                "on another loss than others",
-                "decide on a value that is the same everywhere, averaged by accelerator.reduce",
+                f"`{draft.facts.segment(statement.test)}` goes by the clock, which every process reads at another "
+                "time: some would leave the loop while others do not, and wait",
+                "set_trigger where the time is over, and leave where check_trigger says so, which asks all processes",
             )
+
+
+def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:
+    """The call by which a test, or what its variables were set to, asks what time it is."""
+    roots: list[ast.AST] = [test] if _weighs_up(test) else []
+    for name in loads(test) if roots else ():
+        bound = [b for b in draft.facts.resolver.bindings(name) if b.how is How.ASSIGN and not b.path]
+        roots += [b.value for b in bound if b.value is not None]
+    roots += draft.blueprint.timeline.calls_into(test)
+    calls = (n for root in roots for n in walk(root) if isinstance(n, ast.Call))
+    return next((c for c in calls if draft.facts.resolver.qualified(c.func) in _CLOCKS), None)
+
+
+def _other_loss(draft: Draft, statement: ast.stmt, test: ast.expr) -> Finding:
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.ERROR,
+        statement,
+        f"`{draft.facts.segment(test)}` differs from process to process, and some would train on another loss than "
+        "others",
+        "decide on a value that is the same everywhere, averaged by accelerator.reduce",
+    )
 
 
 def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.Call] | None:
@@ -197,11 +250,24 @@ def _weighs_up(test: ast.expr) -> bool:
     return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))
 
 
+def _is_same(draft: Draft, node: Loop, test: ast.expr) -> bool:
+    """Whether a test compares what is the same on every process, such as numbers of dimensions: `y.dim() > 1`."""
+    loop = draft.blueprint.loops.get(node)
+    env = draft.environment(loop, draft.facts.index.statement(test)) if loop is not None else None
+    compared = [n for n in walk(test) if isinstance(n, ast.Compare)]
+    sides = [side for n in compared for side in (n.left, *n.comparators)]
+    return env is not None and all(draft.facts.layouts.read(side, env) in FIXED for side in sides)
+
+
 def _losses(draft: Draft, node: Loop) -> set[str]:
-    """Variables that backward passes in a loop start from."""
-    return {
+    """Variables that backward passes in a loop start from, and those that an iteration computes these from."""
+    found = {
         n.id
         for call in draft.facts.loops.backwards_in(node)
         if isinstance(call.func, ast.Attribute)
         for n in loads(call.func.value)
     }
+    sets = [s for outer in node.body for s in walk(outer) if isinstance(s, (ast.Assign, ast.AugAssign))]
+    while more := {n.id for s in sets if stores(s) & found for n in loads(s.value)} - found:
+        found |= more
+    return found

@@ -41,7 +41,7 @@ def test_a_process_that_goes_on_by_itself(kind: str, handler: str) -> None:
         ("Exception as error", "print(error)\n    raise"),
         ("RuntimeError", 'raise SystemExit("no memory")'),
         ("RuntimeError", "quit()"),
-        ("RuntimeError", "for i in range(2):\n        if i == 1:\n            break\n    raise"),
+        ("RuntimeError", "while True:\n        break\n    raise"),
         ("KeyboardInterrupt", "break"),
         ("(KeyboardInterrupt, StopIteration)", "break"),
     ],

@@ -350,3 +350,68 @@ def test_options_and_modules_are_not_what_is_put_into_them() -> None:
     setup = "import argparse\nargs = argparse.Namespace(last=0.0, epochs=2)"
     slots = {"setup": setup, "batch_end": "args.last = loss.item()", "epoch_end": "if args.epochs < 2:\n    break"}
     assert "COLL-RANKFLOW" not in findings(script(**slots))
+
+
+# ---- the clock, and other losses
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": "if time.time() - begun > 100:\n    break"},
+        {"batch_end": "spent = time.perf_counter() - begun\nif spent > 100:\n    break"},
+        {"epoch_end": "if time.monotonic() > begun + 100:\n    break"},
+        {"epochs": "while time.time() - begun < 100:"},
+        {"batch_end": "if over(begun):\n    break"},
+        {"batch_end": "if datetime.datetime.now().hour > 8:\n    break"},
+    ],
+)
+def test_a_loop_that_is_left_by_the_clock_is_reported(slots: dict[str, str]) -> None:
+    imports = "import datetime\nimport time"
+    over = "def over(begun):\n    return time.time() - begun > 100"
+    text = script(imports=imports, definitions=over, before="begun = time.time()", **slots)
+    assert findings(text) == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": "if time.time() - begun > 100:\n    begun = time.time()"},
+        {"batch_end": "for row in range(3):\n    if time.time() - begun > 100:\n        break"},
+        {"epoch_end": "if begun is None:\n    break"},
+        {"after": "while time.time() - begun < 0:\n    time.sleep(1)"},
+    ],
+)
+def test_what_else_goes_by_the_clock_is_not(slots: dict[str, str]) -> None:
+    assert findings(script(imports="import time", before="begun = time.time()", **slots)) == []
+
+
+CHOSEN = "optimizer.zero_grad()\nout = model(x)\n{}"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "loss = F.cross_entropy(out, y) if out.mean() > 0 else out.pow(2).mean()",
+        "weight = 1.0 if out.mean().item() > 0 else 0.5\nloss = weight * F.cross_entropy(out, y)",
+        "weight = 1.0\nif out.mean() > 0:\n    weight = 0.5\nloss = weight * F.cross_entropy(out, y)",
+        "loss = F.cross_entropy(out, y)\nif loss > 1:\n    loss = loss * 0.1",
+    ],
+)
+def test_a_loss_that_is_chosen_by_what_a_process_measures(steps: str) -> None:
+    assert "COLL-RANKFLOW" in findings(script(forward=CHOSEN.format(steps)))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "loss = F.cross_entropy(out, y) if epoch > 0 else out.pow(2).mean()",
+        "if y.dim() > 1:\n    y = y.squeeze(1)\nloss = F.cross_entropy(out, y)",
+        "if x.shape[1] > 9:\n    x = x[:, :9]\nloss = F.cross_entropy(out, y)",
+        "loss = F.cross_entropy(out, y)\nif loss.dim() > 0:\n    loss = loss.mean()",
+        "loss = F.cross_entropy(out, y)\nloss = loss.mean() if loss.ndim > 0 else loss",
+        "loss = F.cross_entropy(out, y)\nshown = 1 if loss > 1 else 0",
+    ],
+)
+def test_a_loss_that_is_chosen_alike_everywhere(steps: str) -> None:
+    assert "COLL-RANKFLOW" not in findings(script(forward=CHOSEN.format(steps)))

@@ -262,8 +262,8 @@ class Layouts:
             return Layout.ROWS if base is Layout.COLUMNS else Layout.COLUMNS
         if base is Layout.ROWS:
             return self._part(node.attr, base)
-        if base in SCALARS and node.attr == "data":
-            return base
+        if base in SCALARS:
+            return base if node.attr == "data" else Layout.CONST if node.attr == "shape" else _flag(node.attr)
         return base if base in FIXED else Layout.UNKNOWN
 
     def _part(self, name: str, rows: Shape) -> Shape:

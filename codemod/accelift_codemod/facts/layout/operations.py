@@ -94,6 +94,8 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
             return combine(arithmetic, receiver, arguments[0])
         if name in _OF_STATISTICS:
             return receiver
+        if name in ("dim", "ndimension", "numel", "nelement", "size"):
+            return Layout.CONST
         return Layout.UNKNOWN
     if receiver is Layout.SHIFTED:
         return operation(name, call, [receiver, *arguments], keywords, 0)
