@@ -12,6 +12,7 @@ from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.tree import walk
 
 _DRAWS = frozenset("rand randn randint randperm normal".split())
+_FILLS = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _SPREADS = frozenset({"torch.linspace", "torch.logspace", "numpy.linspace", "numpy.logspace"})
 _KEEPS = frozenset({"view", "reshape", "unflatten", "resize_"})  # as many numbers as there are, in another shape
 COPIES = ("torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray")
@@ -62,7 +63,7 @@ def own_rows(draft: Draft, call: ast.Call, drawn: bool = True) -> bool:
     gives another shape to something that does not become shorter with it."""
     qualified = draft.facts.resolver.qualified(call.func) or ""
     func = call.func
-    if qualified in _SPREADS or (drawn and qualified.rpartition(".")[2] in _DRAWS):
+    if qualified in _SPREADS or (drawn and (qualified.rpartition(".")[2] in _DRAWS or _is_filled(draft, call))):
         return True
     if qualified or not (isinstance(func, ast.Attribute) and func.attr in _KEEPS):
         return False
@@ -72,3 +73,16 @@ def own_rows(draft: Draft, call: ast.Call, drawn: bool = True) -> bool:
     named = {name_of(size) for size in row_numbers.given(draft, call)}
     made = (c for c in inside if row_numbers.takes(draft, c))
     return drawn and not any(name_of(size) in named for c in made for size in row_numbers.given(draft, c))
+
+
+def _is_filled(draft: Draft, call: ast.Call) -> bool:
+    """Whether what a call makes is filled with random numbers at once: `torch.empty(batch_size, 8).normal_()`."""
+    node: ast.AST = call
+    for parent in draft.facts.index.ancestors(call):
+        if isinstance(parent, ast.Attribute) and parent.value is node:
+            if parent.attr in _FILLS:
+                return True
+        elif not (isinstance(parent, ast.Call) and parent.func is node):
+            return False
+        node = parent
+    return False

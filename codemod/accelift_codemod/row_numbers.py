@@ -13,6 +13,7 @@ from accelift_codemod.facts.tree import walk
 _MAKES = frozenset(
     "zeros ones full rand randn randint randperm empty eye normal tile range arange linspace one_hot".split()
 )
+_TYPES = frozenset(f"{kind}Tensor" for kind in ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool"))
 _VALUES = frozenset("range arange linspace randint normal".split())  # take bounds and moments, too
 _BOUNDS = frozenset("start stop end low high loc scale mean std size".split())
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
@@ -22,8 +23,10 @@ def takes(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes or shapes something by numbers of rows."""
     func = call.func
     qualified = draft.facts.resolver.qualified(func) or ""
-    if qualified.startswith(("torch.", "numpy.")):
-        return qualified.rpartition(".")[2] in _MAKES or ".random." in qualified
+    if qualified.startswith(("torch.", "numpy.")) and (
+        qualified.rpartition(".")[2] in _MAKES | _TYPES or ".random." in qualified
+    ):
+        return True
     if draft.facts.resolver.builtin(func) == "range":
         return True
     if draft.facts.moves.tensor_type(func) is not None:
@@ -43,6 +46,8 @@ def given(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     shape = draft.facts.resolver.argument(call, 0, "size") if name in ("full", "new_full") else None
     arguments = [shape] if shape is not None else [*call.args, *(k.value for k in call.keywords)]
+    if name.rpartition(".")[2] in _TYPES:  # a list is what a tensor holds, not its shape
+        arguments = [a for a in arguments if not isinstance(a, (ast.List, ast.Tuple))]
     several = len(call.args) > 1 or any(k.arg in _BOUNDS for k in call.keywords)
     begun = several and not (isinstance(arguments[0], ast.Constant) and arguments[0].value == 0)
     for argument in arguments:

@@ -818,3 +818,34 @@ def test_numbers_spread_over_rows_in_the_loop_are_left_whole(made: str, divided:
     text = script(**SIZED, batch_end=f"shown = model(x + {made})")
     assert converted(text).count("// accelerator.num_processes") == divided
     assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+
+
+@pytest.mark.parametrize(
+    ("made", "divided", "codes"),
+    [
+        ("torch.FloatTensor(batch_size, 1).uniform_()", 1, []),
+        ("torch.Tensor(batch_size, 1).fill_(1.0)", 1, []),
+        ("torch.reshape(torch.ones_like(x), (batch_size, 8))", 1, []),
+        ("torch.FloatTensor([batch_size, 1]).sum()", 0, []),
+        ("torch.tensor(batch_size)", 0, []),
+    ],
+)
+def test_rows_of_types_of_tensors(made: str, divided: int, codes: list[str]) -> None:
+    text = script(**SIZED, batch_end=f"shown = model(x * {made})")
+    assert converted(text).count("// accelerator.num_processes") == divided
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+
+
+@pytest.mark.parametrize(
+    ("made", "divided", "codes"),
+    [
+        ("torch.empty(batch_size, 8).normal_()", 0, ["BATCH-DRAWN"]),
+        ("torch.FloatTensor(batch_size, 8).uniform_(-1, 1).to(device)", 0, ["BATCH-DRAWN"]),
+        ("torch.empty(batch_size, 8).fill_(0.5)", 1, []),
+        ("torch.Tensor(batch_size, 8).zero_()", 1, []),
+    ],
+)
+def test_rows_that_are_filled_at_once(made: str, divided: int, codes: list[str]) -> None:
+    text = script(**SIZED, before=f"row = {made}", batch_end="shown = model(x + row)")
+    assert converted(text).count("// accelerator.num_processes") == divided
+    assert [code for code in findings(text) if code.startswith("BATCH")] == codes
