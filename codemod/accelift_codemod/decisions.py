@@ -40,8 +40,11 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 local_test = any(n.id in local and not _counts(draft, n, kept) for n in loads(choice.test))
                 if local_test and not _is_same(draft, node, choice.test):
                     yield _other_loss(draft, statement, choice.test)
-        if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
+        if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value, local):
             yield _differs(draft, statement, statement.value)
+        if isinstance(statement, ast.AugAssign) and _is_parameter(draft, statement.target):
+            if local & {n.id for n in loads(statement.value)}:
+                yield _differs(draft, statement, statement.value)
         if not isinstance(statement, (ast.If, ast.While)):
             continue
         drawn = _drawn(draft, statement.test)
@@ -178,20 +181,24 @@ def _networks(draft: Draft, nodes: list[ast.AST]) -> set[ast.AST]:
     return {value.origin for call in calls for value in draft.blueprint.prepared_models(call.func)}
 
 
-def _perturbs(draft: Draft, node: ast.expr) -> bool:
-    """Whether a call changes a parameter in place by numbers that every process draws for itself."""
+def _perturbs(draft: Draft, node: ast.expr, local: set[str]) -> bool:
+    """Whether a call changes a parameter in place by numbers that every process draws for itself, or has measured."""
     func = node.func if isinstance(node, ast.Call) else None
     if not (isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr.endswith("_")):
         return False
-    changed = func.value
-    while isinstance(changed, ast.Attribute) and changed.attr == "data":
-        changed = changed.value
-    bindings = draft.facts.resolver.bindings(changed) if isinstance(changed, ast.Name) else []
-    of = [n for b in bindings if b.how is How.LOOP for n in walk(b.value or b.node) if isinstance(n, ast.Attribute)]
     arguments = [*node.args, *(k.value for k in node.keywords)]
-    return any(n.attr in ("parameters", "named_parameters") for n in of) and any(
-        _drawn(draft, argument) is not None for argument in arguments
+    return _is_parameter(draft, func.value) and any(
+        _drawn(draft, argument) is not None or local & {n.id for n in loads(argument)} for argument in arguments
     )
+
+
+def _is_parameter(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is one of a model's parameters, over which a loop goes, or its data."""
+    while isinstance(node, ast.Attribute) and node.attr == "data":
+        node = node.value
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    of = [n for b in bindings if b.how is How.LOOP for n in walk(b.value or b.node) if isinstance(n, ast.Attribute)]
+    return any(n.attr in ("parameters", "named_parameters") for n in of)
 
 
 def chosen_by_content(draft: Draft, statement: ast.stmt) -> ast.expr | None:

@@ -415,3 +415,21 @@ def test_a_loss_that_is_chosen_by_what_a_process_measures(steps: str) -> None:
 )
 def test_a_loss_that_is_chosen_alike_everywhere(steps: str) -> None:
     assert "COLL-RANKFLOW" not in findings(script(forward=CHOSEN.format(steps)))
+
+
+PARAMETERS = "with torch.no_grad():\n    {}\n    for p in model.parameters():\n        {}"
+
+
+@pytest.mark.parametrize(
+    ("measured", "changed", "codes"),
+    [
+        ("m = loss.item()", "p.mul_(1 - 0.01 * m)", ["COLL-RANKFLOW"]),
+        ("m = loss.item()", "p.data *= 1 - 0.01 * m", ["COLL-RANKFLOW"]),
+        ("m = 0.1", "p.mul_(1 - 0.01 * m)", []),
+        ("m = loss.item()", "p.clamp_(-1, 1)", []),
+        ("m = 0.1", "p -= m * p.grad", []),
+        ("m = epoch", "p.data.add_(p.grad, alpha=-0.1 * m)", []),
+    ],
+)
+def test_parameters_that_are_changed_by_what_a_process_measures(measured: str, changed: str, codes: list[str]) -> None:
+    assert findings(script(batch_end=PARAMETERS.format(measured, changed))) == codes
