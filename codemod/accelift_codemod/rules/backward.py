@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import reduce
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.layout import Environment, Layout, Shape
-from accelift_codemod.facts.layout.algebra import FIXED, join
+from accelift_codemod.facts.layout import Layout, Shape
+from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -17,6 +17,7 @@ _RULE = "BACKWARD"
 _MEAN = Assumption("the loss is a mean over the samples")
 _ARGUMENTS = "gradient,retain_graph,create_graph,inputs"  # of Tensor.backward, by position
 _KNOWN = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.PART_SUM, Layout.MIXED)  # each with a finding of its own
+_WHOLE = (Layout.ROWS, Layout.CONST, Layout.ZERO)  # gradients that do not divide by how many samples there are
 
 
 class Backward(Rule):
@@ -116,6 +117,8 @@ accelerator.backward(loss)
             yield draft.edit(_RULE, call, Operation.NAME_ARGUMENTS, reason, _ARGUMENTS)
         managed = draft.facts.processes.managed  # what a process computes on its own batch is averaged, as it was
         layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
+        if layout is Layout.ROWS:
+            layout = self._of_gradient(draft, call)
         if layout is Layout.SUM and self._divides_gradients(draft, call):
             layout = Layout.MEAN
         yield draft.edit(
@@ -199,6 +202,14 @@ accelerator.backward(loss)
                 "give the loader batches that the number of processes divides, and drop_last=True, if that matters",
             )
 
+    def _of_gradient(self, draft: Draft, call: ast.Call) -> Shape:
+        """What the backward pass of a loss for each sample computes: the sum over them, each times its gradient."""
+        gradient = draft.facts.resolver.argument(call, 0, "gradient")
+        parts = [n for n in walk(gradient) if isinstance(n, ast.expr)] if gradient is not None else []
+        if not parts or any(self._layout(draft, call, n) is Layout.COUNT for n in parts):
+            return Layout.UNKNOWN
+        return Layout.SUM if self._layout(draft, call, parts[0]) in _WHOLE else Layout.UNKNOWN
+
     def _divides_gradients(self, draft: Draft, call: ast.Call) -> bool:
         """Whether gradients are divided after the backward pass by the number of samples that the process has."""
         for loop in draft.training_around(call):
@@ -234,16 +245,7 @@ accelerator.backward(loss)
         for loop in draft.training_around(call):
             env = draft.environment(loop, call)
             if env is not None:
-                layout = draft.facts.layouts.read(loss, env)
-                found.append(self._of_gradient(draft, call, env) if layout is Layout.ROWS else layout)
+                found.append(draft.facts.layouts.read(loss, env))
                 if loop.node in draft.facts.index.ancestors(call):
                     break  # the others are around this one
         return reduce(join, found) if found else Layout.UNKNOWN
-
-    def _of_gradient(self, draft: Draft, call: ast.Call, env: Environment) -> Shape:
-        """What the backward pass of a loss for each sample computes: the sum over them, each times its gradient."""
-        gradient = draft.facts.resolver.argument(call, 0, "gradient")
-        parts = [n for n in walk(gradient) if isinstance(n, ast.expr)] if gradient is not None else []
-        if not parts or any(draft.facts.layouts.read(n, env) is Layout.COUNT for n in parts):
-            return Layout.UNKNOWN
-        return Layout.SUM if draft.facts.layouts.read(gradient, env) in (Layout.ROWS, *FIXED) else Layout.UNKNOWN
