@@ -97,8 +97,10 @@ for x, y in loader:
         if names:
             lines.append(f"{names} = {{accelerator}}.prepare({names})")
         lines += (_each(place, "prepare({})") for place in places if place.endswith(EACH))
-        for place in dict.fromkeys(place for i in apart for place in i.places):
+        for place, item in {place: i for i in apart for place in i.places}.items():
             call = "prepare_data_loader({}, device_placement=False)"
+            if _may_lack(draft, item):  # prepare hands back what is no loader
+                call = "prepare({}, device_placement=[False])"
             whole = f"{place} = {{accelerator}}.{call.format(place)}"
             lines.append(_each(place, call) if place.endswith(EACH) else whole)
         kinds = ", ".join(dict.fromkeys(i.kind.value for i in group.items))
@@ -169,6 +171,12 @@ for x, y in loader:
                 "prepare the model with everything trained, and keep its learning rate at 0 until then, or convert "
                 "with --target runtime",
             )
+
+
+def _may_lack(draft: Draft, item: Item) -> bool:
+    """Whether the variable of an object may have a constant in its place: `loader = None`."""
+    bound = (v for b in item.scope.bindings[item.name] for v in draft.facts.resolver.bound(b))
+    return any(v.role is Role.CONSTANT for v in bound)
 
 
 def _each(place: str, call: str) -> str:
