@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.blueprint import Blueprint, Group, Item
-from accelift_codemod.facts import Role, Scope, position
+from accelift_codemod.facts import Function, Role, Scope, position
 from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import assignments, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.reasons import refuse
+from accelift_codemod.reasons import Refused, refuse
+
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
 
 class Anchors:
@@ -21,6 +23,7 @@ class Anchors:
         self.blueprint = blueprint
         self.facts = blueprint.facts
         self.index = blueprint.facts.index
+        self.resolver = blueprint.facts.resolver
         self.certainty = Certainty(blueprint.facts.resolver)
 
     def groups(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
@@ -32,7 +35,7 @@ class Anchors:
         arms = list(self._arms(block[0]))
         apart = [item for item in items if any(self._read_beyond(arm, item) for arm in arms)]
         if not apart:
-            return [self._place(scope, use, items, looked)]
+            return self._placed(scope, use, items, looked)
         rest = [item for item in items if item not in apart]
         if not rest:
             raise refuse(
@@ -41,7 +44,23 @@ class Anchors:
                 f"`{apart[0].name}` is used for training under a condition here, and elsewhere, too",
                 "make it once, before the condition",
             )
-        return [*self.groups(scope, use, apart, looked), self._place(scope, use, rest, looked)]
+        return [*self.groups(scope, use, apart, looked), *self._placed(scope, use, rest, looked)]
+
+    def _placed(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
+        """One place for objects; attributes that may not be there by then get one where they are made."""
+        group = self._place(scope, use, items, looked)
+        anchor = self.index.statement(group.anchor)
+        missing = [i for i in items if scope.is_class and not self._set(i, anchor)]
+        if not missing:
+            return [group]
+        blocks: dict[ast.stmt, list[Item]] = {}
+        for item in missing:
+            blocks.setdefault(self._block(use, list(item.statements))[0], []).append(item)
+        rest = [item for item in items if item not in missing]
+        if not rest and len(blocks) == 1:
+            raise self._not_there(missing[0])
+        parts = [*blocks.values(), rest] if rest else [*blocks.values()]
+        return [g for part in parts for g in self._placed(scope, use, part, looked)]
 
     def _arms(self, statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         """The arms of `if` statements in which a statement stands, within its function."""
@@ -125,12 +144,47 @@ class Anchors:
                 "make it in any case, or prepare it where it is made",
             )
         if not self._bound(item, anchor) and not self._read_anyway(item, anchor):
-            raise refuse(
-                "PREP-NO-POINT",
-                item.statements[0].lineno,
-                f"`{item.name}` is only made under a condition here, and may not be there where it is prepared",
-                "make it in any case, or only run what uses it under that condition, where it is made",
-            )
+            raise self._not_there(item)
+
+    def _not_there(self, item: Item) -> Refused:
+        return refuse(
+            "PREP-NO-POINT",
+            item.statements[0].lineno,
+            f"`{item.name}` is only made under a condition here, and may not be there where it is prepared",
+            "make it in any case, or only run what uses it under that condition, where it is made",
+        )
+
+    def _set(self, item: Item, anchor: ast.stmt) -> bool:
+        """Whether an attribute is surely there after a statement: what binds it has run, or what reads it."""
+        nodes = [*(b.node for b in item.scope.bindings[item.name]), *self.facts.loads(item.scope, item.name)]
+        touching = set[ast.stmt]()
+        for node in nodes:
+            statement = self.index.statement(node)
+            if isinstance(statement, _SIMPLE) and node not in self._maybe(statement):
+                touching.add(statement)
+        return self.certainty.passed(self._surely(touching), anchor)
+
+    def _surely(self, statements: set[ast.stmt]) -> set[ast.stmt]:
+        """Statements, and those that call a function which surely runs one of them."""
+        found, queue = set(statements), [*statements]
+        done: set[Function | None] = {None}
+        while queue:
+            function = self.index.function(queue.pop())
+            if function is None or function in done or not self.certainty.runs_through(function):
+                continue
+            own = {s for s in found if self.index.function(s) is function}
+            if self.certainty.passed(own, function.body[-1]):
+                done.add(function)
+                calls = {call: self.index.statement(call) for call in self.resolver.sites(function)}
+                new = {s for call, s in calls.items() if call not in self._maybe(s)} - found
+                found |= new
+                queue += new
+        return found
+
+    def _maybe(self, statement: ast.stmt) -> set[ast.AST]:
+        """The nodes of a simple statement that it may not evaluate."""
+        parts = (n for n in walk(statement) if isinstance(n, (ast.IfExp, ast.BoolOp, ast.Lambda, *COMPREHENSIONS)))
+        return {n for part in parts for n in walk(part)}
 
     def _bound(self, item: Item, anchor: ast.stmt) -> bool:
         """Whether a variable is surely bound after a statement, as far as its function tells."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
 
@@ -33,6 +33,21 @@ class Certainty:
         while stack:
             node = stack.pop()
             if isinstance(node, (ast.Return, ast.Raise)) or self._exits(node):
+                return True
+            if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+                stack += children(node)
+        return False
+
+    def runs_through(self, function: Function) -> bool:
+        """Whether a function that returns has run to its last statement."""
+        return not any(self.may_return(s) for s in function.body[:-1])
+
+    def may_return(self, statement: ast.stmt) -> bool:
+        """Whether a statement may end the function that it stands in, by returning."""
+        stack: list[ast.AST] = [statement]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.Return):
                 return True
             if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
                 stack += children(node)
