@@ -31,7 +31,7 @@ class _Search:
     wanted: Key
     through: bool  # a variable that takes it out of a container is not the first
     before: bool = False  # nor is a container that it is put into
-    seen: set[ast.AST] = field(default_factory=set)
+    seen: dict[ast.AST, set[tuple[Scope, str]] | None] = field(default_factory=dict)  # what has been traced to where
 
 
 class Roots:
@@ -67,7 +67,7 @@ class Roots:
     def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()
         for use in self._uses.get(key(value), ()):
-            traced = self._trace(use, replace(search, seen=set()))
+            traced = self._trace(use, replace(search, seen={}))
             if traced is None:
                 raise refuse(
                     "PREP-NO-POINT",
@@ -152,11 +152,17 @@ class Roots:
             return self._choice(node, search)
         if node is search.wanted[0]:
             return set()  # made on the spot
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RETURNS_SELF:
+            return self._trace(node.func.value, search) if self._holds(node, search) else None
         if not isinstance(node, ast.Name):
             return None
-        if node in search.seen:
-            return set()
-        search.seen.add(node)
+        if node not in search.seen:
+            search.seen[node] = set()  # while it is being traced
+            search.seen[node] = self._bound_to(node, search)
+        return search.seen[node]
+
+    def _bound_to(self, node: ast.Name, search: _Search) -> set[tuple[Scope, str]] | None:
+        """The same of a variable: those from which it has the object."""
         owner = self.index.scope(node).owner(node.id)
         if owner is None:
             return None
@@ -191,13 +197,18 @@ class Roots:
                 chosen = (self._trace if unpacked else self._choice)(binding.value, search)
                 if chosen is None:
                     return None
-                if unpacked and not all(replaceable(self.facts, scope, name) for scope, name in chosen):
+                once = unpacked or self._kept_once(binding)
+                if once and not all(replaceable(self.facts, scope, name) for scope, name in chosen):
                     chosen = set()  # it is first in a variable of its own here
                 if chosen:
                     self.copies.setdefault(binding.node)  # it is to get the prepared one
                 found |= chosen or {(owner, node.id)}  # of no variable: it is the first
             elif binding.how in (How.ASSIGN, How.AUGMENT):
-                before = self._handed_to(binding, search) or self._put_in(binding, search)
+                if self._of_another(binding, search):
+                    continue
+                before = (
+                    self._handed_to(binding, search) or self._put_in(binding, search) or self._same(binding, search)
+                )
                 found |= before or self._moved_parameter(binding, search) or {(owner, node.id)}
             else:
                 return None
@@ -225,6 +236,12 @@ class Roots:
         """Whether a variable gets the object, or a container that has it, out of a container."""
         taken = isinstance(binding.value, ast.Name) if binding.path else isinstance(binding.value, _TAKES)
         return taken and holds(self.resolver.bound(binding), search.wanted)
+
+    def _kept_once(self, binding: Binding) -> bool:
+        """Whether an attribute is one entry of what a method is given, and nothing else ever."""
+        entry = isinstance(binding.value, ast.Subscript) and isinstance(binding.value.slice, ast.Constant)
+        only = binding.scope.is_class and len(binding.scope.bindings[binding.name]) == 1
+        return entry and only and not self.index.enclosing_loops(binding.node)
 
     def _holders(self, node: ast.expr | None, search: _Search) -> list[ast.expr]:
         """The variables in an expression that are the object, or containers that have it."""
@@ -286,6 +303,25 @@ class Roots:
         if traced:
             self.copies.setdefault(binding.node)
         return traced
+
+    def _of_another(self, binding: Binding, search: _Search) -> bool:
+        """Whether a variable gets what another one has, and that is some other loader."""
+        values = self.resolver.values(binding.value) if self._is_copy(binding, search) else ()
+        return any(v.role is Role.LOADER for v in values) and not holds(values, search.wanted)
+
+    def _is_copy(self, binding: Binding, search: _Search) -> bool:
+        """Whether a variable gets the loader that another one has: `loader = self.train_loader`."""
+        return search.wanted[1] == Role.LOADER.value and not binding.path and isinstance(binding.value, ast.Name)
+
+    def _same(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
+        """The variables whose loader another one gets, too."""
+        value = binding.value
+        if not self._is_copy(binding, search) or value is None or not self._holds(value, search):
+            return set()
+        traced = self._trace(value, search)
+        if traced:
+            self.copies.setdefault(binding.node)
+        return traced or set()
 
     def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
         """The variables outside whose object a function is handed and goes on calling by its parameter's name, or by

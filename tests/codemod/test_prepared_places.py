@@ -1,0 +1,188 @@
+"""Where objects are prepared that reach the training by detours: under conditions, by other names, out of tuples."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, script, unchanged
+from test_trainers import DATA, lines, trainer
+
+LOADER = f"DataLoader({DATA}, batch_size=16)"
+FIT = "t = Trainer()\nt.fit()"
+SWITCH = "import sys\nt = Trainer(len(sys.argv) > 1)\nt.fit()"
+TEST = """\
+def test(self):
+    for x, y in {}:
+        print(self.model(x.to(self.device)).sum().item())"""
+
+
+# ---- loaders that are copied
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"fit": "def fit(self):\n    loader = self.loader", "loop": "for x, y in loader:"},
+        {"fit": "def fit(self):\n    a = self.loader\n    b = a", "loop": "for x, y in b:"},
+        {"methods": TEST.format("self.again"), "last": "self.again = self.loader"},
+        {
+            "fit": "def fit(self):\n    batches = iter(self.loader)",
+            "loop": "for n in range(9):",
+            "move": "if n == 4:\n    batches = iter(self.loader)\nx, y = next(batches)",
+        },
+    ],
+)
+def test_a_loader_is_prepared_before_another_variable_gets_it(parts: dict[str, str]) -> None:
+    after = lines(trainer(FIT, **parts))
+    prepared = "self.accelerator.prepare(\nself.model, self.optimizer, self.loader\n)"
+    assert after.count("prepare(") == 1 and prepared in after
+    assert "= self.loader" not in after[: after.index(prepared)]
+
+
+HANDED_IN = {"signature": "def __init__(self, a, b):", "loader": "self.a = a\nself.b = b"}
+CHOSEN = {
+    "fit": "def fit(self, first):\n    if first:\n        loader = self.a\n    else:\n        loader = self.b",
+    "loop": "for x, y in loader:",
+}
+
+
+def test_loaders_that_a_method_chooses_from_are_prepared_where_they_are_made() -> None:
+    body = f"a = {LOADER}\nb = {LOADER}\nt = Trainer(a, b)\nt.fit(True)\nt.fit(False)"
+    after = lines(trainer(body, **HANDED_IN, **CHOSEN))
+    assert "b, a = accelerator.prepare(b, a)\nt = Trainer(a, b)" in after
+    assert "self.model, self.optimizer = accelerator.prepare(self.model, self.optimizer)" in after
+
+
+def test_a_loader_that_is_drawn_from_anew_is_prepared_where_it_is_made() -> None:
+    drawn = {
+        "fit": "def fit(self):\n    batches = iter(self.b)",
+        "loop": "for n in range(9):",
+        "move": "if n % 4 == 3:\n    batches = iter(self.b)\nx, y = next(batches)",
+    }
+    after = lines(trainer(f"a = 1\nb = {LOADER}\nt = Trainer(a, b)\nt.fit()", **HANDED_IN, **drawn))
+    assert "b = accelerator.prepare(b)\nt = Trainer(a, b)" in after
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        # one of the two variables is another loader later
+        {"last": f"self.again = self.loader\nself.again = {LOADER}", "methods": TEST.format("self.again")},
+        # a network under two names
+        {"last": "self.net = self.model", "forward": "loss = (self.net(x) + self.model(x)).sum()"},
+    ],
+)
+def test_what_is_under_two_names_has_no_place(parts: dict[str, str]) -> None:
+    assert unchanged(trainer(f"{FIT}\nt.test()" if "methods" in parts else FIT, **parts)).code == "PREP-NO-POINT"
+
+
+# ---- attributes that are made under conditions
+
+
+def test_what_is_made_under_a_condition_is_prepared_under_it() -> None:
+    after = lines(
+        trainer(SWITCH, signature="def __init__(self, train):", loader=f"if train:\n    self.loader = {LOADER}")
+    )
+    assert f"if train:\nself.loader = {LOADER}\nself.loader = self.accelerator.prepare(self.loader)\n" in after
+    assert "self.model, self.optimizer = self.accelerator.prepare(\nself.model, self.optimizer\n)" in after
+
+
+def test_what_is_made_under_several_conditions_is_prepared_under_each() -> None:
+    made = f"if train:\n    self.loader = {LOADER}\nif not train:\n    self.loader = {LOADER}"
+    after = lines(trainer(SWITCH, signature="def __init__(self, train):", loader=made))
+    assert after.count(f"self.loader = {LOADER}\nself.loader = self.accelerator.prepare(self.loader)\n") == 2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.loader = None\nif train:\n    self.loader = {}",
+        "if train:\n    self.loader = {}\nelse:\n    self.loader = None",
+        "if train:\n    self.loader = {}\nelse:\n    raise ValueError(train)",
+        "if train:\n    self.loader = {}\nprint(len(self.loader))",
+        "self.build(train)",
+    ],
+)
+def test_what_is_there_in_any_case_is_prepared_with_the_rest(made: str) -> None:
+    build = f"def build(self, train):\n    if train:\n        self.loader = {LOADER}\n    print(len(self.loader))"
+    text = trainer(SWITCH, signature="def __init__(self, train):", loader=made.format(LOADER), methods=build)
+    after = lines(text)
+    assert "self.model, self.optimizer, self.loader = self.accelerator.prepare(" in after and findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "build"),
+    [
+        ("self.build(train)", "if train:\n        self.loader = {}"),
+        ("self.build(train)", "if not train:\n        return\n    self.loader = {}"),
+        ("self.build(train)", "if train:\n        self.loader = {}\n    print(train and self.loader)"),
+        ("if train:\n    self.build(train)", "if train:\n        self.loader = {}"),
+    ],
+)
+def test_what_may_not_be_there_is_not_prepared(made: str, build: str) -> None:
+    text = trainer(
+        SWITCH,
+        signature="def __init__(self, train):",
+        loader=made.replace("{}", LOADER),
+        methods=f"def build(self, train):\n    {build}".replace("{}", LOADER),
+    )
+    finding = unchanged(text)
+    assert finding.code == "PREP-NO-POINT" and "may not be there" in finding.message
+
+
+# ---- entries of tuples that are handed in
+
+SPLIT = {"signature": "def __init__(self, data, train):"}
+GIVEN = f"""\
+import sys
+train = len(sys.argv) > 1
+if train:
+    data = ({LOADER}, {LOADER})
+else:
+    data = {LOADER}
+t = Trainer(data, train)
+t.fit()
+"""
+
+
+def test_entries_of_a_tuple_that_may_be_something_else_are_prepared_in_their_attributes() -> None:
+    given = "if train:\n    self.loader = data[0]\n    self.other = data[1]\nelse:\n    self.other = data"
+    after = lines(trainer(GIVEN, **SPLIT, loader=given))
+    assert "self.loader = data[0]\nself.loader = self.accelerator.prepare(self.loader)\nself.other = data[1]" in after
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["for n in range(2):\n    self.loader = data[0]", "self.loader = data[0]\nself.loader = data[1]"],
+)
+def test_entries_that_are_taken_out_several_times_are_not(given: str) -> None:
+    assert unchanged(trainer(GIVEN, **SPLIT, loader=given)).code == "PREP-NO-POINT"
+
+
+# ---- arguments that a method hands back
+
+
+def test_a_model_that_is_handed_on_by_its_own_method_is_prepared_before() -> None:
+    text = """\
+def test(model, loader):
+    net = model.eval()
+    for x, y in loader:
+        print(net(x.to(device)).sum().item())
+"""
+    after = converted(script(definitions=text, epoch="test(model.eval(), loader)"))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+    assert "test(model.eval(), loader" in after
+
+
+# ---- loaders that may not be there
+
+
+@pytest.mark.parametrize(
+    ("before", "call"),
+    [
+        ("loader = None\nif torch.rand(1) < 2:\n    loader = {}", "prepare(loader, device_placement=[False])"),
+        ("loader = {}", "prepare_data_loader(loader, device_placement=False)"),
+    ],
+)
+def test_prepare_takes_what_may_be_none(before: str, call: str) -> None:
+    text = script(loader=before.format(LOADER), move="print(x.numpy().sum())\nx, y = x.to(device), y.to(device)")
+    assert f"loader = accelerator.{call}\n" in converted(text)
