@@ -134,15 +134,18 @@ def _structure(facts: Facts) -> None:
 
 def in_a_class(facts: Facts, node: ast.AST, what: str) -> Refused:
     """A refusal because the attributes of a class cannot be followed."""
-    cls = facts.unfollowed(node)
-    unknown = facts.instances.unknown.get(cls.name) if cls is not None else None
-    why = f"{unknown.reason} (line {unknown.line})" if unknown is not None else "it is no plain class"
     return refuse(
         "LOOP-IN-CLASS",
         node.lineno,  # type: ignore[attr-defined]
-        f"{what}, whose attributes cannot be followed: {why}",
+        f"{what}, whose attributes cannot be followed: {_unknown(facts, facts.unfollowed(node))}",
         "move the loop into a function that takes model, optimizer and loaders, or convert it by hand",
     )
+
+
+def _unknown(facts: Facts, cls: ast.ClassDef | None) -> str:
+    """Why the attributes of a class cannot be followed."""
+    unknown = facts.instances.unknown.get(cls.name) if cls is not None else None
+    return f"{unknown.reason} (line {unknown.line})" if unknown is not None else "it is no plain class"
 
 
 def _no_training() -> Refused:
@@ -211,11 +214,15 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
         if unknown:
             return _not_a_loader(facts, loop, unknown[0])
     if loaders:
+        made = loaders[0][0]
+        cls = facts.unfollowed(made)
+        why = (
+            f", for the attributes of {cls.name} cannot be followed: {_unknown(facts, cls)}" if cls is not None else ""
+        )
         return refuse(
             "LOADER-UNKNOWN",
             backward.lineno,
-            f"the DataLoader of line {loaders[0][0].lineno} does not reach the training loop in a way that can be "
-            "followed",
+            f"the DataLoader of line {made.lineno} does not reach the training loop in a way that can be followed{why}",
             "pass it to the loop as a plain variable or parameter",
         )
     foreign = _imported_iterable(facts, backward)

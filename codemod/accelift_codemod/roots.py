@@ -310,8 +310,9 @@ class Roots:
         return any(v.role is Role.LOADER for v in values) and not holds(values, search.wanted)
 
     def _is_copy(self, binding: Binding, search: _Search) -> bool:
-        """Whether a variable gets the loader that another one has: `loader = self.train_loader`."""
-        return search.wanted[1] == Role.LOADER.value and not binding.path and isinstance(binding.value, ast.Name)
+        """Whether a variable gets the loader that another one has: `loader = data.train`."""
+        copied = isinstance(binding.value, (ast.Name, ast.Attribute))
+        return search.wanted[1] == Role.LOADER.value and not binding.path and copied
 
     def _same(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
         """The variables whose loader another one gets, too."""

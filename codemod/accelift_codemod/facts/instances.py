@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope, parameters
 from accelift_codemod.facts.inheritance import trainers
+from accelift_codemod.facts.library import role
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import bind
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
 
 _SPECIAL = frozenset({"__init__", "__repr__", "__str__"})
 # Decorators that run a method as it stands.
@@ -53,7 +55,7 @@ class Instances:
 def find(index: Index) -> Instances:
     """The tree of a script with the attributes of the classes that train as variables, where they can be."""
     tree = index.tree
-    classes = trainers(index)
+    classes = trainers(index) | keepers(index)
     found = Instances(tree)
     fields: set[ast.Attribute] = set()
     names: dict[ast.ClassDef, str] = {}
@@ -76,6 +78,35 @@ def find(index: Index) -> Instances:
     followed = {copies.get(cls, cls): name for cls, name in names.items()}
     many: set[ast.AST] = {copies.get(cls, cls) for cls in several}
     return Instances(result, followed, found.unknown, copier.originals, many)  # type: ignore[arg-type]
+
+
+def keepers(index: Index) -> set[ast.ClassDef]:
+    """The classes whose methods make a DataLoader that their object keeps, or step an optimizer that it has."""
+    names = Names(index)
+    found = set[ast.ClassDef]()
+    for call in index.calls:
+        cls = index.enclosing_class(call) if index.function(call) is not None else None
+        if cls is None or cls in found:
+            continue
+        statement = index.statement(call)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and any(map(_is_kept, _targets(statement))):
+            keeps = role(names.qualified(call.func) or "") is Role.LOADER
+        else:
+            keeps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
+        if keeps:
+            found.add(cls)
+    return found
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _is_kept(target: ast.expr) -> bool:
+    """Whether an expression is kept in an object: `self.loader`, `self.train, self.test`, `self.loaders["train"]`."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return any(map(_is_kept, target.elts))
+    return isinstance(target, ast.Attribute) or (isinstance(target, ast.Subscript) and _is_kept(target.value))
 
 
 def _variable(field: ast.Attribute) -> ast.Name:

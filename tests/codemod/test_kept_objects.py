@@ -1,0 +1,164 @@
+"""Loaders and optimizers that objects keep whose classes do not train: `data.train`, an optimizer that warms up."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.facts import instances
+from accelift_codemod.facts.index import Index
+from accelift_codemod.source import Source
+from scripts import converted, findings, script, unchanged
+
+DATA = """\
+class Data:
+    def __init__(self, size):
+        data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+        self.train = DataLoader(data, batch_size=size, shuffle=True)
+        self.test = DataLoader(data, batch_size=size)
+        self.classes = 3
+"""
+TEST = """\
+right = 0
+with torch.no_grad():
+    for x, y in data.test:
+        x, y = x.to(device), y.to(device)
+        right += (model(x).argmax(1) == y).sum().item()
+print(right / len(data.test.dataset))
+"""
+WARM = """\
+class Warm:
+    def __init__(self, optimizer, steps):
+        self.optimizer = optimizer
+        self.steps = steps
+        self.n = 0
+
+    def step(self):
+        self.n += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = min(self.n / self.steps, 1.0)
+        self.optimizer.step()
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+"""
+MADE = f"{DATA}\n\ndef make():\n    return Data(16)\n"
+SWAPPED = f"{DATA}\n    def swap(self):\n        self.__dict__['train'] = None\n"
+SGD = "torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+def data(definitions: str = DATA, *, main: bool = False, **slots: str) -> str:
+    """A script whose loaders are attributes of an object."""
+    own = {"definitions": definitions, "loader": "", "data": "data = Data(16)", "loop": "for x, y in data.train:"}
+    return script(main=main, **{**own, **slots})
+
+
+def flat(text: str) -> str:
+    """The conversion without indentation."""
+    return "\n".join(line.strip() for line in converted(text).splitlines())
+
+
+BOTH = "self.train, self.test = accelerator.prepare(self.train, self.test)\n"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {},
+        {"data": "data = Data(size=16)\nmore = Data(8)", "epoch_end": TEST.replace("data.", "more.")},
+        {"loader": "loader = data.train", "loop": "for x, y in loader:"},
+        {"definitions": f"{DATA}\n\ndef size(d):\n    return len(d.train.dataset)\n", "after": "assert size(data)"},
+    ],
+)
+def test_loaders_in_an_object_are_prepared_where_it_keeps_them(slots: dict[str, str]) -> None:
+    after = flat(data(**{"epoch_end": TEST} | slots))
+    assert after.count(".prepare(") == 2 and BOTH in after
+    assert "model, optimizer = accelerator.prepare(model, optimizer)\n" in after
+    assert after.index("accelerator = Accelerator(") < after.index("data = Data(")
+
+
+def test_the_object_is_handed_the_accelerator() -> None:
+    after = flat(data(main=True))
+    assert "def __init__(self, size, accelerator):\nself.accelerator = accelerator\n" in after
+    assert "data = Data(16, accelerator)\n" in after and "self.train = accelerator.prepare(self.train)\n" in after
+
+
+def test_loaders_that_a_function_takes_out_of_a_new_object_are_prepared_there() -> None:
+    load = f"{DATA}\n\ndef load():\n    data = Data(16)\n    return data.train, data.test\n"
+    after = flat(data(load, data="train, test = load()", loop="for x, y in train:"))
+    assert "model, optimizer, train = accelerator.prepare(model, optimizer, train)\n" in after
+
+
+@pytest.mark.parametrize(
+    ("slots", "code", "said"),
+    [
+        ({"loader": "data.train = DataLoader(data.train.dataset)"}, "PREP-NO-POINT", "`data.train`"),
+        (
+            {"data": "data = make()", "definitions": MADE},
+            "LOADER-UNKNOWN",
+            "of Data cannot be followed: the Data made here is not kept in one variable",
+        ),
+        ({"data": "data = [Data(16)][0]"}, "LOADER-UNKNOWN", "the attributes of Data cannot be followed"),
+        ({"data": "data = Data(16)\nvars(data)['train'] = None"}, "LOADER-UNKNOWN", "is handed on"),
+        ({"definitions": DATA.replace("Data:", "Data(dict):")}, "LOADER-UNKNOWN", "has a base class"),
+        ({"definitions": SWAPPED}, "LOADER-UNKNOWN", "in another way"),
+    ],
+)
+def test_objects_whose_attributes_may_be_anything(slots: dict[str, str], code: str, said: str) -> None:
+    finding = unchanged(data(**slots))
+    assert finding.code == code and said in finding.message
+
+
+# ---- optimizers
+
+
+@pytest.mark.parametrize(
+    ("made", "prepared"),
+    [
+        (
+            f"optimizer = Warm({SGD}, 10)",
+            [
+                "self.optimizer = accelerator.prepare(self.optimizer)\nself.steps",
+                f"Warm({SGD}, 10)\nmodel, loader = accelerator.prepare(model, loader)",
+            ],
+        ),
+        (
+            f"sgd = {SGD}\noptimizer = Warm(sgd, 10)",
+            ["model, sgd, loader = accelerator.prepare(model, sgd, loader)\noptimizer = Warm(sgd, 10)\n"],
+        ),
+    ],
+)
+def test_an_optimizer_in_an_object_of_the_script_is_prepared(made: str, prepared: list[str]) -> None:
+    text = script(definitions=WARM, optimizer=made)
+    after = flat(text)
+    assert all(lines in after for lines in prepared), after
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [f"optimizer = Warm({SGD}, 10)\noptimizer.optimizer = {SGD}", f"optimizer = [Warm({SGD}, 10)][0]"],
+)
+def test_an_optimizer_in_an_object_that_cannot_be_followed(made: str) -> None:
+    assert unchanged(script(definitions=WARM, optimizer=made)).code == "PREP-NO-POINT"
+
+
+# ---- facts
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("self.loader = DataLoader([1])", True),
+        ("self.a, self.b = DataLoader([1]), DataLoader([2])", True),
+        ("self.loaders['a'] = DataLoader([1])", True),
+        ("self.optimizer.step()", True),
+        ("loader = DataLoader([1])", False),
+        ("return DataLoader([1])", False),
+        ("self.loader = make([1])", False),
+        ("step()", False),
+        ("optimizer.step()", False),
+    ],
+)
+def test_which_classes_keep_what_trains(body: str, found: bool) -> None:
+    text = f"from torch.utils.data import DataLoader\nclass A:\n    def f(self):\n        {body}\n"
+    index = Index(Source.decode(text.encode(), "x.py").tree)
+    assert bool(instances.keepers(index)) is found
