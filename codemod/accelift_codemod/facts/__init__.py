@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import inheritance, instances, spawned
+from accelift_codemod.facts import inheritance, instances, outside, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
@@ -48,10 +48,17 @@ class Facts:
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
         self.flat = inheritance.find(direct)
         direct = Index(self.flat.tree) if self.flat.originals else direct
-        self.instances = instances.find(direct)
-        self.tree = self.instances.tree
-        self.index = Index(self.tree) if self.instances.followed else direct
-        self.resolver = Resolver(self.index, self.instances.followed, known)
+        barred = frozenset[ast.AST]()
+        while True:
+            self.instances = instances.find(direct, barred)
+            self.tree = self.instances.tree
+            self.index = Index(self.tree) if self.instances.followed else direct
+            self.index.bind_outside(self.instances.outside)
+            self.resolver = Resolver(self.index, self.instances.followed, known, self.instances.outside)
+            wrong = outside.wrong(self.resolver)
+            if not wrong:
+                break
+            barred |= {self.instances.originals.get(n, n) for n in wrong}
 
     def assuming(self, loader: str) -> Facts:
         """These facts, if a library function gives a DataLoader."""

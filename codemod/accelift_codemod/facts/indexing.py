@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from accelift_codemod.facts.scopes import COMPREHENSIONS, FUNCTIONS, Binding, Function, How, Scope, parameters
@@ -138,6 +140,14 @@ class Indexing:
             home = (scope.parent.owner(name) if scope.parent else None) or scope
         binding = Binding(name, how, node, home, value, path, qualified)
         home.bindings.setdefault(name, []).append(binding)
+
+    def bind_outside(self, fields: Mapping[ast.AST, tuple[ast.ClassDef, str]]) -> None:
+        """Bind the variables that attributes of self are where other names of their objects set them, too."""
+        for node, (cls, name) in fields.items():
+            scope = self.scopes[cls]
+            for binding in self.attribute_bindings.get(name.partition(".")[2], ()):
+                if binding.node is node:
+                    scope.bindings.setdefault(name, []).append(replace(binding, name=name, scope=scope))
 
     def _target(
         self, target: ast.expr, how: How, scope: Scope, value: ast.expr | None, path: tuple[int | None, ...] = ()

@@ -11,10 +11,21 @@ original that it stands for.
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from accelift_codemod.facts.copying import Copier, around
-from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, Index, Scope, parameters
+from accelift_codemod.facts.index import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    LOOPS,
+    Binding,
+    Function,
+    How,
+    Index,
+    Scope,
+    parameters,
+)
 from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.library import role
 from accelift_codemod.facts.names import Names
@@ -22,7 +33,7 @@ from accelift_codemod.facts.signatures import bind
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
-_SPECIAL = frozenset({"__init__", "__repr__", "__str__"})
+_SPECIAL = frozenset({"__init__", "__repr__", "__str__", "__call__"})
 # Decorators that run a method as it stands.
 _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
 _ROOTS = frozenset({"abc.ABC"})
@@ -50,18 +61,25 @@ class Instances:
     unknown: dict[str, Unknown] = field(default_factory=dict)  # the other classes that train, by name
     originals: dict[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
     several: set[ast.AST] = field(default_factory=set)  # followed classes that may have more than one object
+    outside: dict[ast.AST, tuple[ast.ClassDef, str]] = field(
+        default_factory=dict
+    )  # `trainer.epoch = 3`: which variable
 
 
-def find(index: Index) -> Instances:
-    """The tree of a script with the attributes of the classes that train as variables, where they can be."""
+def find(index: Index, barred: Set[ast.AST] = frozenset()) -> Instances:
+    """The tree of a script with the attributes of the classes that train as variables, where they can be.
+
+    `barred` are attributes that may not be set outside of their class.
+    """
     tree = index.tree
     classes = trainers(index) | keepers(index)
     found = Instances(tree)
     fields: set[ast.Attribute] = set()
     names: dict[ast.ClassDef, str] = {}
     several: set[ast.ClassDef] = set()
+    outside: dict[ast.Attribute, ast.ClassDef] = {}
     for cls in sorted(classes, key=lambda c: c.lineno):
-        candidate = _Candidate(index, cls)
+        candidate = _Candidate(index, cls, barred)
         unknown = candidate.unknown()
         if unknown is not None:
             found.unknown[cls.name] = unknown
@@ -70,6 +88,7 @@ def find(index: Index) -> Instances:
         if candidate.several():
             several.add(cls)
         fields.update(candidate.reads())
+        outside.update(dict.fromkeys(candidate.outside, cls))
     if not names:
         return found
     copier = Copier({ast.Attribute: lambda node: _variable(node) if node in fields else None}, around(index, fields))
@@ -77,7 +96,8 @@ def find(index: Index) -> Instances:
     copies = {original: copy for copy, original in copier.originals.items()}
     followed = {copies.get(cls, cls): name for cls, name in names.items()}
     many: set[ast.AST] = {copies.get(cls, cls) for cls in several}
-    return Instances(result, followed, found.unknown, copier.originals, many)  # type: ignore[arg-type]
+    sets = {copies.get(n, n): (copies.get(c, c), f"{names[c]}.{n.attr}") for n, c in outside.items()}
+    return Instances(result, followed, found.unknown, copier.originals, many, sets)  # type: ignore[arg-type]
 
 
 def keepers(index: Index) -> set[ast.ClassDef]:
@@ -118,9 +138,11 @@ def _variable(field: ast.Attribute) -> ast.Name:
 class _Candidate:
     """One class, and whether all that happens to the attributes of its object is known."""
 
-    def __init__(self, index: Index, cls: ast.ClassDef) -> None:
+    def __init__(self, index: Index, cls: ast.ClassDef, barred: Set[ast.AST]) -> None:
         self.index = index
         self.cls = cls
+        self.barred = barred
+        self.outside: dict[ast.Attribute, None] = {}  # where attributes are set that are no methods
         self.names = Names(index)
         self.methods = [s for s in cls.body if isinstance(s, FUNCTIONS)]
         bound = [m for m in self.methods if not _static(m)]
@@ -237,6 +259,8 @@ class _Candidate:
                 continue
             if isinstance(parent, ast.Call) and name in parent.args and self.names.builtin(parent.func) in _LOOKING:
                 continue
+            if self._run(name):
+                continue
             return self._no(name, "the object itself is handed on, and others may set its attributes")
         return None
 
@@ -263,7 +287,7 @@ class _Candidate:
         """The attributes of the object that are variables, wherever its methods read or bind them."""
         parents = self.index.parents
         found = [a for n in self._selves() if isinstance(a := parents[n], ast.Attribute)]
-        bound = {a.attr for a in found if isinstance(a.ctx, ast.Store)}
+        bound = {a.attr for a in (*found, *self.outside) if isinstance(a.ctx, ast.Store)}
         return [a for a in found if a.attr in bound]
 
     # ---- the object outside
@@ -323,7 +347,7 @@ class _Candidate:
         holder = parents[call]
         if isinstance(holder, ast.Attribute):
             return self._asked(holder)
-        if isinstance(holder, ast.Expr):
+        if isinstance(holder, ast.Expr) or self._run(call):
             return None
         if isinstance(holder, (ast.Call, ast.keyword)):
             return self._handed_on(call, f"the {name} made here", set())
@@ -343,18 +367,59 @@ class _Candidate:
 
     def _variable(self, owner: Scope | None, name: str, made: ast.AST, seen: set[ast.AST]) -> Unknown | None:
         """The same of a variable, or of a parameter."""
-        if owner is None or len(owner.bindings[name]) != 1:
+        if owner is None or not self._bound_once(owner, name):
             return self._no(made, f"`{name}` is bound more than once")
         parents = self.index.parents
         for load in _loads(self.index, owner, name):
             parent = parents[load]
-            if isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load):
-                return self._no(load, f"`{name}.{parent.attr}` is set outside the class")
-            problem = (
-                self._asked(parent) if isinstance(parent, ast.Attribute) else self._handed_on(load, f"`{name}`", seen)
-            )
+            classes = self._classes(load, owner)
+            if self.cls not in classes:
+                continue
+            if len(classes) > 1:
+                others = " or ".join(sorted(c.name for c in classes if c is not None and c is not self.cls))
+                return self._no(load, f"`{name}` may be an object of {others}, too")
+            if isinstance(parent, ast.Attribute):
+                problem = self._asked(parent) if isinstance(parent.ctx, ast.Load) else self._set(parent, name)
+            else:
+                problem = None if self._run(load) else self._handed_on(load, f"`{name}`", seen)
             if problem is not None:
                 return problem
+        return None
+
+    def _bound_once(self, owner: Scope, name: str) -> bool:
+        """Whether a variable is bound once, or to nothing but new objects and None."""
+        bindings = owner.bindings[name]
+        return len(bindings) == 1 or all(b.how is How.ASSIGN and not b.path and self._new(b) for b in bindings)
+
+    def _new(self, binding: Binding) -> bool:
+        """Whether a variable gets a new object of a class of the script, or None."""
+        none = isinstance(binding.value, ast.Constant) and binding.value.value is None
+        return none or self._class(binding) is not None
+
+    def _class(self, binding: Binding) -> ast.ClassDef | None:
+        """The class of the script of which a variable gets a new object."""
+        func = binding.value.func if isinstance(binding.value, ast.Call) else None
+        found = self.names.bindings(func) if isinstance(func, ast.Name) else []
+        node = found[0].node if len(found) == 1 else None
+        return node if isinstance(node, ast.ClassDef) else None
+
+    def _classes(self, load: ast.Name, owner: Scope) -> set[ast.ClassDef | None]:
+        """The classes of the objects that a variable may be where it is read."""
+        if len(owner.bindings[load.id]) == 1:
+            return {self.cls}
+        return {c for b in self.names.reaching(load, owner) if (c := self._class(b)) is not None}
+
+    def _run(self, node: ast.expr) -> bool:
+        """Whether an object is called, as its class says."""
+        call = self.index.parents[node]
+        return isinstance(call, ast.Call) and call.func is node and any(m.name == "__call__" for m in self.bound)
+
+    def _set(self, node: ast.Attribute, name: str) -> Unknown | None:
+        """Whether an attribute that is set outside the class can be a variable all the same."""
+        constants = self.index.scopes[self.cls].bindings
+        if isinstance(node.ctx, ast.Del) or node.attr in constants or node in self.barred or node.attr.startswith("__"):
+            return self._no(node, f"`{name}.{node.attr}` is set outside the class")
+        self.outside.setdefault(node)
         return None
 
     def _handed_on(self, node: ast.expr, name: str, seen: set[ast.AST]) -> Unknown | None:

@@ -22,7 +22,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.passing import Passing
 from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role, Values
+from accelift_codemod.facts.values import Role, Value, Values
 
 _MAX_DEPTH = 120
 _MAX_ROUNDS = 5
@@ -39,8 +39,10 @@ class Resolver(Classes):
         index: Index,
         followed: Mapping[ast.ClassDef, str] | None = None,
         known: Mapping[str, Role] | None = None,
+        outside: Mapping[ast.AST, tuple[ast.ClassDef, str]] | None = None,
     ) -> None:
         super().__init__(index, followed or {}, known or {})
+        self.outside = outside or {}  # attributes of followed objects that are set where they are not called self
         self.passing = Passing(self)
         self.contents = Contents(self)
         self.expressions = Expressions(self, Calls(self))
@@ -167,15 +169,25 @@ class Resolver(Classes):
             bindings = self.bindings(func)
             if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
                 return bindings[0].node
-            found = {v.declaration for v in self.values(func) if v.role in (Role.FUNCTION, Role.CLASS)}
-            return found.pop() if len(found) == 1 else None
+            values = self.values(func)
+            found = {v.declaration for v in values if v.role in (Role.FUNCTION, Role.CLASS)}
+            return (found.pop() if len(found) == 1 else None) if found else self._called(values)
         if isinstance(func, ast.Attribute) and func.attr in self._method_names:
             if isinstance(func.value, ast.Call) and self.builtin(func.value.func) == "super" and not func.value.args:
                 return self.inherited(self.index.enclosing_class(call), func.attr)
-            methods = {self.method(v.declaration, func.attr) for v in self.values(func.value)}
+            methods = {self.method(v.declaration, func.attr) for v in self.values(func.value) if not _is_none(v)}
             if len(methods) == 1:
                 return methods.pop()
-        return None
+        return self._called(self.values(func)) if isinstance(func, ast.Call) else None
+
+    def _called(self, values: Values) -> Function | None:
+        """The `__call__` of a followed class, if it is certainly an object of that which is called."""
+        methods = {
+            self.method(v.declaration, "__call__") if v.role is Role.OBJECT and v.declaration in self.followed else None
+            for v in values
+            if not _is_none(v)
+        }
+        return methods.pop() if len(methods) == 1 else None
 
     def sites(self, function: ast.AST) -> list[ast.Call]:
         """The calls that run a function (or construct a class) of the script."""
@@ -196,7 +208,7 @@ class Resolver(Classes):
                     constructor = self.method(bindings[0].node, "__init__")
                     if constructor is not None:
                         sites.setdefault(constructor, []).append(call)
-            elif bindings or isinstance(call.func, ast.Attribute):
+            elif bindings or isinstance(call.func, (ast.Attribute, ast.Call)):
                 indirect.append(call)
         found = [(target, call) for call in indirect if (target := self.callee(call)) is not None]
         for target, call in found:
@@ -243,10 +255,10 @@ class Resolver(Classes):
             for node in own_nodes(queue.pop()):
                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
                     statement = self.index.statement(node)
-                    found.update((name, self._holds_data(statement)) for name in _kept_in(node))
+                    found.update((name, self._holds_data(statement)) for name in self._kept_in(node))
                 elif isinstance(node, ast.Call):
                     if isinstance(node.func, ast.Attribute) and not self.roles(node.func.value) & _PASSIVE:
-                        found.update((name, self._holds_data(node)) for name in _kept_in(node.func))
+                        found.update((name, self._holds_data(node)) for name in self._kept_in(node.func))
                     target = self.callee(node)
                     if isinstance(target, FUNCTIONS) and target not in seen:
                         seen.add(target)
@@ -258,9 +270,15 @@ class Resolver(Classes):
             return True
         return any(isinstance(n, ast.expr) and self.roles(n) & parts.BATCH_LIKE for n in walk(node))
 
+    def _kept_in(self, node: ast.expr) -> list[str]:
+        """The attribute of self that an expression is, or is a part of."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if node in self.outside:
+                return [self.outside[node][1]]
+            node = node.value
+        return [node.id] if isinstance(node, ast.Name) and "." in node.id else []
 
-def _kept_in(node: ast.expr) -> list[str]:
-    """The attribute of self that an expression is, or is a part of."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return [node.id] if isinstance(node, ast.Name) and "." in node.id else []
+
+def _is_none(value: Value) -> bool:
+    """Whether a value is None, which has no methods: a call of one fails."""
+    return value.role is Role.CONSTANT and value.keys == (None,)
