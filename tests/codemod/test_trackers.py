@@ -33,6 +33,19 @@ def test_neighbours_share_a_guard() -> None:
     assert converted(script(before=MAKE, epoch_end=both, **slots)) == lifted(before=MADE, epoch_end=guarded, **slots)
 
 
+@pytest.mark.parametrize(
+    ("make", "use"),
+    [
+        ('logs = {}\nlogs["a"] = SummaryWriter("a")', 'for name in logs:\n    logs[name].add_text("t", "x")'),
+        ('a = SummaryWriter("a")\nlogs = {}\nlogs["a"] = a', 'for name in logs:\n    logs[name].add_text("t", "x")'),
+        ('a = SummaryWriter("a")\nlogs = [a]', 'for log in reversed(logs):\n    log.add_text("t", "x")'),
+    ],
+)
+def test_writers_in_containers_are_made_on_every_process(make: str, use: str) -> None:
+    text = script(from_imports=TENSORBOARD, before=make, epoch_end=use)
+    assert "else None" not in converted(text) and "TRACK-ALL" in findings(text)
+
+
 def test_two_writers() -> None:
     make = 'a = SummaryWriter("a")\nb = SummaryWriter("b")'
     made = make.replace('")', '") if accelerator.is_main_process else None')

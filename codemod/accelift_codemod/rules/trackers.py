@@ -68,7 +68,8 @@ if accelerator.is_main_process:
             if value in draft.facts.resolver.values(node.value)
         ]
         guards: list[ast.stmt] = []
-        complete = isinstance(statement, ast.Assign) and statement.value is call
+        hidden = self._hidden(draft, statement)
+        complete = isinstance(statement, ast.Assign) and statement.value is call and not hidden
         for node in sorted(uses, key=lambda n: (n.lineno, n.col_offset)):
             use = draft.facts.index.statement(node)
             parent = draft.facts.index.parents.get(node)
@@ -95,7 +96,7 @@ if accelerator.is_main_process:
                 "{} if {accelerator}.is_main_process else None",
                 need=Need.STRONG,
             )
-        elif uses:
+        elif uses or hidden:
             yield draft.finding(
                 "TRACK-ALL",
                 Severity.WARNING,
@@ -113,6 +114,21 @@ if accelerator.is_main_process:
                 "if {accelerator}.is_main_process:",
                 need=need,
             )
+
+    def _hidden(self, draft: Draft, statement: ast.stmt) -> bool:
+        """Whether a writer is put into a container, out of which it may be used where nobody knows it."""
+        if not isinstance(statement, ast.Assign):
+            return False
+        if any(isinstance(target, ast.Subscript) for target in statement.targets):
+            return True
+        for target in (t for t in statement.targets if isinstance(t, ast.Name)):
+            owner = draft.facts.index.scope(target).owner(target.id)
+            for load in draft.facts.loads(owner, target.id) if owner is not None else ():
+                parent = draft.facts.index.parents[load]
+                kept = isinstance(parent, ast.Assign) and any(isinstance(t, ast.Subscript) for t in parent.targets)
+                if kept or isinstance(parent, (ast.Dict, ast.List, ast.Set)):
+                    return True
+        return False
 
     def _blocked(self, draft: Draft, statement: ast.Expr) -> bool:
         """Whether logging runs something that all processes have to run together."""
