@@ -115,7 +115,8 @@ class Roots:
                 for carrier in _carriers(loop.node.iter):
                     note(carrier)
             for stream in self.facts.loops.streams(loop.node) if not loop.direct else ():
-                note(stream)
+                for carrier in _carriers(stream):
+                    note(carrier)
         for call in self.index.calls:
             func = call.func
             if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):

@@ -105,17 +105,30 @@ def keepers(index: Index) -> set[ast.ClassDef]:
     names = Names(index)
     found = set[ast.ClassDef]()
     for call in index.calls:
-        cls = index.enclosing_class(call) if index.function(call) is not None else None
+        function = index.function(call)
+        cls = index.enclosing_class(call) if function is not None else None
         if cls is None or cls in found:
             continue
-        statement = index.statement(call)
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and any(map(_is_kept, _targets(statement))):
-            keeps = role(names.qualified(call.func) or "") is Role.LOADER
-        else:
-            keeps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
-        if keeps:
+        steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
+        if steps or (role(names.qualified(call.func) or "") is Role.LOADER and _keeps(index, call, function)):
             found.add(cls)
     return found
+
+
+def _keeps(index: Index, call: ast.Call, function: Function | None) -> bool:
+    """Whether the object of a method keeps what a call makes: `self.loader = DataLoader(...)`, or by a variable."""
+    statement = index.statement(call)
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or function is None:
+        return False
+    names = {t.id for t in _targets(statement) if isinstance(t, ast.Name)}
+    assigned = [statement, *(s for s in walk(function) if isinstance(s, ast.Assign) and names & _read(s.value))]
+    return any(_is_kept(target) for s in assigned for target in _targets(s))
+
+
+def _read(node: ast.expr) -> set[str]:
+    """The variables that an assignment copies."""
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:

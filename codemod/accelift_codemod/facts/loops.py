@@ -184,7 +184,7 @@ class Loops:
         return tuple(dict.fromkeys(v for s in self.streams(loop) for v in self.loaders(self.resolver.values(s))))
 
     def streams(self, loop: ast.AST) -> list[ast.expr]:
-        """The variables that a loop gives to `next`."""
+        """The variables that a loop gives to `next`, or the iterators that it makes for that: `next(iter(loader))`."""
         found: list[ast.expr] = []
         parts = [loop.test] if isinstance(loop, ast.While) else []
         for part in (*parts, *getattr(loop, "body", ())):
@@ -192,7 +192,7 @@ class Loops:
                 continue
             for call in self.own_calls(part):
                 stream = drawn_from(call, self.resolver)
-                if isinstance(stream, (ast.Name, ast.Attribute)) and self._innermost(call) is loop:
+                if isinstance(stream, (ast.Name, ast.Attribute, ast.Call)) and self._innermost(call) is loop:
                     found.append(stream)
         return found
 
