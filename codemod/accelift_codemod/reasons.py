@@ -112,9 +112,9 @@ REASONS = (
     Reason(
         "MODEL-PARALLEL",
         "computes on several GPUs in one process",
-        "Parts of the computation are moved to GPUs with different numbers, by one process. Data parallelism gives "
-        "each process one GPU, where a network that was cut in parts may not fit. Put the whole network on one device "
-        "first, or keep the script.",
+        "Parts of the computation are moved to GPUs with different numbers, by one process, or a network is copied to "
+        "them by code of the script's own. Data parallelism gives each process one GPU, where a network that was cut "
+        "in parts may not fit. Put the whole network on one device first, or keep the script.",
     ),
     Reason(
         "DEV-UNKNOWN",

@@ -6,6 +6,7 @@ import ast
 import textwrap
 
 import pytest
+from accelift_codemod.plan import Outcome
 from scripts import added, convert, converted, findings, script, unchanged
 
 WRAPPED = "model = nn.DataParallel(Net()).to(device)"
@@ -137,7 +138,7 @@ OWN = (
 @pytest.mark.parametrize("base", ["nn.DataParallel", "Middle"])
 def test_a_data_parallel_of_the_scripts_own_is_refused(base: str) -> None:
     text = script(definitions=OWN.format(base), model="model = Own(Net()).to(device)")
-    assert unchanged(text).code == "ALREADY-DISTRIBUTED"
+    assert unchanged(text).code == "MODEL-PARALLEL" and convert(text).outcome is Outcome.REFUSED
 
 
 def test_the_wrapper_around_what_a_table_makes() -> None:
@@ -200,7 +201,7 @@ def test_a_call_on_several_gpus_is_one_on_the_process_s_own(body: str, left: str
 )
 def test_models_that_are_run_on_several_gpus_by_hand_are_refused(body: str) -> None:
     text = script(definitions=INSIDE.format(textwrap.indent(body, " " * 8)), model="model = Split().to(device)")
-    assert unchanged(text).code == "ALREADY-DISTRIBUTED"
+    assert unchanged(text).code == "MODEL-PARALLEL" and convert(text).outcome is Outcome.REFUSED
 
 
 CHANGED = """\
@@ -410,3 +411,52 @@ def test_keys_of_a_part_are_right_or_not_said(slots: dict[str, str], keys: str) 
     [finding] = result.plan.findings
     assert finding.code == "CKPT-KEYS"
     assert keys in finding.message if keys else "`" not in finding.message.replace("`module.`", "")
+
+
+HELPER = """\
+def on_all(model, *inputs):
+    gpus = list(range(torch.cuda.device_count()))
+    replicas = torch.nn.parallel.replicate(model, gpus)
+    inputs = torch.nn.parallel.scatter(inputs, gpus)
+    replicas = replicas[:len(inputs)]
+    outputs = torch.nn.parallel.parallel_apply(replicas, inputs)
+    joined = torch.nn.parallel.gather(outputs, gpus[0])
+    return joined
+"""
+FORWARD = "optimizer.zero_grad()\n{}\nloss = F.cross_entropy(out, y)"
+CHOICE = "if torch.cuda.device_count() > 1:\n    out = on_all(model, x)\nelse:\n    out = model(x)"
+
+
+@pytest.mark.parametrize("forward", [CHOICE, "out = on_all(model, x)", "out = on_all(model, *[x])"])
+def test_a_function_that_runs_a_model_on_all_gpus_is_a_call_of_the_model(forward: str) -> None:
+    output = converted(script(definitions=HELPER, forward=FORWARD.format(forward)))
+    plain = "out = model(*[x])" if "*" in forward else "out = model(x)"
+    assert f"        optimizer.zero_grad()\n        {plain}\n        loss =" in output
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("    return joined", "    return joined * 2"),
+        ("    gpus =", "    inputs = [2 * i for i in inputs]\n    gpus ="),
+        ("    gpus =", "    model = model.layer\n    gpus ="),
+        ("    return joined", "    return outputs[0]"),
+        ("(replicas, inputs)", "(inputs, replicas)"),
+        ("gather(outputs, gpus[0])", "gather(outputs, gpus[0], 1)"),
+        ("gather(outputs, gpus[0])", "gather(outputs, gpus[0], dim=1)"),
+        ("replicas[:len(inputs)]", "replicas[:1]"),
+        ("replicate(model, gpus)", "replicate(model.layer, gpus)"),
+        ("model, *inputs", "model, inputs"),
+        ("    return joined", "    print(joined)\n    return joined"),
+        ("    return joined", "    if joined.sum() > 0:\n        joined = joined + 1\n    return joined"),
+    ],
+)
+def test_a_function_that_does_something_else_on_several_gpus_is_refused(written: str, instead: str) -> None:
+    assert written in HELPER
+    text = script(definitions=HELPER.replace(written, instead), forward=FORWARD.format(CHOICE))
+    assert unchanged(text).code == "MODEL-PARALLEL"
+
+
+def test_such_a_function_that_is_handed_on_is_refused() -> None:
+    text = script(definitions=HELPER, forward=FORWARD.format(CHOICE), after="print(on_all)")
+    assert unchanged(text).code == "MODEL-PARALLEL"

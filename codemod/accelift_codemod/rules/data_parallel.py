@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from accelift_codemod import inner_wraps
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import library, position
+from accelift_codemod.facts import library, position, replicas
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
-from accelift_codemod.reasons import refuse
+from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "DATAPARALLEL"
@@ -45,6 +46,8 @@ model = nn.DataParallel(model)
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) == library.DATA_PARALLEL_CALL:
                 yield from self._called(draft, call)
+            elif self._by_hand(draft, call):
+                yield from self._helped(draft, call)
         calls = [c for c in draft.calls if (draft.facts.resolver.qualified(c.func) or "") in library.DATA_PARALLEL]
         for call in calls:
             argument = draft.facts.resolver.argument(call, 0, "module")
@@ -76,9 +79,12 @@ model = nn.DataParallel(model)
         """Refuse a script with a DataParallel of its own: what it does with batches and results is not known."""
         resolver = draft.facts.resolver
         for call in draft.calls:
-            if resolver.qualified(call.func) in library.REPLICATES:
+            helper = draft.facts.index.function(call)
+            if resolver.qualified(call.func) in library.REPLICATES and not (
+                helper is not None and replicas.calls_model(resolver, helper) and not draft.facts.references(helper)
+            ):
                 raise refuse(
-                    "ALREADY-DISTRIBUTED",
+                    "MODEL-PARALLEL",
                     call.lineno,
                     f"`{draft.facts.segment(call.func)}` runs a model on several GPUs from one process",
                     "call the model itself: each process has one GPU",
@@ -86,7 +92,7 @@ model = nn.DataParallel(model)
             bases = [base for cls in resolver.ancestry(resolver.callee(call)) for base in cls.bases]
             if any((resolver.qualified(base) or "") in library.DATA_PARALLEL for base in bases):
                 raise refuse(
-                    "ALREADY-DISTRIBUTED",
+                    "MODEL-PARALLEL",
                     call.lineno,
                     f"`{draft.facts.segment(call.func)}` is a DataParallel of the script's own, and what it does with "
                     "batches and results is not known",
@@ -100,14 +106,34 @@ model = nn.DataParallel(model)
         several = isinstance(inputs, (ast.Tuple, ast.List)) or (
             more is not None and ast.unparse(more) not in ("None", "{}")
         )
-        if not isinstance(module, (ast.Name, ast.Attribute, ast.Subscript)) or inputs is None or several:
-            raise refuse(
-                "ALREADY-DISTRIBUTED",
-                call.lineno,
-                f"`{draft.facts.segment(call)}` runs a model on several GPUs from one process",
-                "call the model itself: each process has one GPU",
-            )
-        code = f"{draft.facts.segment(module)}({draft.facts.segment(inputs)})"
+        if inputs is None or several:
+            raise self._several(draft, call)
+        yield from self._instead(draft, call, module, [inputs])
+
+    def _by_hand(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call runs a model on several GPUs, by a function of the script that does no more."""
+        helper = draft.facts.resolver.callee(call)
+        return isinstance(helper, FUNCTIONS) and replicas.calls_model(draft.facts.resolver, helper)
+
+    def _helped(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        """`on_all_gpus(model, *inputs)` is `model(*inputs)`."""
+        if call.keywords or not call.args or any(isinstance(a, ast.Starred) for a in call.args[:1]):
+            raise self._several(draft, call)
+        yield from self._instead(draft, call, call.args[0], call.args[1:])
+
+    def _several(self, draft: Draft, call: ast.Call) -> Refused:
+        return refuse(
+            "MODEL-PARALLEL",
+            call.lineno,
+            f"`{draft.facts.segment(call)}` runs a model on several GPUs from one process",
+            "call the model itself: each process has one GPU",
+        )
+
+    def _instead(self, draft: Draft, call: ast.Call, module: ast.expr | None, inputs: list[ast.expr]) -> Iterator[Edit]:
+        """A call of the model itself."""
+        if not isinstance(module, (ast.Name, ast.Attribute, ast.Subscript)):
+            raise self._several(draft, call)
+        code = f"{draft.facts.segment(module)}({', '.join(map(draft.facts.segment, inputs))})"
         reason = "each process has one GPU"
         statement = draft.facts.index.statement(call)
         choice = draft.facts.index.parents[statement]
