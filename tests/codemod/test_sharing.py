@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from accelift_codemod import groups
 from accelift_codemod.api import convert_files
 from accelift_codemod.options import Options
@@ -40,6 +41,26 @@ def test_another_script_uses_it_through_a_package(folder: Path) -> None:
     )
     write({"other.py": "from lib import train\n\nprint(train)\n"})
     assert reason()[0] == "SHARED-FILE"
+
+
+@pytest.mark.parametrize(
+    ("exported", "other", "alone"),
+    [
+        ("__all__ = (train,)\n", "", True),  # what it says it hands on, it does not use
+        ('__all__ = ["train"]\n', "", True),
+        ("__all__ = [train]\n", "from lib import train\n\nprint(train)\n", False),
+        ("__all__ = (train,)\nprint(train)\n", "", False),
+        ("__all__ = (train(),)\n", "", False),
+        ("every = (train,)\n", "", False),
+    ],
+)
+def test_a_package_that_only_hands_a_function_on(folder: Path, exported: str, other: str, alone: bool) -> None:
+    write({"train.py": script("from lib import train\nfrom model import Net"), "model.py": MODEL})
+    write({"lib/__init__.py": f"from .engine import train\n\n{exported}", "lib/engine.py": ENGINE, "other.py": other})
+    if alone:
+        assert sorted(outputs("train.py")) == ["lib/engine.py", "train.py"]
+    else:
+        assert reason()[0] == "SHARED-FILE"
 
 
 def test_scripts_that_share_a_file_are_converted_together(folder: Path) -> None:

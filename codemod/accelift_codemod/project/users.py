@@ -77,8 +77,19 @@ def use(path: Path, other: Path) -> Use:
         elif isinstance(node, ast.Import):
             whole = whole or any(finder.find(a.name, 0, path) == other for a in node.names)
     attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute)) if whole else frozenset()
-    loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name))
+    exported = {n for s in source.tree.body if _exports(s) for n in walk(s)}
+    loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name) and n not in exported)
     return Use(taken, "*" in taken, attributes, loads)
+
+
+def _exports(statement: ast.stmt) -> bool:
+    """Whether a statement only says what a file hands on to others: `__all__ = (train, test)`."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    named = [t.id for t in targets if isinstance(t, ast.Name)]
+    if not isinstance(statement, ast.Assign) or len(targets) != 1 or named != ["__all__"]:
+        return False
+    listed = statement.value.elts if isinstance(statement.value, (ast.Tuple, ast.List)) else [statement.value]
+    return all(isinstance(entry, (ast.Name, ast.Constant)) for entry in listed)
 
 
 @remembered
