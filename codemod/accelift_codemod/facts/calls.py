@@ -158,9 +158,13 @@ class Calls:
             return (Value(role, call, qualified),)
         if qualified == "torch.autograd.Variable":
             return self.resolver.values(first)
-        if qualified == "itertools.chain":
+        if qualified in ("itertools.chain", "itertools.chain.from_iterable"):
             inner = parts.unique(v for a in call.args for v in self.resolver.values(a))
-            return (Value(Role.SEQUENCE, call, qualified, (inner,)),)
+            passed = inner if qualified == "itertools.chain" else parts.element(inner)
+            if passed and all(v.role is Role.LOADER or v.role in parts.PASSES for v in passed):
+                return (Value(Role.ITERATOR, call, qualified, (passed,)),)  # their batches, one loader after the other
+            if qualified == "itertools.chain":
+                return (Value(Role.SEQUENCE, call, qualified, (inner,)),)
         if qualified in ("copy.copy", "copy.deepcopy"):
             return tuple(
                 Value(v.role, call, v.name, v.inner, v.keys, v.declaration) for v in self.resolver.values(first)

@@ -83,7 +83,10 @@ for epoch in range(10):
 
     def _whole(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """What a loop over a prepared loader draws from one that is not."""
+        last = max((position(c) for c in draft.facts.loops.backwards_in(loop.node)), default=None)
         for stream in draft.facts.loops.streams(loop.node) if loop.direct else ():
+            if isinstance(stream, ast.Call) and last is not None and position(stream) > last:
+                continue  # of a new pass each time, nothing is kept for the next step
             loaders = draft.facts.loops.loaders(draft.facts.resolver.values(stream))
             if loaders and not any(map(draft.blueprint.is_prepared, loaders)):
                 yield draft.finding(
