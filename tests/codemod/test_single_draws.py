@@ -39,10 +39,15 @@ def test_what_is_drawn_from_something_else_is_unknown(draw: str) -> None:
     assert unchanged(text).code == "LOADER-UNKNOWN"
 
 
+def test_a_batch_that_is_looked_at_in_every_epoch_makes_the_epochs_no_batches() -> None:
+    look = "first, labels = next(iter(loader))\nprint(first.shape)"
+    assert findings(script(epoch=look)) == ["METRIC-TRAIN"] and findings(script(epoch_end=look)) == ["METRIC-TRAIN"]
+
+
 def test_evaluation_by_such_batches_is_not_shared_out() -> None:
     test = "for n in range(3):\n    x, y = next(iter(test))\n    print(model(x.to(device)).sum().item())"
     text = script(loader="loader = DataLoader(data, batch_size=16)\ntest = DataLoader(data)", epoch_end=test)
-    assert findings(text) == ["EVAL-REPLICATED"] and "prepare(model, optimizer, loader)" in converted(text)
+    assert findings(text) == [] and "prepare(model, optimizer, loader)" in converted(text)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
+_VARIABLES = (ast.Name, ast.Attribute)
 _NOT_LOSSES = frozenset({Role.OPTIMIZER, Role.MODEL, Role.CLASS, Role.METHOD})
 
 
@@ -184,15 +185,22 @@ class Loops:
         return tuple(dict.fromkeys(v for s in self.streams(loop) for v in self.loaders(self.resolver.values(s))))
 
     def streams(self, loop: ast.AST) -> list[ast.expr]:
-        """The variables that a loop gives to `next`, or the iterators that it makes for that: `next(iter(loader))`."""
+        """The variables that a loop gives to `next`.
+
+        Also the iterators that it makes for that, if it has the backward pass itself, and does not only look at a batch
+        in every epoch: `next(iter(loader))`.
+        """
         found: list[ast.expr] = []
+        kinds: tuple[type[ast.expr], ...] = _VARIABLES
+        if self.backwards_in(loop, innermost=True):
+            kinds = (*_VARIABLES, ast.Call)
         parts = [loop.test] if isinstance(loop, ast.While) else []
         for part in (*parts, *getattr(loop, "body", ())):
             if isinstance(part, LOOPS):
                 continue
             for call in self.own_calls(part):
                 stream = drawn_from(call, self.resolver)
-                if isinstance(stream, (ast.Name, ast.Attribute, ast.Call)) and self._innermost(call) is loop:
+                if isinstance(stream, kinds) and self._innermost(call) is loop:
                     found.append(stream)
         return found
 
