@@ -70,7 +70,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             )
         if not any(n.id in local and not _counts(draft, n, kept) for n in loads(statement.test)):
             continue
-        inside = [n for s in statement.body for n in walk(s)]
+        inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
         leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             what = "leave the loop" if leaves else "run the backward pass"

@@ -169,6 +169,24 @@ def test_leaving_the_loop_on_local_values(slot: dict[str, str]) -> None:
     assert findings(script(**slot)) == ["COLL-RANKFLOW"]
 
 
+@pytest.mark.parametrize(
+    ("test", "other", "told"),
+    [
+        ("y[-1] == 0", "pass", True),
+        ("loss > 9", "model.eval()", True),
+        ("y[-1] == 0", "break", True),
+        ("epoch > 9", "pass", False),
+    ],
+)
+def test_training_in_the_other_branch_on_local_values(test: str, other: str, told: bool) -> None:
+    """Whether processes train together is decided by both branches of a condition."""
+    for first, second in ((other, "{}"), ("{}", other)):
+        text = f"if {test}:\n    {first}\nelse:\n    {second}"
+        before, after = (text.format(line) for line in ("loss.backward()", "accelerator.backward(loss)"))
+        assert converted(script(backward=before)) == lifted(backward=after)
+        assert findings(script(backward=before)) == (["COLL-RANKFLOW"] if told else [])
+
+
 PIECES = """\
 optimizer.zero_grad()
 {header}
