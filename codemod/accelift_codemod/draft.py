@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.facts import BatchLoop, Facts, Function, gradients, position
-from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts import BatchLoop, Facts, Function, files, gradients, position
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.tree import children, walk
@@ -165,16 +165,24 @@ class Draft:
                 )
 
     def asked(self, read: ast.Call) -> ast.stmt:
-        """The statement of a read, or the condition around it that may ask what there is to read: it is up to every
-        process for itself."""
+        """The statement of a read, or around it the condition that may ask what there is to read, which is up to every
+        process for itself, or what opens the file."""
         index = self.facts.index
         statement = index.statement(read)
-        while isinstance(parent := index.parents[statement], ast.If) and not self._does_more(parent, read):
+        while True:
+            parent = index.parents[statement]
+            if not (isinstance(parent, ast.If) or self._opens_to_read(parent)) or self._does_more(parent, read):
+                return statement
             statement = parent
-        return statement
 
-    def _does_more(self, branch: ast.If, read: ast.Call) -> bool:
-        """Whether a condition decides about more than reading: training, or what writes."""
+    def _opens_to_read(self, node: ast.AST) -> TypeGuard[ast.With]:
+        """Whether a statement keeps a file open to be read, while what stands in it runs."""
+        calls = [i.context_expr for i in node.items] if isinstance(node, ast.With) else []
+        modes = [files.mode(self.facts.resolver, c) for c in calls if isinstance(c, ast.Call)]
+        return any(mode is not None and not files.writes(mode) for mode in modes)
+
+    def _does_more(self, branch: ast.If | ast.With, read: ast.Call) -> bool:
+        """Whether more than reading stands in a statement before a read: training, or what writes."""
         around = {read, *self.facts.index.ancestors(read)}
         before = (n for n in walk(branch) if isinstance(n, (ast.stmt, ast.expr)) and n not in around)
         return any(

@@ -307,3 +307,21 @@ def test_a_folder_that_was_named_by_listing_before_training_is_not_waited_for_th
     found = "name = os.listdir('runs')[-1]\nstate = torch.load(name)"
     output = converted(script(imports="import os", after=f"{save.replace('{folder}/', '')}\n{found}"))
     assert f"accelerator.wait_for_everyone()\n{found}" in output
+
+
+@pytest.mark.parametrize(
+    ("opened", "above"),
+    [
+        ("with open('m.pt', 'rb') as f:\n    {}", True),
+        ("if len(data) > 3:\n    with open('m.pt', 'rb') as f:\n        {}", True),
+        ("with torch.no_grad():\n    {}", False),
+    ],
+)
+def test_the_wait_stands_before_what_opens_the_file(opened: str, above: bool) -> None:
+    """Who has opened the file before the main process has written it reads what was in it, or finds none."""
+    load = opened.format("state = torch.load(f)") if " as f" in opened else opened.format("state = torch.load('m.pt')")
+    output = converted(script(epoch_end=SAVED.replace('"', "'"), after=load))
+    first = next(line for line in output.splitlines() if line.strip() == WAIT)
+    following = output.split(f"{first}\n")[1].splitlines()[0].strip()
+    assert output.count(WAIT) == 1
+    assert following == (load.splitlines()[0] if above else load.splitlines()[-1].strip())
