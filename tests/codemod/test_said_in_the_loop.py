@@ -45,3 +45,19 @@ def test_a_while_loop_is_looked_at_like_any_other() -> None:
     assert "COLL-RANKFLOW" in findings(script(**slots, epoch_end=stop))
     slots["batch_end"] += "\nif loss.item() > 9:\n    break"
     assert "COLL-RANKFLOW" in findings(script(**slots))
+
+
+@pytest.mark.parametrize(
+    ("context", "bound"),
+    [
+        ("torch.no_grad()", True),
+        ("open('names.txt') as f", True),
+        ("torch.no_grad(), open('names.txt')", True),
+        ("suppress(ValueError)", False),  # what it stands around may not have run to the end
+        ("torch.no_grad(), suppress(ValueError)", False),
+    ],
+)
+def test_what_a_later_loop_binds_in_a_with_statement_is_its_own(context: str, bound: bool) -> None:
+    rated = f"for a, b in held_out:\n    with {context}:\n        loss = rate(model, a, b)\n    print(loss)"
+    slots = {"from_imports": "from contextlib import suppress\nfrom elsewhere import rate", "epoch_end": rated}
+    assert ("METRIC-TRAIN" not in findings(script(**slots, before="held_out = [data[:4]]"))) is bound

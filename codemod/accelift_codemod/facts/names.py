@@ -11,6 +11,9 @@ from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, S
 from accelift_codemod.facts.memo import memoised
 
 
+_LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
+
+
 class Names:
     """Answers what the names of one module are bound to."""
 
@@ -127,12 +130,22 @@ class Names:
         statement = self.index.statement(binding.node)
         if statement in chain:
             return isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith))
-        block, place = self.index.block(statement)
-        for outer in chain:
-            other, at = self.index.block(outer)
-            if other is block and at > place:
-                return True
-        return False
+        while True:
+            block, place = self.index.block(statement)
+            for outer in chain:
+                other, at = self.index.block(outer)
+                if other is block and at > place:
+                    return True
+            around = self.index.parents.get(statement)
+            if not (isinstance(around, (ast.With, ast.AsyncWith)) and all(map(self._lets_pass, around.items))):
+                return False
+            statement = around
+
+    def _lets_pass(self, item: ast.withitem) -> bool:
+        """Whether a context lets every exception pass, so that all in it has run where the program goes on after it."""
+        context = item.context_expr
+        function = context.func if isinstance(context, ast.Call) else context
+        return self.builtin(function) == "open" or (self.qualified(function) or "").startswith(_LET_PASS)
 
 
 def _is_placeholder(binding: Binding) -> bool:
