@@ -56,6 +56,24 @@ def changes(text: str, *wanted: str) -> list[tuple[str, str]]:
             "train(model, accelerator, loader, optimizer)",
         ),
         (
+            "train(model, loader, optimizer, n=1, device=torch.device('cpu'))",
+            "train(model, loader, optimizer, device=device)",
+            "train(model, loader, optimizer, n=1, accelerator=None)",
+            "train(model, loader, optimizer, accelerator=accelerator)",
+        ),
+        (
+            "train(model, loader, optimizer, *, device: str = 'cpu', n=1)",
+            "train(model, loader, optimizer, device=device)",
+            "train(model, loader, optimizer, *, accelerator=None, n=1)",
+            "train(model, loader, optimizer, accelerator=accelerator)",
+        ),
+        (
+            "train(model, loader, optimizer, *, device: object = torch.device('cpu'), n=1)",
+            "train(model, loader, optimizer, device=device)",
+            "train(model, loader, optimizer, *, accelerator=None, n=1)",
+            "train(model, loader, optimizer, accelerator=accelerator)",
+        ),
+        (
             "train(model, loader, optimizer, device=None)",
             "train(model, loader, optimizer, device)",
             "train(model, loader, optimizer, accelerator=None)",

@@ -259,7 +259,12 @@ def _keyword(node: Any, edit: Edit, parenthesize: bool) -> Node:
 
 
 def _parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    return cast(Node, node.with_changes(name=cst.Name(edit.code), annotation=None))
+    changes: dict[str, Any] = {"name": cst.Name(edit.code), "annotation": None}
+    if node.default is not None:  # the default of what it was before
+        changes["default"] = cst.Name("None")
+    if node.default is not None and node.annotation is not None:
+        changes["equal"] = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    return cast(Node, node.with_changes(**changes))
 
 
 def _add_parameter(node: Any, edit: Edit, parenthesize: bool) -> Node:
