@@ -10,7 +10,6 @@ from accelift_codemod.facts.fills import Fills
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope, position
 from accelift_codemod.facts.memo import memoised
 
-
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
 
 
