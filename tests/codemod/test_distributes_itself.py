@@ -384,3 +384,39 @@ def test_other_files_of_the_project(tmp_path: Path, line: str, file: str, text: 
 
 def test_no_loader_to_be_found() -> None:
     assert unchanged(ddp().replace("loader = DataLoader(data", "loader = make(data")).code == "ALREADY-DISTRIBUTED"
+
+
+SWITCHED = """\
+{flag}
+if {test}:
+    dist.init_process_group('nccl')
+    device = torch.device('cuda', dist.get_rank())
+else:
+    device = torch.device('cuda')"""
+PARSED = "parser = argparse.ArgumentParser()\nparser.add_argument({!r}, {})\nargs = parser.parse_args()"
+
+
+@pytest.mark.parametrize(
+    ("flag", "test", "told"),
+    [
+        ("several = False", "several", True),
+        (PARSED.format("--several", "action='store_true'"), "args.several", True),
+        ("several = True", "several", False),
+        ("several = int(os.environ['WORLD_SIZE']) > 1", "several", False),
+        ("several = 'RANK' in os.environ", "several", False),
+        (PARSED.format("--local_rank", "type=int"), "args.local_rank >= 0", False),
+        (
+            PARSED.format("--several", "action='store_true'") + "\nargs.several = 'RANK' in os.environ",
+            "args.several",
+            False,
+        ),
+    ],
+)
+def test_a_switch_that_no_launcher_sets(flag: str, test: str, told: bool) -> None:
+    """Without it, every process is the only one for all that it knows."""
+    assert ("DIST-SWITCH" in findings(ddp(setup=SWITCHED.format(flag=flag, test=test)))) is told
+
+
+def test_a_switch_is_told_of_once() -> None:
+    text = ddp(setup=SWITCHED.format(flag="several = False", test="several"), before="if several:\n    dist.barrier()")
+    assert findings(text).count("DIST-SWITCH") == 1

@@ -165,6 +165,13 @@ class Numbers:
         bound = (b.value for b in self._attribute_bindings(node))
         return part if all(isinstance(v, ast.Call) and self._asked(v) is part for v in bound) else None
 
+    def is_option(self, node: ast.expr) -> bool:
+        """Whether an expression is an option of the command line that the script never sets, and no launcher gives."""
+        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return False
+        known = node.attr in self.command_line.options and self._option(node) is None
+        return known and not self._attribute_bindings(node)
+
     @cached_property
     def _given(self) -> dict[str, Part]:
         """The options that the process group is made with (`rank=args.rank`), which the script itself never sets."""

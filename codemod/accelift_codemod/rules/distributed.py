@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import library
+from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.processes import Sum
@@ -58,6 +58,13 @@ if accelerator.is_main_process:
             "The script started its processes itself, or was told on the command line which one it is. Now `accelift "
             "launch` starts them and tells each, so what the script set or was given for this has no effect any more.",
         ),
+        Explained(
+            "DIST-SWITCH",
+            Severity.WARNING,
+            "a switch that decides whether there are several processes",
+            "The script makes its process group only if a flag says so. Launched on several processes without it, each "
+            "takes itself for the only one: all of them train on all of the data, and write the same files.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
@@ -90,7 +97,39 @@ if accelerator.is_main_process:
             if draft.facts.runs(one.statement):
                 yield self._sum(draft, one)
         yield from self._numbers(draft)
+        yield from self._switches(draft)
         self._not_copied(draft)
+
+    def _switches(self, draft: Draft) -> Iterator[Finding]:
+        """Flags that nobody sets but the author, by which the script makes its process group or takes itself for alone.
+
+        A flag that is computed from what a launcher tells is none.
+        """
+        told: set[str] = set()
+        for call in (c for c in draft.facts.processes.groups if draft.facts.runs(c)):
+            child: ast.AST = call
+            for parent in draft.facts.index.ancestors(call):
+                test = parent.test if isinstance(parent, ast.If) and child in parent.body else None
+                child = parent
+                flag = test and draft.facts.segment(test)
+                if not isinstance(test, (ast.Name, ast.Attribute)) or not flag or flag in told:
+                    continue
+                values = draft.facts.resolver.values(test)
+                if draft.facts.processes.is_option(test):
+                    off, remedy = f"without what sets `{flag}`", "give that whenever several processes are launched"
+                elif values and all(v.role is Role.CONSTANT and v.keys == (False,) for v in values):
+                    off, remedy = f"as `{flag}` is False", "make it True before several processes are launched"
+                else:
+                    continue
+                told.add(flag)
+                yield draft.finding(
+                    "DIST-SWITCH",
+                    Severity.WARNING,
+                    parent,
+                    f"{off}, each of several processes takes itself for the only one: it trains on all of the data, "
+                    "and prints and saves as all the others do",
+                    f"{remedy}, or set it to accelerator.num_processes > 1",
+                )
 
     def _not_copied(self, draft: Draft) -> None:
         """Refuse a script that copies a model between its wrapping and its training.
