@@ -197,3 +197,62 @@ def test_other_methods_of_a_container_run_no_forward_pass() -> None:
     kept, fill = 'self.register_buffer("m", torch.zeros(8))', "self.m += x.mean(0)"
     once = {"model": "model = Net().to(device)\nother = nn.Sequential(Part()).to(device)", "batch_end": "other.eval()"}
     assert "BUFFER-OWN" not in findings(script(definitions=PART.format(kept=kept, forward=fill), **once))
+
+
+BANK = """\
+class Compared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, bank):
+        {saved}
+        return x.mm(bank.t())
+
+    @staticmethod
+    def backward(ctx, grad):
+        {taken}
+        {write}
+        return grad.mm(bank), None, None
+
+
+def compared(x, y, bank):
+    return Compared.apply(x, y, bank)
+
+
+class Keeping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.register_buffer("bank", torch.zeros(3, 3))
+
+    def forward(self, x):
+        {call}
+"""
+SAVED = {"saved": "ctx.save_for_backward(x, y, bank)", "taken": "x, y, bank = ctx.saved_tensors"}
+APPLIED = "return Compared.apply(self.layer(x), x[:, 0].long(), self.bank)"
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ({**SAVED, "write": "bank.index_copy_(0, y, x)"}, True),
+        ({**SAVED, "write": "bank[y] = 0.9 * bank[y] + 0.1 * x"}, True),
+        ({**SAVED, "write": "bank.data += x.mean(0)"}, True),
+        ({"saved": "ctx.x, ctx.kept = x, bank\n        ctx.bank = bank", "taken": "x, bank = ctx.x, ctx.bank"}, False),
+        ({"saved": "ctx.bank = bank", "taken": "bank = ctx.bank", "write": "ctx.bank[0] += grad.mean()"}, True),
+        ({**SAVED, "write": "bank = bank.index_copy(0, y, x)"}, False),
+        ({**SAVED, "write": "x.mul_(2)"}, False),  # what belongs to the batch
+        ({**SAVED, "write": "pass"}, False),
+    ],
+)
+@pytest.mark.parametrize("call", [APPLIED, APPLIED.replace("Compared.apply", "compared")])
+def test_what_an_autograd_function_writes_into_a_buffer(slots: dict[str, str], told: bool, call: str) -> None:
+    """Memory banks are often brought up to date in the backward pass of the loss that compares with them."""
+    definitions = BANK.format(**{"write": "pass", **slots}, call=call)
+    text = script(definitions=definitions, model="model = Keeping().to(device)")
+    assert ("BUFFER-OWN" in findings(text)) is told
+    constant = (
+        "self.layer(x)\n        return Compared.apply(torch.eye(3), torch.arange(3), self.bank).mean() + self.layer(x)"
+    )
+    text = script(
+        definitions=BANK.format(**{"write": "pass", **slots}, call=constant), model="model = Keeping().to(device)"
+    )
+    assert "BUFFER-OWN" not in findings(text)

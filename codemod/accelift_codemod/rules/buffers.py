@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
+from accelift_codemod.overwritten import overwritten
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -118,8 +119,13 @@ def _writes(
                 whole = isinstance(target, ast.Attribute) and isinstance(node, ast.Assign) and target.attr != "data"
                 if name in kept and not (whole and name not in _reads(node.value)):
                     yield Write(node, name)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        elif isinstance(node, ast.Call):
             given = [*node.args, *(k.value for k in node.keywords)]
+            if any(_depends(a, tainted) for a in given):
+                names = {_attribute(a) for a in overwritten(draft, node)}
+                yield from (Write(node, name) for name in sorted(names & kept))
+            if not isinstance(node.func, ast.Attribute):
+                continue
             name = _attribute(node.func.value)
             fills = node.func.attr in _FILLS and _computed_with(draft, cls, name, nodes)
             if name in kept and (node.func.attr.endswith("_") or fills) and any(_depends(a, tainted) for a in given):
