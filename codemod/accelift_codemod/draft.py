@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, files, gradients, position
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.tree import children, walk

@@ -232,3 +232,55 @@ def test_averages_of_batch_norm_of_a_share(over: str, codes: list[str]) -> None:
         "after": f"update_bn({over}, averaged)",
     }
     assert findings(script(**slots)) == codes
+
+
+_SHUFFLED = """\
+def order(n):
+    places = np.arange(n)
+    np.random.shuffle(places)
+    return places
+
+
+def filled(t):
+    return t.new_empty(t.shape).{fill}
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        {making}
+
+    def start(self):
+        self.layer.weight.data.normal_()
+
+    def blurred(self, x):
+        return {blurred}
+
+    def forward(self, x):
+        return self.layer({drawn})
+"""
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ({"drawn": "x[:, order(8)]"}, True),
+        ({"drawn": "x + torch.empty(8).normal_()"}, True),
+        ({"drawn": "x + filled(x)"}, True),
+        ({"drawn": "self.blurred(x)", "blurred": "x[:, order(8)]"}, True),
+        ({"making": "self.start()"}, False),  # once, when the network is made
+        ({"making": "self.order = order(8)"}, False),
+        ({"blurred": "x[:, order(8)]"}, False),  # nobody calls it
+        ({"drawn": "filled(x)", "fill": "zero_()"}, False),
+    ],
+)
+def test_noise_in_what_a_network_calls(slots: dict[str, str], told: bool) -> None:
+    filled = {"making": "pass", "blurred": "x", "drawn": "x", "fill": "uniform_()", **slots}
+    text = script(
+        imports="import numpy as np",
+        definitions=_SHUFFLED.format(**filled),
+        setup="torch.manual_seed(0)\nnp.random.seed(0)",
+        model="model = Noisy().to(device)",
+    )
+    assert ("RNG-SAMENOISE" in findings(text)) is told

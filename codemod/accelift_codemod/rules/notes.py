@@ -19,6 +19,7 @@ _PADS = (
     "numpy.pad",
 )
 _IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
+_ENTRIES = frozenset({"forward", "__getitem__", "__iter__"})
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
 
@@ -91,12 +92,15 @@ class Notes(Rule):
             for statement in loop.body[dealt:]:  # what was drawn before is dealt with the batch
                 called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
                 for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
-                    in_place = isinstance(node.func, ast.Attribute) and node.func.attr in _IN_PLACE
-                    if in_place or self._draws(draft, node):
+                    if _draws_in_place(node) or self._draws(draft, node):
                         first.setdefault("noise", node)
         for call in draft.facts.index.calls:
             if self._in_each_batch(draft, call) and self._draws(draft, call):
                 first.setdefault("noise of its own", call)
+        if "noise of its own" not in first:
+            for call in self._for_each_batch(draft):
+                if self._draws(draft, call) or _draws_in_place(call):
+                    first.setdefault("noise of its own", call)
         for call in draft.facts.index.methods.get("register_hook", []):
             if draft.facts.runs(call) and self._is_parameter(draft, call.func.value):  # type: ignore[attr-defined]
                 first.setdefault("hook", call)
@@ -236,6 +240,16 @@ class Notes(Rule):
             return False
         return draft.facts.resolver.class_role(owner) in (Role.MODEL, Role.DATASET)
 
+    def _for_each_batch(self, draft: Draft) -> Iterator[ast.Call]:
+        """The calls that a network or a data set makes for a batch or a sample, in functions that it calls, too."""
+        for cls in draft.facts.index.classes:
+            if draft.facts.resolver.class_role(cls) in (Role.MODEL, Role.DATASET):
+                for method in cls.body:
+                    if isinstance(method, FUNCTIONS) and method.name in _ENTRIES:
+                        functions = (f for s in method.body for f in draft.blueprint.timeline.calls_into(s))
+                        for function in dict.fromkeys((method, *functions)):
+                            yield from (n for s in function.body for n in draft.facts.loops.own_calls(s))
+
     def _layer(self, draft: Draft, call: ast.Call) -> str:
         qualified = draft.facts.resolver.qualified(call.func) or ""
         module, _, name = qualified.rpartition(".")
@@ -251,3 +265,8 @@ def _bound(node: ast.AST) -> ast.expr | None:
         first = node.args[0] if len(node.args) == 3 else None
         return node.args[2] if isinstance(first, ast.Constant) and first.value != 0 else None
     return None
+
+
+def _draws_in_place(call: ast.Call) -> bool:
+    """Whether a call fills a tensor with random numbers."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _IN_PLACE
