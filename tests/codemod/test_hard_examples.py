@@ -40,6 +40,40 @@ def test_the_hardest_of_a_share_are_reported(loss: str) -> None:
     assert findings(script(forward=f"{EACH}loss = {loss}")) == ["LOSS-INBATCH"]
 
 
+SQUARES = "optimizer.zero_grad()\nout = model(x)\nmeant = F.one_hot(y, 3).float()\neach = {}\nloss = {}"
+SQUARED = "F.mse_loss(out, meant, reduction='none')"
+
+
+@pytest.mark.parametrize(
+    ("each", "loss"),
+    [
+        (f"{SQUARED}.mean(1)", "each.topk(4)[0].mean()"),
+        (f"{SQUARED}.mean(dim=-1)", "torch.topk(each, len(each) // 2)[0].mean()"),
+        (f"{SQUARED}.view(-1, 3, 1).sum(2).sum(1)", "torch.sort(each)[0][:4].mean()"),
+        (f"torch.mean({SQUARED}, dim=(1,))", "each.topk(4)[0].mean()"),
+        ("((out - meant) ** 2).mean(1)", "each.topk(4)[0].mean()"),
+        ("(out - meant).abs().sum(1)", "each.topk(4)[0].mean()"),
+        ("nn.L1Loss(reduction='none')(out, meant).mean(1)", "each.topk(4)[0].mean()"),
+    ],
+)
+def test_the_hardest_by_the_mean_of_a_sample_are_reported(each: str, loss: str) -> None:
+    assert findings(script(forward=SQUARES.format(each, loss))) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    ("each", "loss"),
+    [
+        (f"{SQUARED}.mean(1)", "each.mean()"),
+        (SQUARED, "each.topk(2)[0].mean()"),  # the hardest parts of each sample
+        (f"{SQUARED}.view(-1, 3, 1).mean(2)", "each.topk(2)[0].mean()"),
+        (f"{SQUARED}.mean(1, keepdim=True)", "each.topk(1)[0].mean()"),
+        ("out.mean(1)", "F.cross_entropy(out, y)"),
+    ],
+)
+def test_the_hardest_parts_of_each_sample_are_not(each: str, loss: str) -> None:
+    assert findings(script(forward=SQUARES.format(each, loss))) == []
+
+
 @pytest.mark.parametrize(
     "loss",
     [

@@ -20,6 +20,7 @@ _KEEPS = frozenset(
     "any all repeat view_as reshape_as type".split()
 )
 _ALIKE = frozenset("detach clone cpu cuda to float double contiguous abs neg pow square".split())
+_SHAPES = frozenset({"view", "reshape", "flatten"})
 _RNN = "torch.nn.utils.rnn."
 _MOST_STEPS = 8
 
@@ -76,7 +77,7 @@ class Choosing:
         dimension = self.resolver.argument(call, offset + (name != "sort"), "dim")
         last = dimension is None or ast.unparse(dimension) in ("0", "-1")
         # Sorted lengths are a way to put all samples into another order; sorted losses are not.
-        vector = self._is_losses(tensor) or (name != "sort" and self._is_flat(tensor))
+        vector = self._is_losses(tensor) or self._is_reduced(tensor) or (name != "sort" and self._is_flat(tensor))
         return tensor if last and vector else None
 
     def _is_ranked(self, node: ast.expr, steps: int = 0) -> bool:
@@ -115,6 +116,64 @@ class Choosing:
             return qualified in ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
         values = [v for f in self._callables(source.func) for v in self.resolver.values(f)]
         return bool(values) and all(v.name.rpartition(".")[2] in torch_ops.WEIGHTED_LOSSES for v in values)
+
+    def _is_reduced(self, node: ast.expr) -> bool:
+        """Whether a tensor is the mean or sum of the losses of each sample, as it seems: over all dimensions but one."""
+        dimensions: list[int] = []
+        node = self._source(node)
+        while isinstance(node, ast.Call):
+            reduced = self._reduction(node)
+            if reduced is None:
+                break
+            dimensions += reduced[1]
+            node = self._made(reduced[0])
+            if not (isinstance(node, ast.BinOp) or (isinstance(node, ast.Call) and self._is_difference(node))):
+                node = self._source(node)
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
+            node = self._source(node.func.value)
+        all_of_them = dimensions == [-1] or sorted(dimensions) == list(range(1, len(dimensions) + 1))
+        return bool(dimensions) and all_of_them and (self._is_difference(node) or self._is_each(node))
+
+    def _reduction(self, call: ast.Call) -> tuple[ast.expr, list[int]] | None:
+        """What a call takes the mean or the sum of, and over which dimensions, where these are spelled out."""
+        qualified = self.resolver.qualified(call.func) or ""
+        name = qualified.removeprefix("torch.") or getattr(call.func, "attr", "")
+        tensor = call.args[0] if qualified and call.args else getattr(call.func, "value", None)
+        over = self.resolver.argument(call, int(bool(qualified)), "dim")
+        if name not in ("mean", "sum") or tensor is None or over is None or "keepdim" in {k.arg for k in call.keywords}:
+            return None
+        try:
+            numbers = ast.literal_eval(over)
+        except ValueError:
+            return None
+        found = list(numbers) if isinstance(numbers, (tuple, list)) else [numbers]
+        return (tensor, found) if all(isinstance(n, int) for n in found) else None
+
+    def _made(self, node: ast.expr) -> ast.expr:
+        """What a variable is set to, if in one place."""
+        sources = list(self._sources(node)) if isinstance(node, ast.Name) else []
+        return sources[0] if len(sources) == 1 and sources[0] is not None else node
+
+    def _is_difference(self, node: ast.expr) -> bool:
+        """`(a - b) ** 2`, `(a - b).abs()`."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            return isinstance(self._made(node.left), ast.BinOp)
+        if not isinstance(node, ast.Call):
+            return False
+        name = (self.resolver.qualified(node.func) or "").removeprefix("torch.") or getattr(node.func, "attr", "")
+        of = node.args[0] if self.resolver.qualified(node.func) and node.args else getattr(node.func, "value", None)
+        return name in ("abs", "pow", "square") and of is not None and isinstance(self._made(of), ast.BinOp)
+
+    def _is_each(self, node: ast.expr) -> bool:
+        """Whether an expression is a loss of torch's for each element."""
+        if not isinstance(node, ast.Call):
+            return False
+        qualified = self.resolver.qualified(node.func) or ""
+        if qualified:
+            of_torch = qualified.startswith("torch.nn.functional.")
+            return of_torch and (qualified.endswith("_loss") or ".binary_cross_entropy" in qualified)
+        values = [v for f in self._callables(node.func) for v in self.resolver.values(f)]
+        return bool(values) and all(v.name.startswith("torch.nn.") and v.name.endswith("Loss") for v in values)
 
     def _callables(self, func: ast.expr) -> list[ast.expr | None]:
         """What is called: also what is kept in an attribute of a module."""
