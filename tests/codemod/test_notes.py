@@ -188,12 +188,52 @@ def wide(samples):
     return torch.stack(rows), torch.stack([s[1] for s in samples])
 
 
+def filled(rows, length):
+    out = torch.zeros(len(rows), length)
+    for i, row in enumerate(rows):
+        out[i, : len(row)] = row
+    return out
+
+
+def by_hand(samples):
+    lengths = [len(s[0]) for s in samples]
+    return filled([s[0] for s in samples], max(lengths)), torch.stack([s[1] for s in samples])
+
+
+def elsewhere(samples):
+    return collate(samples)
+
+
+class Collating:
+    def __call__(self, samples):
+        return collate(samples)
+
+
+def fixed(samples):
+    return filled([s[0] for s in samples], 8), torch.stack([s[1] for s in samples])
+
+
+def greatest(samples):
+    return torch.stack([s[0] / max(samples, key=str)[0] for s in samples]), torch.stack([s[1] for s in samples])
+
+
 def stack(samples):
     return torch.stack([s[0] for s in samples]), torch.stack([s[1] for s in samples])"""
+PADDED = ["BATCH-PADDED"]
 
 
 @pytest.mark.parametrize(
-    ("collate", "codes"), [("collate", ["BATCH-PADDED"]), ("wide", ["BATCH-PADDED"]), ("stack", [])]
+    ("collate", "codes"),
+    [
+        ("collate", PADDED),
+        ("wide", PADDED),
+        ("by_hand", PADDED),
+        ("elsewhere", PADDED),
+        ("Collating()", PADDED),
+        ("stack", []),
+        ("fixed", []),
+        ("greatest", []),
+    ],
 )
 def test_batches_that_are_padded_to_their_longest_sample(collate: str, codes: list[str]) -> None:
     loader = f"loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn={collate})"

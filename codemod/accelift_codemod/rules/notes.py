@@ -170,8 +170,14 @@ class Notes(Rule):
         for loader in (v for loop in draft.blueprint.train_loops for v in loop.loaders):
             collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
             for value in draft.facts.resolver.values(collate):
-                for node in walk(value.declaration) if isinstance(value.declaration, FUNCTIONS) else ():
-                    if isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) in _PADS:
+                function = value.declaration
+                if isinstance(function, ast.ClassDef):
+                    function = draft.facts.resolver.method(function, "__call__")
+                if not isinstance(function, FUNCTIONS):
+                    continue
+                called = (f for s in function.body for f in draft.blueprint.timeline.calls_into(s))
+                for node in (n for f in dict.fromkeys((function, *called)) for n in walk(f)):
+                    if isinstance(node, ast.Call) and self._pads(draft, node):
                         return node
         return None
 
@@ -213,6 +219,25 @@ class Notes(Rule):
         """Whether something is part of a batch, or computed from it."""
         return any(
             draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in walk(node) if isinstance(n, ast.expr)
+        )
+
+    def _pads(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call pads sequences, or asks for the length of the longest one: `max(len(s) for s in samples)`."""
+        resolver = draft.facts.resolver
+        if resolver.qualified(call.func) in _PADS:
+            return True
+        if resolver.builtin(call.func) != "max" or len(call.args) != 1:
+            return False
+        made = [
+            call.args[0],
+            *(b.value for n in walk(call.args[0]) if isinstance(n, ast.Name) for b in resolver.bindings(n)),
+        ]
+        sizes = (n for part in made if part is not None for n in walk(part))
+        return any(
+            (isinstance(n, ast.Call) and resolver.builtin(n.func) == "len")
+            or (isinstance(n, ast.Name) and resolver.builtin(n) == "len")
+            or (isinstance(n, ast.Attribute) and n.attr in ("shape", "size"))
+            for n in sizes
         )
 
     def _is_parameter(self, draft: Draft, node: ast.expr) -> bool:

@@ -118,7 +118,7 @@ class Choosing:
         return bool(values) and all(v.name.rpartition(".")[2] in torch_ops.WEIGHTED_LOSSES for v in values)
 
     def _is_reduced(self, node: ast.expr) -> bool:
-        """Whether a tensor is the mean or sum of the losses of each sample, as it seems: over all dimensions but one."""
+        """Whether a tensor is the mean or sum of each sample's losses, as it seems: over all dimensions but one."""
         dimensions: list[int] = []
         node = self._source(node)
         while isinstance(node, ast.Call):
