@@ -11,7 +11,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.tree import walk
 
-_DRAWS = frozenset("rand randn randint randperm normal".split())
+DRAWS = frozenset("rand randn randint randperm normal".split())
 _FILLS = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _SPREADS = frozenset({"torch.linspace", "torch.logspace", "numpy.linspace", "numpy.logspace"})
 _KEEPS = frozenset({"view", "reshape", "unflatten", "resize_"})  # as many numbers as there are, in another shape
@@ -63,7 +63,7 @@ def own_rows(draft: Draft, call: ast.Call, drawn: bool = True) -> bool:
     gives another shape to something that does not become shorter with it."""
     qualified = draft.facts.resolver.qualified(call.func) or ""
     func = call.func
-    if qualified in _SPREADS or (drawn and (qualified.rpartition(".")[2] in _DRAWS or _is_filled(draft, call))):
+    if qualified in _SPREADS or (drawn and (qualified.rpartition(".")[2] in DRAWS or _is_filled(draft, call))):
         return True
     if qualified or not (isinstance(func, ast.Attribute) and func.attr in _KEEPS):
         return False

@@ -849,3 +849,50 @@ def test_rows_that_are_filled_at_once(made: str, divided: int, codes: list[str])
     text = script(**SIZED, before=f"row = {made}", batch_end="shown = model(x + row)")
     assert converted(text).count("// accelerator.num_processes") == divided
     assert [code for code in findings(text) if code.startswith("BATCH")] == codes
+
+
+MADE = """\
+def make(n, device):
+    return torch.ones(8).to(device).repeat(n, 1)
+
+
+def measure(x):
+    return x * x
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "meant", "codes"),
+    [
+        ("style = make(size, device)", "style", ["BATCH-MADE"]),
+        ("style = make(n=size, device=device)\nmeant = measure(style)", "meant", ["BATCH-MADE"]),
+        ("style = make(size, device)\nmeant = [measure(s) for s in [style]]", "meant[0]", ["BATCH-MADE"]),
+        ("style = torch.ones(8).repeat(size, 1)\nmeant = measure(style)", "meant", ["BATCH-MADE"]),
+        ("style = make(size, device)\nprint(style.mean())", "x", []),  # only looked at
+        ("style = make(1, device)", "style", []),
+        ("style = make(size, device)\nstyle = style[:1]", "x", []),
+        ("steps = len(data) // size", "x / steps", []),
+    ],
+)
+def test_what_a_function_makes_for_a_whole_batch(before: str, meant: str, codes: list[str]) -> None:
+    text = script(
+        definitions=MADE,
+        data="data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)\nsize = 16",
+        loader="loader = DataLoader(data, batch_size=size, shuffle=True)",
+        before=before,
+        forward=f"optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + F.mse_loss(measure(x), {meant})",
+    )
+    assert [c for c in findings(text) if c.startswith("BATCH")] == codes
+
+
+def test_what_is_made_for_a_share_is_not_reported() -> None:
+    """The edit has seen to it."""
+    text = script(
+        definitions=MADE,
+        data="data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)\nsize = 16",
+        loader="loader = DataLoader(data, batch_size=size, shuffle=True)",
+        before="style = torch.ones(8).repeat(size, 1)",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + F.mse_loss(x, style)",
+    )
+    assert "style = torch.ones(8).repeat(size // accelerator.num_processes, 1)" in converted(text)
+    assert "BATCH-MADE" not in findings(text)

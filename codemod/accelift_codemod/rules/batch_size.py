@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import batch_sizes, made_for, row_numbers
+from accelift_codemod import batch_sizes, made_before, made_for, row_numbers
 from accelift_codemod.copies import is_place, name_of, same
 from accelift_codemod.counted_rows import Counted
 from accelift_codemod.draft import Draft
-from accelift_codemod.early_rows import COPIES, EarlyRows, own_rows
+from accelift_codemod.early_rows import COPIES, DRAWS, EarlyRows, own_rows
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
@@ -76,6 +76,13 @@ class BatchSize(Rule):
             "is put in; gather that first if the store is to hold the rows of all processes.",
         ),
         Explained(
+            "BATCH-MADE",
+            Severity.WARNING,
+            "rows for a whole batch",
+            "A function makes a tensor of as many rows as a batch has before the training loop, and the loss is "
+            "computed with what becomes of it. A process has only its share of a batch: the rows may not fit.",
+        ),
+        Explained(
             "BATCH-DRAWN",
             Severity.WARNING,
             "numbers for each row of a whole batch",
@@ -133,6 +140,7 @@ class BatchSize(Rule):
                         need=Need.STRONG,
                         assumes=_COUNTS,
                     )
+            yield from self._made_whole(draft, loop, sizes, seen)
             for node in made_for.shaped(draft, loop, sizes):
                 if node not in seen:
                     seen.add(node)
@@ -153,6 +161,28 @@ class BatchSize(Rule):
                     "the model is set up for batches of this size, and a process has only its share of one",
                     "take the number of rows from what forward is given",
                 )
+
+    def _made_whole(
+        self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], seen: set[ast.AST]
+    ) -> Iterator[Finding]:
+        """What is made for whole batches before the loop, in ways that are not followed to where it meets a share."""
+        asking: dict[ast.Call, ast.expr] = {}
+        for call in draft.facts.index.calls:
+            if (draft.facts.resolver.qualified(call.func) or "").rpartition(".")[2] in DRAWS:
+                continue
+            for size in self._asked_rows(draft, call):
+                if size not in seen and is_place(size) and batch_sizes.is_size(draft, size, loop, sizes):
+                    asking[call] = size
+        for call in made_before.reaching(draft, loop, list(asking)):
+            seen.add(asking[call])
+            yield draft.finding(
+                "BATCH-MADE",
+                Severity.WARNING,
+                call,
+                f"`{draft.facts.segment(call.func)}` makes as many rows as a whole batch has, and the loss is computed "
+                "with them; a process has only its share of a batch",
+                "make one row, which fits any number of them, or as many as the batch has, in the loop",
+            )
 
     def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Loaders that deal one sample at a time."""
