@@ -896,3 +896,39 @@ def test_what_is_made_for_a_share_is_not_reported() -> None:
     )
     assert "style = torch.ones(8).repeat(size // accelerator.num_processes, 1)" in converted(text)
     assert "BATCH-MADE" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("data", "dealt", "seeded"),
+    [
+        (
+            "order = torch.randperm(len(rows))\nparts = {'train': order[:32]}",
+            "rows[parts['train']]",
+            "torch.manual_seed(0)",
+        ),
+        ("parts = load()\nparts['train'] = torch.randperm(64)[:32]", "rows[parts['train']]", "torch.manual_seed(0)"),
+        ("pairs = [(x, 0) for x in rows]\nrandom.shuffle(pairs)", "pairs", "random.seed(0)"),
+        ("order = np.random.permutation(64)", "[(rows[i], 0) for i in order]", "np.random.seed(0)"),
+        ("order = list(np.random.permutation(64))", "rows, sampler=order", "np.random.seed(0)"),
+    ],
+)
+def test_what_a_loader_deals_in_an_order_without_a_seed(data: str, dealt: str, seeded: str) -> None:
+    slots = {
+        "imports": "import random\nimport numpy as np\nfrom elsewhere import load",
+        "loader": f"loader = DataLoader({dealt}, batch_size=16)",
+    }
+    rows = "rows = torch.arange(512.0).view(64, 8)"
+    assert "DATA-SAMPLER-RNG" in findings(script(data=f"{rows}\n{data}", **slots))
+    assert "DATA-SAMPLER-RNG" not in findings(script(data=f"{rows}\n{seeded}\n{data}", **slots))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "size = random.choice([8, 16])\nloader = DataLoader(data, batch_size=size)",
+        "order = torch.randperm(64)\nshown = data[order[0]]\nloader = DataLoader(data, batch_size=16)",
+        "parts = {'order': torch.randperm(64)}\nprint(parts)\nloader = DataLoader(data, batch_size=16)",
+    ],
+)
+def test_what_is_drawn_for_something_else_than_what_is_dealt(data: str) -> None:
+    assert "DATA-SAMPLER-RNG" not in findings(script(imports="import random", loader=data))

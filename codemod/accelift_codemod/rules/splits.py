@@ -11,6 +11,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -68,7 +69,8 @@ class Splits(Rule):
             Severity.ERROR,
             "indices shuffled without a seed",
             "The indices for a Subset or SubsetRandomSampler are shuffled without a seed, so every process picks other "
-            "samples: some would be dealt twice, others not at all.",
+            "samples: some would be dealt twice, others not at all. So it is with a list that is shuffled and given to "
+            "a loader as it is.",
         ),
     )
 
@@ -152,6 +154,15 @@ class Splits(Rule):
                     f"what `{name}` is made of is shuffled without a seed: every process would have other samples",
                     "seed the generator before",
                 )
+            elif isinstance(picks, ast.Call) and self._makes_loader(draft, picks):
+                yield draft.finding(
+                    "DATA-SAMPLER-RNG",
+                    Severity.ERROR,
+                    call,
+                    f"what `{name}` deals is chosen, or put in order, without a seed: every process would have "
+                    "other samples, or another order",
+                    "seed the generator before",
+                )
             else:
                 yield draft.finding(
                     "DATA-SAMPLER-RNG",
@@ -198,8 +209,9 @@ class Splits(Rule):
         while queue:
             node = queue.pop()
             found = list(self._next(draft, node, home))
-            if found and isinstance(found[0], ast.Call) and self._is_picker(draft, found[0]):
-                return found[0]
+            if found and isinstance(found[0], ast.Call):
+                if self._is_picker(draft, found[0]) or self._makes_loader(draft, found[0]):
+                    return found[0]
             if found and isinstance(found[0], ast.Subscript):
                 return found[0]
             queue += [n for n in found if n not in seen]
@@ -220,7 +232,7 @@ class Splits(Rule):
                 yield parent
                 return
             if isinstance(parent, ast.Call) and child is not parent.func:
-                if self._is_picker(draft, parent):
+                if self._is_picker(draft, parent) or self._is_dealt(draft, parent, child):
                     yield parent
                     return
                 if resolver.builtin(parent.func) == "len":
@@ -233,6 +245,9 @@ class Splits(Rule):
             if isinstance(parent, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 for name in (n for n in walk(parent) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)):
                     yield from self._loads(draft, name)
+                for entry in (t for t in targets(parent) if isinstance(t, ast.Subscript) and child is not t):
+                    if isinstance(entry.value, ast.Name):  # of a dict of splits, say
+                        yield from (n for n in self._loads(draft, entry.value) if n is not entry.value)
             elif isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
                 yield from resolver.sites(function)
                 if draft.facts.index.function(function) is home and isinstance(function, ast.FunctionDef):
@@ -258,6 +273,18 @@ class Splits(Rule):
         """Whether a call makes a subset, a sampler or a data set, one of the script's own classes, too."""
         picks = (draft.facts.resolver.qualified(call.func) or "") in _PICKERS
         return picks or self._is_own(draft, call) or self._makes_data(draft, call)
+
+    def _makes_loader(self, draft: Draft, call: ast.Call) -> bool:
+        return Role.LOADER in draft.facts.resolver.roles(call)
+
+    def _is_dealt(self, draft: Draft, call: ast.Call, part: ast.AST) -> bool:
+        """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`."""
+        given = (
+            draft.facts.resolver.argument(call, 0, "dataset"),
+            draft.facts.resolver.argument(call, None, "sampler"),
+        )
+        part = part.value if isinstance(part, ast.keyword) else part
+        return part in given and self._makes_loader(draft, call)
 
     def _is_own(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call makes a data set of the script's own."""
