@@ -129,7 +129,35 @@ def reads_after(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
         reaching = draft.facts.resolver.reaching(load, owner)
         before = any(position(b.node) < position(node) for b in reaching)
         if any(map(inside, reaching)) or (before and not bound_inside):
-            found.append(load)
+            if not _measured_anew(draft, node, load):
+                found.append(load)
+    return found
+
+
+def _measured_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
+    """Whether a later loop over batches, of which there are some, has bound a variable again before it is read."""
+    chain = draft.facts.index.chain(load)
+    for loop in draft.facts.loops.batch_loops:
+        later = loop.node
+        if not isinstance(later, (ast.For, ast.AsyncFor)) or position(later) <= position(node) or later in chain:
+            continue
+        if (later.end_lineno or 0) < load.lineno and draft.facts.resolver.runs_before(later, chain):
+            if load.id in _bound(later.body):
+                return True
+    return False
+
+
+def _bound(body: list[ast.stmt]) -> set[str]:
+    """The variables that the statements of a loop bind in every iteration."""
+    found: set[str] = set()
+    for statement in body:
+        if any(isinstance(n, (ast.Break, ast.Continue, ast.Try)) for n in walk(statement)):
+            break
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            names = (n for t in targets(statement) for n in (t.elts if isinstance(t, ast.Tuple) else [t]))
+            found |= {n.id for n in names if isinstance(n, ast.Name)}
+        elif isinstance(statement, ast.With):
+            found |= _bound(statement.body)
     return found
 
 

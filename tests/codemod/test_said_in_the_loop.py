@@ -61,3 +61,29 @@ def test_what_a_later_loop_binds_in_a_with_statement_is_its_own(context: str, bo
     rated = f"for a, b in held_out:\n    with {context}:\n        loss = rate(model, a, b)\n    print(loss)"
     slots = {"from_imports": "from contextlib import suppress\nfrom elsewhere import rate", "epoch_end": rated}
     assert ("METRIC-TRAIN" not in findings(script(**slots, before="held_out = [data[:4]]"))) is bound
+
+
+@pytest.mark.parametrize(
+    ("body", "anew"),
+    [
+        ("{}", True),
+        ("with torch.no_grad():\n    {}", True),
+        ("if len(a) > 3:\n    {}", False),
+        ("if len(a) > 3:\n    break\n{}", False),
+    ],
+)
+def test_what_an_evaluation_has_measured_under_the_same_name(body: str, anew: bool) -> None:
+    """There is something to evaluate on: what the training loop left in the variable is gone."""
+    measured = "loss = F.cross_entropy(model(a), b)"
+    inside = body.format(measured).replace("\n", "\n    ")
+    slots = {
+        "before": "held_out = DataLoader(data, batch_size=16)\nbest = 9.0",
+        "epoch_end": f"for a, b in held_out:\n    {inside}\nif loss.item() < best:\n    break",
+    }
+    assert ("COLL-RANKFLOW" not in findings(script(**slots))) is anew
+
+
+def test_what_is_read_before_the_evaluation_is_that_of_the_training() -> None:
+    evaluate = "for a, b in held_out:\n    loss = F.cross_entropy(model(a), b)"
+    slots = {"before": "held_out = DataLoader(data, batch_size=16)"}
+    assert "COLL-RANKFLOW" in findings(script(**slots, epoch_end=f"if loss.item() < 1:\n    break\n{evaluate}"))

@@ -129,6 +129,10 @@ class Names:
         statement = self.index.statement(binding.node)
         if statement in chain:
             return isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith))
+        return self.runs_before(statement, chain)
+
+    def runs_before(self, statement: ast.stmt, chain: list[ast.stmt]) -> bool:
+        """Whether a statement has surely been begun when what stands in others, one in another, runs."""
         while True:
             block, place = self.index.block(statement)
             for outer in chain:
