@@ -87,3 +87,25 @@ def test_what_is_read_before_the_evaluation_is_that_of_the_training() -> None:
     evaluate = "for a, b in held_out:\n    loss = F.cross_entropy(model(a), b)"
     slots = {"before": "held_out = DataLoader(data, batch_size=16)"}
     assert "COLL-RANKFLOW" in findings(script(**slots, epoch_end=f"if loss.item() < 1:\n    break\n{evaluate}"))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("writer.add_scalar('loss', loss.item(), epoch)", True),
+        ("writer.add_scalars('losses', {'all': loss}, epoch)", True),
+        ("if epoch % 2 == 0:\n    writer.add_histogram('out', model(x), epoch)", True),
+        ("wandb.log({'loss': loss.item()})", True),
+        ("writer.add_scalar('rate', optimizer.param_groups[0]['lr'], epoch)", False),
+        ("writer.add_scalar('rows', len(x), epoch)", False),
+        ("wandb.log({'epoch': epoch})", False),
+    ],
+)
+def test_what_the_loop_logs(line: str, told: bool) -> None:
+    """A tracker on the main process is shown the numbers of that process."""
+    slots = {
+        "imports": "import wandb",
+        "from_imports": "from torch.utils.tensorboard import SummaryWriter",
+        "before": "writer = SummaryWriter()\nwandb.init()",
+    }
+    assert ("METRIC-TRAIN" in findings(script(**slots, batch_end=line))) is told

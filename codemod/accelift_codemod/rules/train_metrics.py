@@ -31,6 +31,8 @@ from accelift_codemod.sums import (
     sums_of,
 )
 
+_LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
+
 
 class TrainMetrics(Rule):
     """Reduces, across processes, a value of the training loop by which the script later takes a decision.
@@ -249,6 +251,8 @@ scheduler.step(running / len(loader))
         seen = set(queue)
         while queue:
             load = queue.pop(0)
+            if Role.WRITER in draft.facts.resolver.roles(load):
+                continue  # it shows what it is given, and measures nothing
             statement = draft.facts.index.statement(load)
             if load in draft.facts.loops.gradients.reads:
                 continue  # on its way to a loss
@@ -265,15 +269,22 @@ scheduler.step(running / len(loader))
         return bool(reads) and draft.facts.loops.gradients.reads.issuperset(reads)
 
     def _said_inside(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.AST]:
-        """Where an iteration prints what it has measured; how many samples it has seen is not asked about."""
+        """Where an iteration prints or logs what it has measured; how many samples it has seen is not asked about."""
         found: dict[str, ast.AST] = {}
         for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
-            if draft.facts.resolver.builtin(call.func) != "print":
+            if draft.facts.resolver.builtin(call.func) != "print" and not self._logs(draft, call):
                 continue
-            for name in walk(call):
+            given = (n for a in (*call.args, *call.keywords) for n in walk(a))
+            for name in given:
                 if isinstance(name, ast.Name) and is_content(draft, name, names):
                     found.setdefault(name.id, name)
         return found
+
+    def _logs(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call hands numbers to an experiment tracker."""
+        if draft.facts.resolver.qualified(call.func) in _LOGS:
+            return True
+        return isinstance(call.func, ast.Attribute) and Role.WRITER in draft.facts.resolver.roles(call.func.value)
 
     # ---- decisions
 
