@@ -99,7 +99,6 @@ def test_functions_that_log() -> None:
         (f"{MAKE}\nfolder = writer.log_dir", LOG, LOGGED),
         (f"{MAKE}\nfolder = writer.get_logdir()", LOG, LOGGED),
         ("with SummaryWriter() as w:\n    w.flush()", "", ""),
-        ("writer = SummaryWriter() if len('a') else None", f"if writer:\n    {LOG}", f"if writer:\n    {LOG}"),
     ],
 )
 def test_writers_that_every_process_needs(make: str, use: str, guarded: str) -> None:
@@ -238,3 +237,19 @@ def test_mlflow_logs_on_the_main_process() -> None:
 def test_a_run_of_mlflow_around_the_training_is_reported() -> None:
     plain = script(imports=MLFLOW, before="run = mlflow.start_run()")
     assert "TRACK-ALL" in findings(plain)
+
+
+@pytest.mark.parametrize(("test", "log"), [("log", LOGGED), ("writer", LOG)])
+def test_a_writer_that_there_may_be(test: str, log: str) -> None:
+    """The script's own condition stays, and the other processes have none."""
+    make = "log = len(data) > 3\nwriter = SummaryWriter() if log else None"
+    made = make.replace("SummaryWriter()", "(SummaryWriter() if accelerator.is_main_process else None)")
+    use = f"if {test}:\n    {LOG}"
+    used = use.replace(LOG, log.replace("\n", "\n    "))
+    text = script(from_imports=TENSORBOARD, before=make, epoch_end=use)
+    assert converted(text) == lifted(from_imports=TENSORBOARD, before=made, epoch_end=used)
+    assert "TRACK-ALL" not in findings(text)
+    other = make.replace("None", "Quiet()")  # of which nothing is known
+    text = script(from_imports=f"{TENSORBOARD}\nfrom elsewhere import Quiet", before=other, epoch_end=use)
+    assert other in converted(text)
+    assert "TRACK-ALL" in findings(text)

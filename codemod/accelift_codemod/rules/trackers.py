@@ -69,7 +69,8 @@ if accelerator.is_main_process:
         ]
         guards: list[ast.stmt] = []
         hidden = self._hidden(draft, statement)
-        complete = isinstance(statement, ast.Assign) and statement.value is call and not hidden
+        whole = isinstance(statement, ast.Assign) and (statement.value is call or _is_optional(statement.value, call))
+        complete = whole and not hidden
         for node in sorted(uses, key=lambda n: (n.lineno, n.col_offset)):
             use = draft.facts.index.statement(node)
             parent = draft.facts.index.parents.get(node)
@@ -165,3 +166,13 @@ if accelerator.is_main_process:
                 return draft.edit(_RULE, keyword, Operation.SURROUND, reason, code, need=Need.WEAK, otherwise=otherwise)
         code = 'mode=None if {accelerator}.is_main_process else "disabled"'
         return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK, otherwise=otherwise)
+
+
+def _is_optional(node: ast.expr, call: ast.Call) -> bool:
+    """Whether an expression is what a call makes, or None: `SummaryWriter() if args.log else None`."""
+    return (
+        isinstance(node, ast.IfExp)
+        and node.body is call
+        and isinstance(node.orelse, ast.Constant)
+        and node.orelse.value is None
+    )
