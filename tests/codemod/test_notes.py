@@ -230,6 +230,8 @@ PADDED = ["BATCH-PADDED"]
         ("by_hand", PADDED),
         ("elsewhere", PADDED),
         ("Collating()", PADDED),
+        ("lambda samples: collate(samples)", PADDED),
+        ("lambda samples: stack(samples)", []),
         ("stack", []),
         ("fixed", []),
         ("greatest", []),

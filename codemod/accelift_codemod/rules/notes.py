@@ -169,13 +169,14 @@ class Notes(Rule):
         """Where the collate function of a training loader pads sequences."""
         for loader in (v for loop in draft.blueprint.train_loops for v in loop.loaders):
             collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
-            for value in draft.facts.resolver.values(collate):
-                function = value.declaration
+            functions: list[ast.AST | None] = [v.declaration for v in draft.facts.resolver.values(collate)]
+            for function in [*functions, collate]:
                 if isinstance(function, ast.ClassDef):
                     function = draft.facts.resolver.method(function, "__call__")
-                if not isinstance(function, FUNCTIONS):
+                if not isinstance(function, (*FUNCTIONS, ast.Lambda)):
                     continue
-                called = (f for s in function.body for f in draft.blueprint.timeline.calls_into(s))
+                body = [function.body] if isinstance(function, ast.Lambda) else function.body
+                called = (f for part in body for f in draft.blueprint.timeline.calls_into(part))
                 for node in (n for f in dict.fromkeys((function, *called)) for n in walk(f)):
                     if isinstance(node, ast.Call) and self._pads(draft, node):
                         return node
