@@ -369,3 +369,53 @@ def test_a_batch_that_is_used_where_it_was_beside_its_copy_on_the_device(used: s
     )
     assert "moved = x.to(device)" in output
     assert "device_placement=False" in output
+
+
+RUN = """\
+from torch.utils.data import DataLoader, TensorDataset
+import torch
+import torch.nn as nn
+
+
+def run(epochs=2, device="cuda:1"):
+    data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+    loader = DataLoader(data, batch_size=16)
+    model = nn.Linear(8, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        {batch}
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "call", "given"),
+    [
+        ("z = torch.zeros(3, device=device)", "run()", "device=accelerator.device"),
+        ("z = torch.zeros(3).to(device)", "run(epochs=3)", ".to(accelerator.device)"),
+        ("z = print(device)", "run()", "print(accelerator.device)"),
+    ],
+)
+def test_a_gpu_that_is_the_default_of_the_function_that_trains(batch: str, call: str, given: str) -> None:
+    text = RUN.format(batch=batch, call=call)
+    assert given in converted(text)
+    assert "DEV-LEFT" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("batch", "call"),
+    [
+        ("z = torch.zeros(3, device=device)", "run(device='cuda:0')"),
+        ("z = device == 'cuda:1'", "run()"),
+        ("z = torch.zeros(3, device=device)", "start = run\nstart()\nrun()"),
+    ],
+)
+def test_a_gpu_that_may_be_another_one_stays(batch: str, call: str) -> None:
+    output = converted(RUN.format(batch=batch, call=call))
+    assert batch.rpartition("\n")[2].strip() in output

@@ -11,10 +11,10 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
 from accelift_codemod.facts.devices import DeviceVariable
-from accelift_codemod.facts.index import FUNCTIONS, How, parameters
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import STATE, Edit, Finding, Operation, Severity
+from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -119,7 +119,7 @@ accelerator = Accelerator(
                 "scale the learning rate by hand if you want to",
             )
 
-    def _defaults(self, draft: Draft) -> Iterator[Finding]:
+    def _defaults(self, draft: Draft) -> Iterator[Edit | Finding]:
         """Parameters that are one particular GPU unless they are given another, and are still read."""
         for function in draft.facts.index.functions:
             if not isinstance(function, FUNCTIONS):
@@ -129,7 +129,23 @@ accelerator = Accelerator(
                 if given is None or not draft.facts.devices.is_numbered(given):
                     continue
                 reads = draft.facts.loads(draft.facts.index.scopes[function], parameter.arg)
-                if any(not draft.gone(read) for read in reads):
+                left = [read for read in reads if not draft.gone(read)]
+                edits = [
+                    draft.edit(
+                        self.code,
+                        read,
+                        Operation.BECOME,
+                        "no call gives another device than this default, which is one of several",
+                        "{accelerator}.device",
+                        need=Need.STRONG,
+                    )
+                    for read in left
+                ]
+                if function is draft.reach.home and self._is_constant(draft, function, parameter.arg, left):
+                    if all(map(draft.reach.available, edits)):
+                        yield from edits
+                        continue
+                if left:
                     yield draft.finding(
                         "DEV-LEFT",
                         Severity.WARNING,
@@ -137,6 +153,16 @@ accelerator = Accelerator(
                         f"`{parameter.arg}` is one particular GPU for every process",
                         "give accelerator.device",
                     )
+
+    def _is_constant(self, draft: Draft, function: Function, name: str, reads: list[ast.Name]) -> bool:
+        """Whether a parameter always is its default, and is only handed on."""
+        sites = draft.facts.resolver.sites(function)
+        bound = [draft.facts.resolver.bind(call, function) for call in sites]
+        given = any(b is None or name in b for b in bound) or draft.facts.references(function)
+        again = len(draft.facts.index.scopes[function].bindings.get(name, [])) != 1
+        parents = draft.facts.index.parents
+        handed = all(isinstance(parents[r], (ast.keyword, ast.Call)) and draft.function(r) is function for r in reads)
+        return bool(sites) and handed and not given and not again
 
     def _check(self, draft: Draft, place: ast.stmt) -> None:
         """Refuse a condition for the CPU that asks for what nothing has bound yet where the accelerator is made."""
