@@ -440,3 +440,27 @@ def test_what_each_process_draws_for_itself_decides_nothing(forward: str, end: s
 )
 def test_noise_on_each_share_is_its_own(forward: str) -> None:
     assert "COLL-RANKFLOW" not in findings(script(imports="import random", forward=f"optimizer.zero_grad()\n{forward}"))
+
+
+@pytest.mark.parametrize(
+    ("data", "whole", "reduced"),
+    [
+        ("range(y_all.size(0))", "y_all.size(0)", True),
+        ("range(len(x_all))", "len(x_all)", True),
+        ("range(y_all.size(0))", "y_all.size(1)", False),
+        ("range(8, y_all.size(0))", "y_all.size(0)", False),
+    ],
+)
+def test_a_sum_over_samples_that_are_dealt_as_numbers(data: str, whole: str, reduced: bool) -> None:
+    """`for index in DataLoader(range(n)): ...`, divided by `n`."""
+    text = script(
+        data="x_all, y_all = torch.arange(512.0).view(64, 8).to(device), torch.arange(64).to(device) % 3",
+        loader=f"loader = DataLoader({data}, batch_size=16, shuffle=True)",
+        epoch="running = 0.0",
+        loop="for index in loader:",
+        move="",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x_all[index]), y_all[index])",
+        batch_end="running += loss.item() * index.size(0)",
+        epoch_end=f"print(running / {whole})",
+    )
+    assert ("accelerator.gather_for_metrics(loss.detach()" in converted(text)) is reduced

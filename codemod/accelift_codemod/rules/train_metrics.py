@@ -205,6 +205,9 @@ scheduler.step(running / len(loader))
         """The length of a data set: `len(dataset)`, `len(loader.dataset)`; or of so many whole batches."""
         if isinstance(node, ast.BinOp) and is_size(draft, loop, node):
             return True
+        given = [draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders]
+        if any(self._counts(draft, d, node) for d in given):
+            return True
         if not (isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and node.args):
             return False
         data = node.args[0]
@@ -217,11 +220,16 @@ scheduler.step(running / len(loader))
         if loop in draft.blueprint.handmade:
             bound = owner.bindings[data.id] if owner is not None else []
             return not any(loop.node in draft.facts.index.ancestors(b.node) for b in bound)
-        given = (draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders)
         return any(
             isinstance(d, ast.Name) and d.id == data.id and draft.facts.index.scope(d).owner(d.id) is owner
             for d in given
         )
+
+    def _counts(self, draft: Draft, data: ast.expr | None, node: ast.expr) -> bool:
+        """Whether data are the numbers up to what an expression says: `range(y.size(0))` and `y.size(0)`."""
+        if not (isinstance(data, ast.Call) and draft.facts.resolver.builtin(data.func) == "range"):
+            return False
+        return len(data.args) == 1 and ast.dump(data.args[0]) == ast.dump(node)
 
     def _others(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.Name]:
         """What the loop measures other than by adding up, and is decided by, with where it is read: last values, lists,
