@@ -68,8 +68,9 @@ REASONS = (
         "has no DataLoader to share out",
         "No DataLoader feeds the training loop, so every process would train on the same data: the same result, no "
         "faster. Batches that the loop picks itself, by slices or drawn indices, are shared out with --shard-manual "
-        "where that is proved right; else put the data behind a torch.utils.data.DataLoader. A step on the whole data, "
-        "as with one large graph, has no batches to share out: keep it on one process.",
+        "where that is proved right, and so are the rows of data that every step computes on all of; else put the data "
+        "behind a torch.utils.data.DataLoader. A step on one large graph has no rows to share out: keep it on one "
+        "process.",
     ),
     Reason(
         "LOADER-UNKNOWN",

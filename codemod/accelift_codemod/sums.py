@@ -55,7 +55,7 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
-    return names
+    return names - set(step.whole) if step is not None else names  # a share of whole data goes by another name
 
 
 def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:

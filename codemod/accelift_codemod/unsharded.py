@@ -17,7 +17,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
     handmade = facts.handmade
     picking = [step for step in handmade.steps.values() if step.picks]
     if handmade.sharable:
-        return _by_hand(facts, picking[0])
+        return _by_hand(facts, picking[0]) if picking else _whole(facts, backward)
     environment = _environment(facts)
     if environment is not None:
         return _finding(
@@ -46,18 +46,38 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
     if picking:
         return _by_hand(facts, next((step for step in picking if step.obstacle is not None), picking[0]))
     if handmade.whole(backward):
-        model = _model_call(facts, backward)
-        shown = f"`{_short(facts, model)}`" if model is not None else "the forward pass"
-        return _finding(
-            model or backward,
-            f"every step trains on the whole data ({shown} computes on the same in each), so there are no batches to "
-            "share out: several processes would only repeat what one does",
-            "keep it on one process",
-        )
+        return _whole(facts, backward)
     return _finding(
         backward,
         "no DataLoader feeds the training: every process would train on the same data",
         f"{_LOADER} first",
+    )
+
+
+def _whole(facts: Facts, backward: ast.Call) -> Finding:
+    """Every step computes on the same data: whether the rows of these can be shared out."""
+    model = _model_call(facts, backward)
+    shown = f"`{_short(facts, model)}`" if model is not None else "the forward pass"
+    trains = f"every step trains on the whole data ({shown} computes on the same in each)"
+    if facts.handmade.sharable:
+        return _finding(
+            model or backward,
+            f"{trains}: every process would train on all of them",
+            "convert with --shard-manual, which gives each process its rows, or keep it on one process",
+        )
+    loop = next(iter(facts.index.enclosing_loops(backward)), None)
+    step = facts.handmade.steps.get(loop) if loop is not None else None
+    if step is not None and step.obstacle is not None and step.obstacle.why:
+        return _finding(
+            model or backward,
+            f"{trains}, {step.obstacle.why} (line {position(step.obstacle.node)[0]}): several processes would only "
+            "repeat what one does",
+            "keep it on one process",
+        )
+    return _finding(
+        model or backward,
+        f"{trains}, so there are no batches to share out: several processes would only repeat what one does",
+        "keep it on one process",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from accelift_codemod.plan import Outcome
 from scripts import convert, converted, found_in, lifted, script, unchanged
@@ -234,7 +236,7 @@ def test_left_alone(slots: dict[str, str], reason: str) -> None:
 
 # Why there is nothing to share out: other slots of a loop over epochs alone, the reason, and the line it is told at.
 WHOLE = {"data": DATA, "loader": "", "loop": "for _ in range(9):", "move": ""}
-ON_ALL = "optimizer.zero_grad()\nloss = F.cross_entropy(model(X), Y)"
+ON_ALL = "optimizer.zero_grad()\nloss = F.mse_loss(model(X), Y)"
 REASONS = [
     ({"forward": ON_ALL}, "every step trains on the whole data (`model(X)` computes on the same in each)"),
     ({"forward": "loss = F.cross_entropy(model(X[mask]), Y[mask])", "before": "mask = Y > 0"}, "the whole data"),
@@ -301,3 +303,119 @@ def test_no_claim_that_the_data_are_the_same(slots: dict[str, str]) -> None:
 def test_a_loader_comes_first() -> None:
     """The option changes nothing of a script that has a loader."""
     assert converted(script(), shard_manual=True) == lifted()
+
+
+# What every step computes on: the data, the forward pass, and the variables whose rows are dealt before the loop.
+STRICT = "optimizer.zero_grad()\nloss = F.cross_entropy(model(X), Y)"
+LOADED = "X, Y = torch.load('x.pt'), torch.load('y.pt')"
+ENTIRE = [
+    (LOADED, STRICT, "X, Y"),  # the loss fails unless there is a target for each row
+    ("N, K = 70, 8\nX, Y = torch.randn(N, K), torch.randn(N, 3)", ON_ALL, "X, Y"),
+    ("X = torch.randn(70, 8)\nY = X[:, :3] * 2 + 1", ON_ALL, "X, Y"),
+    ("X = torch.randn(70, 8)\nY = torch.zeros(X.size(0), 3)", ON_ALL.replace("F.mse", "2 * F.mse"), "X, Y"),
+    ("X = torch.randn(70, 8)\nY = torch.zeros(len(X), 3)", "loss = (model(X) - Y).pow(2).mean()", "X, Y"),
+    ("xy = np.loadtxt('xy.csv')\nX, Y = torch.from_numpy(xy[:, :8]), torch.from_numpy(xy[:, 8:])", ON_ALL, "X, Y"),
+    ("said = ['a', 'b', 'c', 'd']\nX = torch.tensor([code(s) for s in said])\nY = torch.zeros(4, 3)", ON_ALL, "X, Y"),
+    ("X, Y = made()", "loss = F.mse_loss(model(torch.FloatTensor(X)), torch.FloatTensor(Y))", "X, Y"),
+    ("b = load_diabetes()\nX, Y = torch.tensor(b.data), torch.tensor(b.target)", ON_ALL, "X, Y"),
+    ("X, Z, Y, V = train_test_split(rows, goals)", STRICT.replace("(X)", "(torch.from_numpy(X))"), "X, Y"),
+    (LOADED, f"x = X.float()\n{STRICT.replace('(X)', '(x)')}", "X, Y"),  # made anew in each step
+]
+MADE_LISTS = """\
+def made():
+    inputs = []
+    targets = []
+    for line in open('lines.txt').readlines():
+        inputs.append([float(c) for c in line])
+        targets.append(float(len(line)))
+    return inputs, targets
+"""
+SOURCES = {
+    "imports": "import numpy as np\nfrom sklearn.datasets import load_diabetes\n"
+    "from sklearn.model_selection import train_test_split",
+    "definitions": MADE_LISTS,
+}
+
+
+@pytest.mark.parametrize(("data", "forward", "names"), ENTIRE)
+def test_the_whole_data_are_dealt_once(data: str, forward: str, names: str) -> None:
+    slots = {**SOURCES, **WHOLE, "data": data, "batch_end": "print(loss.item())", "after": "print(model(X).shape)"}
+    text = script(**{**slots, "forward": forward, "epochs": "if True:"})
+    shares = {name: f"{name}_share" for name in names.split(", ")}
+    output = converted(text, shard_manual=True)
+    line = f"    {', '.join(shares.values())} = accelerator.split_batch({names})\n    for _ in range(9):\n"
+    assert line in output
+    loop = output.split("range(9):")[1].split("accelerator.print(model(X)")[0]  # after it, all of the data are meant
+    expected = forward.splitlines()[-1]
+    for name, share in shares.items():
+        expected = re.sub(rf"\b{name}\b(?!\.)|\b{name}\b(?=\.float)", share, expected)
+    assert expected in loop and "accelerator.backward(loss)" in loop
+    found = unchanged(text)
+    assert found.code == "DATA-UNSHARDED" and "whole data" in found.message and "--shard-manual" in found.remedy
+
+
+def test_the_rows_of_whole_data_are_told_apart_from_all_of_them() -> None:
+    """A note says of what is shown in the loop that it is of a share; what is shown of all data is not meant."""
+    slots = {**WHOLE, "data": LOADED, "forward": STRICT, "batch_end": "print(loss.item())", "after": "print(len(X))"}
+    plan = convert(script(**slots), shard_manual=True).plan
+    assert plan is not None
+    [note] = [f for f in plan.findings if f.code == "METRIC-TRAIN"]
+    assert "`loss`" in note.message and "X" not in note.message
+
+
+def test_a_new_name_is_one_that_is_free() -> None:
+    slots = {**WHOLE, "data": LOADED, "forward": STRICT, "before": "X_share = 1"}
+    assert "X_share2, Y_share = accelerator.split_batch(X, Y)" in converted(script(**slots), shard_manual=True)
+
+
+# What the data of each step are, or what is done with them, so that their rows are not shared out; and the reason.
+NOT_ENTIRE = [
+    ({"forward": ON_ALL}, "`Y` has a row for each of `X`"),  # nothing tells
+    ({"data": "X, Y = torch.randn(70, 8), torch.randn(3)", "forward": ON_ALL}, "`Y` has a row for each of `X`"),
+    (
+        {"data": "X, Y = torch.randn(70, 8), torch.randn(3)", "forward": "loss = (model(X) - Y).pow(2).mean()"},
+        "`Y` has a row for each of `X`",
+    ),
+    ({"forward": f"{STRICT} + (model(X) * w).mean()", "before": "w = torch.load('w.pt')"}, "`w` has a row for each"),
+    ({"data": "X, Y = torch.randn(1, 8), torch.zeros(1)"}, "`X` has one row"),
+    ({"forward": "out = model(X)\nloss = F.cross_entropy(out - out.mean(0), Y)"}, "a mean or a sum"),
+    ({"forward": "loss = F.cross_entropy(model(X) @ model(X).t(), Y)"}, "a mean or a sum"),
+    ({"batch_end": "shuffle(X)", "from_imports": "from random import shuffle"}, "also used in `shuffle(X)`"),
+    ({"batch_end": "X.mul_(0.5)"}, ""),
+    ({"batch_end": "X[0] = 0.0"}, ""),
+    ({"definitions": "def late():\n    global X\n    X = X * 2", "batch_end": "late()"}, ""),
+    ({"loop": "while True:"}, ""),
+    (
+        {"definitions": "def error(out):\n    return F.mse_loss(out, Y)", "forward": "loss = error(model(X))"},
+        "a function that it calls reads `Y`",
+    ),
+    (
+        {
+            "definitions": "class Net(Net):\n    def forward(self, x):\n        for _ in range(random.randint(0, 3)):\n"
+            "            x = x * 2\n        return self.layer(x)",
+            "imports": "import random",
+        },
+        "a mean or a sum",  # each process would draw a number of its own
+    ),
+    (
+        {
+            "model": "model = Rnn()",
+            "definitions": NET.format("").replace("Linear(8, 3)", "RNN(8, 3, batch_first=True)"),
+        },
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("slots", "reason"), NOT_ENTIRE)
+def test_the_whole_data_are_left_alone(slots: dict[str, str], reason: str) -> None:
+    found = unchanged(script(**{**WHOLE, "data": LOADED, "forward": STRICT, **slots}), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+    assert "--shard-manual" not in found.remedy
+
+
+def test_the_whole_data_are_left_alone_beside_a_loader() -> None:
+    """What a loader deals in between would be taken for what the loss is over."""
+    slots = {**WHOLE, "data": LOADED, "forward": STRICT, "epoch_end": "for x, y in loader:\n    print(model(x))"}
+    text = script(**{**slots, "loader": "loader = DataLoader(TensorDataset(X, Y))"})
+    assert convert(text, shard_manual=True).output is None

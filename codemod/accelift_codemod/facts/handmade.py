@@ -13,6 +13,7 @@ from accelift_codemod.facts.layout import METHODS, Environment, Layout, Picked, 
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
+from accelift_codemod.facts.whole import NotProved, Whole
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts
@@ -22,28 +23,21 @@ _LOSSES = (Layout.MEAN, Layout.SUM)
 _HARMLESS = (Layout.CONST, Layout.ZERO)
 
 
-class NotProved(Exception):
-    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about."""
-
-    def __init__(self, node: ast.AST, why: str) -> None:
-        super().__init__(why)
-        self.node = node
-        self.why = why
-
-
 @dataclass
 class Step:
     """One loop that trains without a loader.
 
     `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
     them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
-    means or sums over the rows; else `obstacle` says why not.
+    means or sums over the rows; else `obstacle` says why not. Without picks, if every step computes on the same data
+    and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads.
     """
 
     loop: BatchLoop
     picks: list[ast.expr] = field(default_factory=list)
     names: tuple[str, ...] = ()
     made: ast.stmt | None = None
+    whole: dict[str, list[ast.Name]] = field(default_factory=dict)
     obstacle: NotProved | None = None
     before: list[Environment] = field(default_factory=list)  # what holds before each statement of the loop's body
 
@@ -82,7 +76,9 @@ class Handmade:
     @property
     def sharable(self) -> bool:
         """Whether there are such loops, and the batches of every one can be shared out."""
-        return bool(self.steps) and not self.loose and all(step.names for step in self.steps.values())
+        steps = self.steps.values()
+        alone = len(steps) == 1 or not any(step.whole for step in steps)
+        return bool(steps) and not self.loose and alone and all(step.names for step in steps)
 
     @cached_property
     def _loaded(self) -> set[ast.AST]:
@@ -205,9 +201,28 @@ class Handmade:
             ends = self._interpret(step, node)
             if step.picks:
                 self._check(step, node, ends)
+            elif isinstance(node, ast.For) and all(map(self.whole, self._backwards(node))):
+                self._share_whole(step, node)
         except NotProved as obstacle:
-            step.obstacle, step.names = obstacle, ()
+            step.obstacle, step.names, step.whole = obstacle, (), {}
         return step
+
+    def _backwards(self, node: ast.For) -> list[ast.Call]:
+        return self.facts.loops.backwards_in(node, innermost=True)
+
+    def _share_whole(self, step: Step, node: ast.For) -> None:
+        """See whether what one iteration computes is computed row by row from the data of all of them."""
+        step.whole = Whole(self.facts, node).reads()
+        step.names, step.before = tuple(step.whole), []
+        env = {**self._start(node), **dict.fromkeys(step.whole, Layout.ROWS)}
+        for statement in node.body:
+            step.before.append(dict(env))
+            self.layouts.begin(node)
+            self.layouts.step(statement, env)
+        self._state(step)
+        self._flow(step, node, -1)
+        for call in self._backwards(node):
+            self._loss(step, call)
 
     def _interpret(self, step: Step, node: ast.For | ast.While) -> list[ast.stmt]:
         """Follow one iteration; returns the statements after which the batch may be shared out, the best one first.
@@ -277,7 +292,7 @@ class Handmade:
             except NotProved:
                 if end is ends[-1]:
                     raise
-        for call in self.facts.loops.backwards_in(node, innermost=True):
+        for call in self._backwards(node):
             self._loss(step, call)
 
     def _names(self, step: Step, node: ast.For, end: ast.stmt) -> tuple[str, ...]:

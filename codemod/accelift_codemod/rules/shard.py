@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.handmade import Step
+from accelift_codemod.facts.index import MARK
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -24,6 +26,10 @@ class Shard(Rule):
     option, the script is left alone (DATA-UNSHARDED). Noise that is drawn for the rows before the first network runs is
     dealt with them, so it is that of one process. Evaluation on batches made by hand stays as it is: every process
     evaluates all of them.
+
+    Where every step computes on the whole data, their rows are dealt once, before the loop, under names of their own:
+    `x_share, y_share = accelerator.split_batch(x, y)`. That inputs and targets have a row for each other is proved by
+    how they are made, or the loss fails otherwise.
     """
 
     code = _RULE
@@ -43,6 +49,9 @@ for i in range(0, len(X), 32):
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for step in draft.blueprint.handmade.values():
+            if step.whole:
+                yield from self._whole(draft, step)
+                continue
             assert step.made is not None
             names = ", ".join(step.names)
             yield draft.edit(
@@ -53,3 +62,25 @@ for i in range(0, len(X), 32):
                 f"{names} = {{accelerator}}.split_batch({names})",
                 need=Need.STRONG,
             )
+
+    def _whole(self, draft: Draft, step: Step) -> Iterator[Edit | Finding]:
+        """The rows of data that every step computes on are dealt once, before the loop, under names of their own."""
+        own = {name: self._own(draft, name) for name in step.whole}
+        shares, data = ", ".join(own.values()), ", ".join(own)
+        yield draft.edit(
+            _RULE,
+            step.loop.node,
+            Operation.BEFORE,
+            "a process computes its rows of the data",
+            f"{shares} = {{accelerator}}.split_batch({data})",
+            need=Need.STRONG,
+        )
+        for name, reads in step.whole.items():
+            for read in reads:
+                yield draft.edit(_RULE, read, Operation.BECOME, "the rows of this process", own[name], need=Need.NONE)
+
+    def _own(self, draft: Draft, name: str) -> str:
+        """A new name for the rows of a variable that one process computes on."""
+        plain = f"{name.rpartition(MARK)[2].rpartition('.')[2]}_share"
+        names = (plain, *(f"{plain}{n}" for n in range(2, 99)))
+        return next(n for n in names if n not in draft.facts.bound)

@@ -38,6 +38,7 @@ _COPIES = frozenset(
 # Libraries whose functions compute from their arguments alone.
 _PURE = ("torch.", "numpy.", "math.")
 METHODS = torch_ops.ROW_WISE | torch_ops.REDUCES.keys() | frozenset("size item t transpose view reshape format".split())
+_OF_NETWORKS = frozenset({"parameters", "named_parameters"})  # methods that return what does not depend on a batch
 _FOREIGN = frozenset({"next", "input", "open", "iter"})
 
 
@@ -81,7 +82,25 @@ class Picked(Layouts):
         self.picks[node] = rows
         return Layout.ROWS
 
+    def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
+        frame = frame or Frame(None)
+        super().step(statement, env, frame)
+        decides = getattr(statement, "test", getattr(statement, "iter", None))
+        if isinstance(decides, ast.expr) and any(map(self._chance, walk(decides))):
+            # Another process may draw otherwise, and compute its rows otherwise.
+            env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
+            if any(isinstance(n, ast.Return) for n in walk(statement)):
+                frame.returned = Layout.UNKNOWN
+
     # ---- expressions
+
+    def _chance(self, node: ast.AST) -> bool:
+        """Whether an expression draws a random number, or is a variable that holds one."""
+        if isinstance(node, ast.Name):
+            return any(isinstance(b.value, ast.Call) and self._chance(b.value) for b in self.resolver.bindings(node))
+        qualified = self.resolver.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+        module, _, name = qualified.rpartition(".")
+        return qualified.startswith(_CHANCE) or (module == "torch" and name in _TORCH_CHANCE)
 
     def _name(self, node: ast.Name, env: Environment) -> Shape:
         owner = self.index.scope(node).owner(node.id)
@@ -184,8 +203,7 @@ class Picked(Layouts):
         elif qualified in _DRAWS:
             size = argument(call, *_DRAWS[qualified])
         else:
-            chance = qualified.startswith(_CHANCE) or (module == "torch" and name in _TORCH_CHANCE)
-            return Layout.UNKNOWN if chance else None
+            return Layout.UNKNOWN if self._chance(call) else None
         if isinstance(size, (ast.Tuple, ast.List)):
             size = size.elts[0] if len(size.elts) == 1 else None
         if size is None or frame.owner is not None or self.read(size, env, frame) not in FIXED:
@@ -243,7 +261,10 @@ class Picked(Layouts):
             return builtin not in _FOREIGN
         if isinstance(self._runs(call), FUNCTIONS) or self._trains(call):
             return True  # it was interpreted, or is of a library
-        return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr in _OF_NETWORKS and self.objects.models(func.value):
+            return True
+        return isinstance(func, ast.Attribute) and func.attr in METHODS
 
     def _runs(self, call: ast.Call) -> ast.AST | None:
         """The function of the script that a call runs: the function itself, a method, a module's forward."""

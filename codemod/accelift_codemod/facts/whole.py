@@ -1,0 +1,190 @@
+"""Training loops that compute on the whole data in each step: whether the rows of these can be shared out."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts import library, torch_ops
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS, Binding
+from accelift_codemod.facts.rowcounts import Count, RowCounts
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts import Facts
+
+# Losses that fail, whatever the shapes, if outputs and targets do not have as many rows.
+_STRICT = frozenset("cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits".split())
+_STRICT_LAYERS = frozenset({"CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss"})
+_DATA = {Role.OBJECT, Role.TUPLE, Role.SEQUENCE}
+_MOST_STEPS = 4
+# Layers that take a tensor of two dimensions for one sequence.
+_SEQUENTIAL = torch_ops.RECURRENT | {"MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder"}
+
+
+class NotProved(Exception):
+    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+
+
+class Whole:
+    """The variables that one loop trains on, all of each in every step.
+
+    They have as many rows as what the network is called on: by how they are made, or because the loss fails otherwise.
+    """
+
+    def __init__(self, facts: Facts, loop: ast.For) -> None:
+        self.facts = facts
+        self.index = facts.index
+        self.resolver = facts.resolver
+        self.loop = loop
+        self.counts = RowCounts(facts)
+        self.changing = {n for statement in loop.body for n in stores(statement)} | stores(loop.target)
+        self.expressions = self._leading()  # what the losses are computed from, one by way of the other
+
+    def reads(self) -> dict[str, list[ast.Name]]:
+        """By variable, the reads in the loop of what has a row for each sample.
+
+        Raises:
+            NotProved: if that cannot be told.
+        """
+        inputs = self._given(self._forwards())
+        if not inputs:
+            raise NotProved(self.loop, "")
+        count = self.counts.of(inputs[0]) or ("made by", self._bound(inputs[0]))
+        if count == ("number", 1):
+            raise NotProved(inputs[0], f"and `{inputs[0].id}` has one row")
+        names = self._alike(count, inputs)
+        self._safe(names)
+        return names
+
+    def _leading(self) -> list[ast.expr]:
+        found: list[ast.expr] = []
+        waiting: list[ast.expr] = []
+        for call in self.facts.loops.backwards_in(self.loop, innermost=True):
+            waiting += [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        while waiting:
+            node = waiting.pop()
+            found.append(node)
+            for name in (n for n in loads(node) if n.id in self.changing):
+                owner = self.index.scope(name).owner(name.id)
+                for binding in owner.bindings[name.id] if owner is not None else ():
+                    inside = self.loop in self.index.ancestors(binding.node)
+                    if inside and binding.value is not None and binding.value not in (*found, *waiting):
+                        waiting.append(binding.value)
+        return found
+
+    @cached_property
+    def _calls(self) -> list[ast.Call]:
+        return [n for expression in self.expressions for n in walk(expression) if isinstance(n, ast.Call)]
+
+    def _forwards(self) -> list[ast.Call]:
+        return [c for c in self._calls if self.facts.objects.trained_models(c.func) and not self._loss(c)]
+
+    def _given(self, calls: list[ast.Call]) -> list[ast.Name]:
+        """The variables that the arguments of calls are made from, and that stay what they are in the loop."""
+        arguments = [argument for c in calls for argument in (*c.args, *(k.value for k in c.keywords))]
+        return [n for argument in arguments for n in self._origins(argument, 0)]
+
+    def _origins(self, node: ast.AST, steps: int) -> list[ast.Name]:
+        found = self._variables(node)
+        for name in (n for n in loads(node) if n.id in self.changing and steps < _MOST_STEPS):
+            for binding in self.resolver.bindings(name):
+                made = binding.value if self.loop in self.index.ancestors(binding.node) else None
+                found += self._origins(made, steps + 1) if made is not None else []
+        return found
+
+    def _variables(self, node: ast.AST) -> list[ast.Name]:
+        return [n for n in loads(node) if n.id not in self.changing and not self._called(n) and self._data(n)]
+
+    def _called(self, name: ast.Name) -> bool:
+        call = self.index.parents.get(name)
+        return isinstance(call, ast.Call) and call.func is name
+
+    def _data(self, name: ast.Name) -> bool:
+        """Whether a variable may be data: no module of a library, no network, no number, no device, no options."""
+        bindings = self.resolver.bindings(name)
+        plain = self.resolver.roles(name) <= _DATA
+        return plain and bool(bindings) and not any(b.qualified or _is_number(b) for b in bindings)
+
+    def _bound(self, name: ast.Name) -> ast.AST:
+        return next((b.node for b in self.resolver.bindings(name)), name)
+
+    def _alike(self, count: Count, inputs: list[ast.Name]) -> dict[str, list[ast.Name]]:
+        """The variables that the losses are computed from, all with so many rows, and where the loop reads them."""
+        strict = {n.id for n in self._strict()}
+        names = {inputs[0].id}
+        for name in (n for expression in self.expressions for n in self._variables(expression)):
+            if name.id not in names | strict and self.counts.of(name) != count:
+                why = f"and it cannot be proved that `{name.id}` has a row for each of `{inputs[0].id}`"
+                raise NotProved(name, why)
+            names.add(name.id)
+        found: dict[str, list[ast.Name]] = {}
+        for name in (n for statement in self.loop.body for n in loads(statement) if n.id in names):
+            if not any(isinstance(outer, ast.JoinedStr) for outer in self.index.ancestors(name)):
+                found.setdefault(name.id, []).append(name)
+        return found
+
+    def _strict(self) -> list[ast.Name]:
+        """The targets of losses that fail if these do not have a row for each output."""
+        found = []
+        for call in (call for call in self._calls if len(call.args) > 1):
+            module, _, name = (self.resolver.qualified(call.func) or "").rpartition(".")
+            layers = {v.name.rpartition(".")[2] for v in self.resolver.values(call.func)}
+            if (module == "torch.nn.functional" and name in _STRICT) or (layers and layers <= _STRICT_LAYERS):
+                found += self._origins(call.args[1], 0)
+        return found
+
+    def _loss(self, call: ast.Call) -> bool:
+        module, _, name = (self.resolver.qualified(call.func) or "").rpartition(".")
+        functional = module == "torch.nn.functional" and name in torch_ops.FUNCTIONAL_LOSSES
+        return functional or Role.LOSS in self.resolver.roles(call.func)
+
+    def _safe(self, names: dict[str, list[ast.Name]]) -> None:
+        """Refuse what else may happen to the data while the loop runs."""
+        for call in self.index.calls:
+            qualified = self.resolver.qualified(call.func) or ""
+            if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] in _SEQUENTIAL:
+                raise NotProved(call, "and its network takes data of two dimensions for one sequence")
+            if library.matches(qualified, library.ENVIRONMENTS):
+                raise NotProved(call, "and a simulated environment is run")
+        for call in self._calls:
+            function = self.resolver.callee(call)
+            inside = [n for n in walk(function) if isinstance(n, ast.Name)] if isinstance(function, FUNCTIONS) else []
+            for n in (n for n in inside if isinstance(n.ctx, ast.Load) and not self._called(n)):
+                owner = self.index.scope(n).owner(n.id)
+                if owner is not None and owner.node is not function and self._data(n):
+                    raise NotProved(n, f"and a function that it calls reads `{n.id}`")
+        if any(True for _ in self.facts.objects_of(Role.LOADER)):
+            raise NotProved(self.loop, "and a DataLoader deals batches beside it")
+        for name, reads in names.items():
+            owner = self.index.scope(reads[0]).owner(name)
+            for binding in owner.bindings[name] if owner is not None else ():
+                if self.index.function(binding.node) is not self.index.function(self.loop):
+                    raise NotProved(binding.node, f"and `{name}` is bound in another function")
+            for read in reads:
+                self._unchanged(read)
+
+    def _unchanged(self, read: ast.Name) -> None:
+        if self.index.function(read) is not self.index.function(self.loop):
+            raise NotProved(read, f"and `{read.id}` is read in another function")
+        parent = self.index.parents.get(read)
+        in_place = isinstance(parent, ast.Attribute) and (parent.attr.endswith("_") or parent.attr == "grad")
+        stored = isinstance(parent, (ast.Subscript, ast.Attribute)) and not isinstance(parent.ctx, ast.Load)
+        if in_place or stored:
+            raise NotProved(read, f"and the loop changes `{read.id}`")
+
+
+def _is_number(binding: Binding) -> bool:
+    value = binding.value
+    for place in binding.path:
+        inside = isinstance(value, (ast.Tuple, ast.List)) and place is not None and place < len(value.elts)
+        value = value.elts[place] if inside else None  # type: ignore[union-attr]
+    return isinstance(value, ast.Constant)
