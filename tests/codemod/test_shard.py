@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import pytest
 from accelift_codemod.plan import Outcome
@@ -419,3 +420,69 @@ def test_the_whole_data_are_left_alone_beside_a_loader() -> None:
     slots = {**WHOLE, "data": LOADED, "forward": STRICT, "epoch_end": "for x, y in loader:\n    print(model(x))"}
     text = script(**{**slots, "loader": "loader = DataLoader(TensorDataset(X, Y))"})
     assert convert(text, shard_manual=True).output is None
+
+
+# Matrix products in a forward pass: one for each sample if there surely are more dimensions than two, else perhaps of
+# every sample with every other.
+HEAD = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key, self.query = nn.Linear(8, 3), nn.Linear(8, 3)
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
+        self.register_buffer("mask", torch.tril(torch.ones(8, 8)))
+
+    def forward(self, x):
+{}
+"""
+ATTENTION = """\
+b, t, c = x.shape
+k, q = self.key(x), self.query(x)
+w = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
+w = w.masked_fill(self.mask[:t, :t] == 0, float("-inf"))
+w = F.softmax(w, dim=-1)
+return (w @ x).mean(1)
+"""
+HEADS = """\
+n, t = x.size(0), x.size(1)
+q = self.query(x).view(n, t, 1, 3).transpose(1, 2)
+k = self.key(x).view(n, t, 1, 3).transpose(1, 2)
+w = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(q.size(-1))
+return w.softmax(-1).mean((1, 2))
+"""
+APART = [
+    ATTENTION,
+    HEADS,
+    ATTENTION.replace("x.shape", "x.size()"),
+    ATTENTION.replace("q @ k.transpose(-2, -1)", "torch.bmm(q, k.transpose(1, 2))"),
+    "for layer in self.layers:\n    x = F.relu(layer(x))\nreturn x",
+    "return torch.cat([layer(x) for layer in self.layers], dim=-1)",
+    "return self.layers[1](x)",
+]
+TOGETHER = [
+    ATTENTION.replace("b, t, c = x.shape\n", "t = 8\n"),  # what has two dimensions?
+    ATTENTION.replace("b, t, c = x.shape\n", "b, t = x.shape\n"),
+    ATTENTION.replace("b, t, c", "*b, t"),
+    ATTENTION.replace("b, t, c = x.shape\n", "t = 8\nif self.training:\n    b, t, c = x.shape\n"),
+    ATTENTION.replace("b, t, c = x.shape\n", "b, t, c = x.shape\nx = x[0]\n"),
+    HEADS.replace("view(n, t, 1, 3).transpose(1, 2)", "view(n, -1)").replace("(2, 3)", "(-2, -1)"),
+    HEADS.replace("torch.matmul(q, k.transpose(2, 3))", "torch.matmul(q, self.key(x).t())"),
+    "for layer in self.others:\n    x = layer(x)\nreturn x",
+    "self.layers.append(unknown())\nfor layer in self.layers:\n    x = layer(x)\nreturn x",
+]
+NETWORK = {**OPEN, "move": f"{ROWS}\n{TAKEN}", "imports": "import math\nfrom elsewhere import unknown"}
+
+
+def _network(forward: str) -> str:
+    return script(**NETWORK, definitions=HEAD.format(textwrap.indent(forward, " " * 8)))
+
+
+@pytest.mark.parametrize("forward", APART)
+def test_products_for_each_sample(forward: str) -> None:
+    assert DEALT in converted(_network(forward), shard_manual=True)
+
+
+@pytest.mark.parametrize("forward", TOGETHER)
+def test_products_that_may_bring_samples_together(forward: str) -> None:
+    found = unchanged(_network(forward), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and "a mean or a sum" in found.message

@@ -6,6 +6,7 @@ What it cannot follow is UNKNOWN, and rules treat that as not proved.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
@@ -30,6 +31,7 @@ from accelift_codemod.facts.layout.algebra import (
 )
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
+from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.objects import Objects
@@ -59,6 +61,7 @@ class Layouts:
         self.index: Index = objects.index
         self.modules = Modules(self)
         self.choosing = Choosing(objects.resolver)
+        self.dimensions = Dimensions(objects.resolver)
         self._trusted: ast.expr | None = None
 
     # ---- statements
@@ -199,6 +202,8 @@ class Layouts:
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
             if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
                 return Layout.MIXED
+            if isinstance(node.op, ast.MatMult) and self._one_for_each((left, right), (node.left, node.right)):
+                return Layout.ROWS
             averaged = products.averaged(node)
             if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
                 return of  # a number, which is its own average by whatever weights
@@ -276,6 +281,9 @@ class Layouts:
             base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):
             return Layout.MIXED
+        if base is Layout.SHAPE and isinstance(node.value, ast.Attribute):
+            if self.dimensions.later(node.value.value, node.slice):
+                return Layout.CONST
         if isinstance(node.slice, ast.Constant) and node.slice.value is not None:
             place = node.slice.value
             if isinstance(place, int):
@@ -295,10 +303,21 @@ class Layouts:
             if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
                 return Layout.COLUMNS
             return base if _whole(places[0]) else Layout.UNKNOWN
+        if base in FIXED and isinstance(node.slice, ast.Tuple) and all(self._fixed(p, env, frame) for p in places):
+            return base
         if base in FIXED:
             index = self.read(node.slice, env, frame) if not isinstance(node.slice, ast.Slice) else Layout.CONST
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
         return Layout.UNKNOWN
+
+    def _fixed(self, place: ast.expr, env: Environment, frame: Frame) -> bool:
+        """Whether a part of a subscript does not depend on the batch."""
+        parts = (place.lower, place.upper, place.step) if isinstance(place, ast.Slice) else (place,)
+        return all(self.read(part, env, frame) in FIXED for part in parts)
+
+    def _one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
+        """Whether a matrix product is one for each sample, as attention computes."""
+        return all(layout is Layout.ROWS for layout in layouts) and self.dimensions.apart(*factors)
 
     def _comprehension(self, node: Comprehension, env: Environment, frame: Frame) -> Shape:
         return comprehension(self, node, env, frame)
@@ -312,6 +331,8 @@ class Layouts:
         factors = products.factors(call, qualified)
         if factors is not None and products.squares(*factors) and everything[0] not in FIXED:
             return Layout.MIXED
+        if factors is not None and self._one_for_each([self.read(f, env, frame) for f in factors], factors):
+            return Layout.ROWS
         ranked = self.choosing.ranked(call, qualified or "")
         if ranked is not None and self.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
             return (Layout.MIXED, Layout.MIXED)
@@ -347,6 +368,9 @@ class Layouts:
             if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
                 return self._stepped(self.resolver.argument(call, 0, "closure"), env)
             receiver = self.read(func.value, env, frame)
+            if func.attr == "size" and receiver is Layout.ROWS and call.args:
+                if self.dimensions.later(func.value, call.args[0]):
+                    return Layout.CONST
             if not isinstance(receiver, tuple) and receiver not in FIXED:
                 return operations.method(func.attr, call, receiver, arguments, keywords)
             if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
@@ -391,7 +415,8 @@ class Layouts:
         everything = [*arguments, *keywords.values()]
         values = self.resolver.values(call.func)
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
-        if models and len(models) == len(values):
+        models = models if values else self.modules.listed(call.func)
+        if models and len(models) >= len(values):
             layouts = [self.modules.forward(v, arguments, keywords) for v in models]
             joined = layouts[0]
             for other in layouts[1:]:

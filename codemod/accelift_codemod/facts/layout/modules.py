@@ -150,6 +150,46 @@ class Modules:
             joined = join(joined, other)
         return joined
 
+    def listed(self, func: ast.expr) -> list[Value]:
+        """The modules that a call of an element of a list runs: `layer` of `for layer in self.layers`."""
+        if isinstance(func, ast.Subscript):
+            return self._elements(func.value)
+        found: list[Value] = []
+        for binding in self.resolver.bindings(func) if isinstance(func, ast.Name) else ():
+            node, path = binding.value, binding.path
+            if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "enumerate" and path[:1] == (1,):
+                node, path = node.args[0] if node.args else None, path[1:]
+            elements = self._elements(node) if binding.how is How.LOOP and not path else []
+            if not elements:
+                return []
+            found += elements
+        return found
+
+    def _elements(self, node: ast.expr | None) -> list[Value]:
+        """The modules in the list that an attribute of self is, if all of them are written where it is made."""
+        cls = self.index.enclosing_class(node) if node is not None else None
+        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+        if not isinstance(node, ast.Attribute) or not own or cls is None:
+            return []
+        made = [
+            b for b in self.index.attribute_bindings.get(node.attr, []) if self.index.enclosing_class(b.node) is cls
+        ]
+        call = made[0].value if len(made) == 1 and made[0].how is How.ASSIGN else None
+        grows = any(
+            isinstance(c.func, ast.Attribute) and ast.dump(c.func.value) == ast.dump(node)
+            for method in ("append", "extend", "insert", "add_module")
+            for c in self.index.methods.get(method, [])
+        )
+        if not isinstance(call, ast.Call) or grows or len(call.args) != 1:
+            return []
+        if self.resolver.qualified(call.func) != "torch.nn.ModuleList":
+            return []
+        listed = call.args[0]
+        parts = [listed.elt] if isinstance(listed, ast.ListComp) else getattr(listed, "elts", [])
+        values = [self.resolver.values(part) for part in parts]
+        every = all(found and all(v.role is Role.MODEL for v in found) for found in values)
+        return [v for found in values for v in found] if every else []
+
     def function(self, function: Function, arguments: dict[str, Shape], owner: ast.ClassDef | None) -> Shape:
         """Interpret a function of the script on the layouts of its arguments."""
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]

@@ -7,10 +7,10 @@ import ast
 
 def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] | None:
     """The two matrices that a call multiplies, if it does."""
-    if qualified in ("torch.mm", "torch.matmul") and len(call.args) == 2:
+    if qualified in ("torch.mm", "torch.matmul", "torch.bmm") and len(call.args) == 2:
         return call.args[0], call.args[1]
     func = call.func
-    if isinstance(func, ast.Attribute) and func.attr in ("mm", "matmul") and len(call.args) == 1:
+    if isinstance(func, ast.Attribute) and func.attr in ("mm", "matmul", "bmm") and len(call.args) == 1:
         return func.value, call.args[0]
     return None
 

@@ -1,0 +1,164 @@
+"""How many dimensions tensors surely have: whether a matrix product is one for each sample."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Role, Value
+
+# Layers that return as many dimensions as they are given, whatever they are given.
+_KEEPS = torch_ops.ROW_WISE_LAYERS - {"Embedding", "Bilinear"} | {"Softmax", "LogSoftmax", "Softmin"}
+# Functions and methods of tensors that do.
+_BROADCASTS = frozenset(
+    "eq ne gt lt ge le logical_and logical_or logical_xor isclose where pow float_power lerp addcmul addcdiv".split()
+)
+_RESHAPES = frozenset(
+    "one_hot embedding unfold expand_as reshape_as view_as affine_grid tensor as_tensor tolist".split()
+)
+_MOVES = frozenset("transpose swapaxes permute softmax log_softmax tril triu roll flip".split())
+_KEEP = torch_ops.ROW_WISE - _BROADCASTS - _RESHAPES | _MOVES
+_SHAPES = frozenset({"view", "reshape"})
+_CUTS = frozenset({"split", "chunk"})
+_MOST_STEPS = 12
+
+
+class Dimensions:
+    """Answers that for expressions."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+
+    def apart(self, left: ast.expr, right: ast.expr) -> bool:
+        """Whether a product of two tensors that have the samples in dimension 0 is one for each of these by itself."""
+        first, second = self.of(left), self.of(right)
+        return first is not None and first == second and first > 2
+
+    def later(self, node: ast.expr, place: ast.expr) -> bool:
+        """Whether a dimension that is counted from the last one is surely not the first."""
+        counted, number = integer(place), self.of(node)
+        return counted is not None and number is not None and -number < counted < 0
+
+    def of(self, node: ast.expr | None, steps: int = 0) -> int | None:
+        """The number of dimensions of an expression, if it is known."""
+        if steps > _MOST_STEPS:
+            return None
+        steps += 1
+        if isinstance(node, ast.Name):
+            found = {self._bound(binding, steps) for binding in self.resolver.bindings(node)}
+            return found.pop() if len(found) == 1 else None
+        if isinstance(node, ast.BinOp):
+            left, right = self.of(node.left, steps), self.of(node.right, steps)
+            if isinstance(node.op, ast.MatMult):
+                return left if left == right and left is not None and left > 1 else None
+            return self._broadcast(node, left, right)
+        if isinstance(node, ast.Call):
+            return self._call(node, steps)
+        return None
+
+    def _broadcast(self, node: ast.BinOp, left: int | None, right: int | None) -> int | None:
+        """Of an elementwise operation: numbers have no dimensions."""
+        numbers = (self._number(node.left), self._number(node.right))
+        if left is not None and (right == left or numbers[1]):
+            return left
+        return right if numbers[0] else None
+
+    def _number(self, node: ast.expr) -> bool:
+        if isinstance(node, (ast.UnaryOp, ast.BinOp)):
+            return all(self._number(side) for side in ast.iter_child_nodes(node) if isinstance(side, ast.expr))
+        if isinstance(node, ast.Subscript):  # an entry of a shape
+            return (
+                isinstance(node.value, ast.Attribute)
+                and node.value.attr == "shape"
+                and not isinstance(node.slice, ast.Slice)
+            )
+        if isinstance(node, ast.Call):
+            qualified = self.resolver.qualified(node.func) or ""
+            size = isinstance(node.func, ast.Attribute) and node.func.attr == "size" and bool(node.args)
+            return qualified.startswith("math.") or size
+        return isinstance(node, ast.Constant)
+
+    def _bound(self, binding: Binding, steps: int) -> int | None:
+        told = self._unpacked(binding)
+        if told is not None:
+            return told
+        value = binding.value
+        if binding.how is not How.ASSIGN or value is None:
+            return None
+        if not binding.path:
+            return self.of(value, steps)
+        func = value.func if isinstance(value, ast.Call) else None
+        cut = isinstance(func, ast.Attribute) and func.attr in _CUTS and len(binding.path) == 1
+        return self.of(func.value, steps) if cut else None  # type: ignore[union-attr]
+
+    def _unpacked(self, binding: Binding) -> int | None:
+        """The number that a statement next to it gives away, as in `b, t, c = x.shape`: any other is an error."""
+        function = binding.scope.node
+        if not isinstance(function, FUNCTIONS):
+            return None
+        statement = None if binding.how is How.PARAMETER else self.index.statement(binding.node)
+        if statement is not None and statement not in function.body:
+            return None
+        begin = 0 if statement is None else function.body.index(statement) + 1
+        for following in function.body[begin:]:
+            shape = following.value if isinstance(following, ast.Assign) else None
+            target = following.targets[0] if isinstance(following, ast.Assign) else None
+            if any(isinstance(n, ast.Return) for n in ast.walk(following)):
+                return None
+            if self._shape_of(shape, binding.name) and isinstance(target, (ast.Tuple, ast.List)):
+                starred = any(isinstance(e, ast.Starred) for e in target.elts)
+                return None if starred else len(target.elts)
+            if any(
+                isinstance(n, ast.Name) and n.id == binding.name and isinstance(n.ctx, ast.Store)
+                for n in ast.walk(following)
+            ):
+                return None
+        return None
+
+    def _shape_of(self, node: ast.expr | None, name: str) -> bool:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+            of: ast.expr | None = node.func.value if not node.args and not node.keywords else None
+        else:
+            of = node.value if isinstance(node, ast.Attribute) and node.attr == "shape" else None
+        return isinstance(of, ast.Name) and of.id == name
+
+    def _call(self, call: ast.Call, steps: int) -> int | None:
+        qualified = self.resolver.qualified(call.func) or ""
+        module, _, name = qualified.rpartition(".")
+        if module in ("torch", "torch.nn.functional") and call.args:
+            if name in ("matmul", "bmm") and len(call.args) == 2:
+                left, right = (self.of(a, steps) for a in call.args)
+                return left if left == right and left is not None and left > 1 else None
+            return self.of(call.args[0], steps) if name in _KEEP else None
+        layers = self._layers(call.func)
+        if layers:
+            kept = all(v.name.startswith("torch.nn.") and v.name.rpartition(".")[2] in _KEEPS for v in layers)
+            return self.of(call.args[0], steps) if kept and call.args else None
+        func = call.func
+        if qualified or not isinstance(func, ast.Attribute):
+            return None
+        if func.attr in _SHAPES:
+            plain = len(call.args) > 1 and not any(isinstance(a, ast.Starred) for a in call.args)
+            return len(call.args) if plain else None
+        if func.attr == "unsqueeze":
+            inner = self.of(func.value, steps)
+            return inner + 1 if inner is not None and integer(call.args[0] if call.args else None) is not None else None
+        return self.of(func.value, steps) if func.attr in _KEEP else None
+
+    def _layers(self, func: ast.expr) -> list[Value]:
+        """The modules that are called, also those that a method calls by `self.layer(x)`."""
+        values = [v for v in self.resolver.values(func) if v.role in (Role.MODEL, Role.LOSS)]
+        if values or not (
+            isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
+        ):
+            return values
+        cls = self.index.enclosing_class(func)
+        for owner in self.resolver.ancestry(cls) if cls is not None else ():
+            for binding in self.index.attribute_bindings.get(func.attr, []):
+                if self.index.enclosing_class(binding.node) is owner:
+                    values += self.resolver.values(binding.value) or [Value(Role.OBJECT, binding.node)]
+        return values
