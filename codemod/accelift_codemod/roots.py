@@ -125,6 +125,8 @@ class Roots:
                     if any(v.role is Role.SCALER for v in values) and call.args:
                         note(call.args[0])
                     continue
+            if isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.values(func.value):
+                func = func.value
             if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
                 if self.facts.runs(call) and self._in_batch_loop(call):
                     note(func)

@@ -46,7 +46,7 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
         names = stores(pair[1] if len(pair) == 2 else node.target)
     step = draft.blueprint.handmade.get(loop)
     if step is not None:
-        names = set(step.names)
+        names = step.local
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
             names |= _tainted(effects, statement, names, whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import Facts, Role, library, position
-from accelift_codemod.facts.handmade import Step
+from accelift_codemod.facts.steps import Step
 from accelift_codemod.plan import Finding, Severity
 
 _CODE = "DATA-UNSHARDED"

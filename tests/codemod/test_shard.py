@@ -486,3 +486,86 @@ def test_products_for_each_sample(forward: str) -> None:
 def test_products_that_may_bring_samples_together(forward: str) -> None:
     found = unchanged(_network(forward), shard_manual=True)
     assert found.code == "DATA-UNSHARDED" and "a mean or a sum" in found.message
+
+
+# A function that trains on the batch that it is handed: its parameters and body, and the loop that calls it.
+TRAIN = """\
+def train({}):
+    optimizer.zero_grad()
+    loss = {}
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+"""
+FUNCTION = TRAIN.format("model, x, y", "F.cross_entropy(model(x), y)")
+CALL = "total += train(model, X[i : i + 16], Y[i : i + 16])"
+APPLIED = {**OPEN, "epoch": "total = 0.0", "move": "", "backward": "", "step": "", "epoch_end": "print(total)"}
+HANDED = [
+    (FUNCTION, CALL, "x, y"),
+    (FUNCTION, f"{ROWS}\ntotal += train(model, X[rows], Y[rows])", "x, y"),
+    (FUNCTION, "x, y = X[i : i + 16], Y[i : i + 16]\ntotal += train(model, x, y)\nseen = len(x)", "x, y"),
+    (FUNCTION, "total += train(y=Y[i : i + 16], x=X[i : i + 16], model=model)", "x, y"),
+    (TRAIN.format("rows", "F.cross_entropy(model(X[rows]), Y[rows])"), f"{ROWS}\ntotal += train(rows)", "rows"),
+    (FUNCTION.replace("model(x)", "model.forward(x)"), CALL, "x, y"),
+    (FUNCTION.replace(":\n", ':\n    """One step."""\n', 1), CALL, "x, y"),
+    # how many rows the whole batch has is the same everywhere
+    (
+        TRAIN.format("model, x, y, n", "F.cross_entropy(model(x), y) if n > 9 else F.cross_entropy(model(x), y) * 2"),
+        f"x, y = X[i : i + 16], Y[i : i + 16]\n{CALL.split('(')[0]}(model, x, y, len(x))",
+        "x, y",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "calls", "names"), HANDED)
+def test_a_batch_that_is_handed_to_a_function(function: str, calls: str, names: str) -> None:
+    output = converted(script(**APPLIED, definitions=function, forward=calls), shard_manual=True)
+    begin = '"""One step."""' if '"""' in function else "):"
+    assert f"{begin}\n    {names} = accelerator.split_batch({names})\n    optimizer.zero_grad()\n" in output
+    assert "accelerator.backward(loss)" in output
+
+
+def test_the_loss_of_a_function_that_trains() -> None:
+    function = FUNCTION.replace("y)", 'y, reduction="sum")')
+    plan = convert(script(**APPLIED, definitions=function, forward=CALL), shard_manual=True).plan
+    assert plan is not None and [
+        f.message for f in plan.findings if f.code == "METRIC-TRAIN" and "`total`" in f.message
+    ]
+    assert 'accelerator.backward(loss, reduction="sum")' in converted(
+        script(**APPLIED, definitions=function, forward=CALL), shard_manual=True
+    )
+
+
+NOT_HANDED = [
+    (TRAIN.format("model, x, y, n", "F.cross_entropy(model(x), y, reduction='sum') / n"), "x, y", "a mean or a sum"),
+    (TRAIN.format("model, x, y, n", "F.cross_entropy(model(x) - model(x).mean(0), y)"), "x, y", "compares the samples"),
+    (TRAIN.format("model, x, y, n", "F.cross_entropy(model(x), Y)"), "x, y", "a mean or a sum"),
+    (FUNCTION.replace("x, y):", "x, y, n):\n    kept.append(x)"), "x, y", "also used in `kept.append(x)`"),
+    (
+        FUNCTION.replace("x, y):", "x, y, n):").replace("    loss.b", "    if n:\n        loss.b"),
+        "x, y",
+        "not every iter",
+    ),
+    (FUNCTION.replace("x, y):", "x, y, n):"), "x, Y[torch.randint(70, (16,))]", "same number of rows"),
+]
+
+
+@pytest.mark.parametrize(("function", "given", "reason"), NOT_HANDED)
+def test_a_batch_that_a_function_needs_all_of(function: str, given: str, reason: str) -> None:
+    calls = f"x, y = X[i : i + 16], Y[i : i + 16]\ntotal += train(model, {given}, len(x))"
+    found = unchanged(script(**APPLIED, definitions=function, forward=calls), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"after": "train(model, X, Y)"},
+        {"after": "for step in (train, print):\n    step(model, X, Y)"},
+        {"forward": f"if i:\n    {CALL}"},
+        {"loop": "while True:", "forward": f"i = torch.randint(70, (1,))\n{CALL}"},
+    ],
+)
+def test_a_function_that_no_loop_alone_hands_every_batch(slots: dict[str, str]) -> None:
+    found = unchanged(script(**{**APPLIED, "definitions": FUNCTION, "forward": CALL, **slots}), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and "--shard-manual" not in found.remedy

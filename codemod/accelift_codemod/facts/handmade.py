@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
 from accelift_codemod.facts.layout import METHODS, Environment, Layout, Picked, Shape
 from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.steps import NotProved, Step
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
-from accelift_codemod.facts.whole import NotProved, Whole
+from accelift_codemod.facts.whole import Whole
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts
@@ -21,25 +21,6 @@ if TYPE_CHECKING:
 _LOOPS = (ast.For, ast.While)
 _LOSSES = (Layout.MEAN, Layout.SUM)
 _HARMLESS = (Layout.CONST, Layout.ZERO)
-
-
-@dataclass
-class Step:
-    """One loop that trains without a loader.
-
-    `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
-    them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
-    means or sums over the rows; else `obstacle` says why not. Without picks, if every step computes on the same data
-    and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads.
-    """
-
-    loop: BatchLoop
-    picks: list[ast.expr] = field(default_factory=list)
-    names: tuple[str, ...] = ()
-    made: ast.stmt | None = None
-    whole: dict[str, list[ast.Name]] = field(default_factory=dict)
-    obstacle: NotProved | None = None
-    before: list[Environment] = field(default_factory=list)  # what holds before each statement of the loop's body
 
 
 class Handmade:
@@ -62,16 +43,26 @@ class Handmade:
             node = loops[0]
             if isinstance(node, (ast.For, ast.While)) and node not in found:
                 found[node] = self._step(node)
+        for call in self._apart:
+            step = self._handed(call)
+            if step is not None:
+                found.setdefault(step.loop.node, step)
         return found
 
     @cached_property
-    def loose(self) -> list[ast.Call]:
+    def _apart(self) -> list[ast.Call]:
         """Backward passes that no loader feeds and that are in no loop of their function."""
         return [
             call
             for call in self.facts.loops.backwards
             if self.facts.runs(call) and not self.index.enclosing_loops(call) and not self._fed(call, set())
         ]
+
+    @cached_property
+    def loose(self) -> list[ast.Call]:
+        """Those of them whose function no loop hands its batches to."""
+        handed = {step.function for step in self.steps.values()} - {None}
+        return [call for call in self._apart if self.index.function(call) not in handed]
 
     @property
     def sharable(self) -> bool:
@@ -160,18 +151,25 @@ class Handmade:
         loops = self.index.enclosing_loops(call)
         if loops:
             return (loops[0], loops[0].body, self._start(loops[0])) if isinstance(loops[0], _LOOPS) else None
-        function = self.index.function(call)
+        site = self._only_site(self.index.function(call))
+        if site is None:
+            return None
+        function, call, loop = site
+        given = self.resolver.bind(call, function)
+        if given is None:
+            return None
+        self.layouts.begin(loop)
+        outside = self.layouts.before(call, loop.body, self._start(loop)) or {}
+        env = {name: self.layouts.read(argument, outside) for name, argument in given.items()}
+        return loop, function.body, env
+
+    def _only_site(self, function: ast.AST | None) -> tuple[Function, ast.Call, ast.For | ast.While] | None:
+        """The only call of a function, if that is in a loop."""
         sites = self.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
         if not isinstance(function, FUNCTIONS) or len(sites) != 1 or self.facts.references(function):
             return None
         loop = next(iter(self.index.enclosing_loops(sites[0])), None)
-        given = self.resolver.bind(sites[0], function)
-        if given is None or not isinstance(loop, _LOOPS):
-            return None
-        self.layouts.begin(loop)
-        outside = self.layouts.before(sites[0], loop.body, self._start(loop)) or {}
-        env = {name: self.layouts.read(argument, outside) for name, argument in given.items()}
-        return loop, function.body, env
+        return (function, sites[0], loop) if isinstance(loop, _LOOPS) else None
 
     def _start(self, node: ast.For | ast.While) -> Environment:
         """What holds when an iteration begins: nothing is known of what changes from one to the next."""
@@ -188,7 +186,7 @@ class Handmade:
         """How variables depend on the rows of the batch just before a node in the body of the loop."""
         inside = {node, *self.index.ancestors(node)}
         self.layouts.begin(step.loop.node)
-        for statement, env in zip(step.loop.body, step.before, strict=False):
+        for statement, env in zip(step.body, step.before, strict=False):
             if statement in inside:
                 return self.layouts.before(node, [statement], dict(env))
         return None
@@ -213,16 +211,46 @@ class Handmade:
     def _share_whole(self, step: Step, node: ast.For) -> None:
         """See whether what one iteration computes is computed row by row from the data of all of them."""
         step.whole = Whole(self.facts, node).reads()
-        step.names, step.before = tuple(step.whole), []
-        env = {**self._start(node), **dict.fromkeys(step.whole, Layout.ROWS)}
-        for statement in node.body:
-            step.before.append(dict(env))
-            self.layouts.begin(node)
-            self.layouts.step(statement, env)
-        self._state(step)
-        self._flow(step, node, -1)
+        step.names = tuple(step.whole)
+        env = self._start(node)
+        env.update(dict.fromkeys(step.whole, Layout.ROWS))
+        self._follow(step, env)
         for call in self._backwards(node):
             self._loss(step, call)
+
+    def _follow(self, step: Step, env: Environment) -> None:
+        """See what becomes of rows that are there when the statements begin."""
+        step.before = []
+        for statement in step.body:
+            step.before.append(dict(env))
+            self.layouts.begin(step.loop.node)
+            self.layouts.step(statement, env)
+        self._state(step)
+        self._flow(step, -1)
+
+    def _handed(self, backward: ast.Call) -> Step | None:
+        """The loop that picks rows and hands them to the function of a backward pass."""
+        place = self._only_site(self.index.function(backward))
+        region = self._region(backward)
+        if place is None or region is None or not isinstance(place[2], ast.For) or self._loaded & {place[2]}:
+            return None
+        function, site, loop = place
+        known = (*_HARMLESS, Layout.ROWS)
+        env: Environment = {n: part if part in known else Layout.UNKNOWN for n, part in region[2].items()}
+        picks = dict(self.layouts.picks)
+        rows = tuple(p.arg for p in parameters(function.args) if env.get(p.arg) is Layout.ROWS)
+        if not rows or not picks:
+            return None
+        step = Step(BatchLoop(loop, (), True, self.index.function(loop), True), function, [site], list(picks), rows)
+        try:
+            if len(set(picks.values())) > 1:
+                raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
+            self._follow(step, env)
+            for call in (c for c in self._apart if self.index.function(c) is function):
+                self._loss(step, call)
+        except NotProved as obstacle:
+            step.obstacle, step.names = obstacle, ()
+        return step
 
     def _interpret(self, step: Step, node: ast.For | ast.While) -> list[ast.stmt]:
         """Follow one iteration; returns the statements after which the batch may be shared out, the best one first.
@@ -269,8 +297,8 @@ class Handmade:
             isinstance(n, ast.Call)
             and (
                 self.facts.loops.is_backward(n)
-                or bool(self.facts.objects.models(n.func))
-                or Role.LOSS in self.resolver.roles(n.func)
+                or bool(self.facts.objects.models(self.layouts.network(n)))
+                or Role.LOSS in self.resolver.roles(self.layouts.network(n))
                 or (self.resolver.qualified(n.func) or "").startswith("torch.nn.functional.")
             )
             for n in walk(statement)
@@ -287,7 +315,7 @@ class Handmade:
         for end in ends:
             try:
                 step.made, step.names = end, self._names(step, node, end)
-                self._flow(step, node, node.body.index(end))
+                self._flow(step, node.body.index(end))
                 break
             except NotProved:
                 if end is ends[-1]:
@@ -343,9 +371,9 @@ class Handmade:
                             if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store):
                                 raise NotProved(n, f"and {cls.name}.{method.name}() keeps something between batches")
 
-    def _flow(self, step: Step, node: ast.For, place: int) -> None:
+    def _flow(self, step: Step, place: int) -> None:
         """What is done with the rows must be done with each by itself, and leave nothing behind."""
-        for statement, env in zip(node.body[place + 1 :], step.before[place + 1 :], strict=True):
+        for statement, env in zip(step.body[place + 1 :], step.before[place + 1 :], strict=True):
             for n in walk(statement):
                 if isinstance(n, (ast.If, ast.While, ast.IfExp)):
                     self._decision(step, n)
@@ -369,9 +397,12 @@ class Handmade:
         if self.resolver.qualified(call.func) == "torch.autograd.backward":
             raise NotProved(call, "and torch.autograd.backward is called with a part of the loss only")
         assert isinstance(call.func, ast.Attribute)
-        for outer in self.index.ancestors(call):
+        site = step.sites[:1]
+        for outer in (*self.index.ancestors(call), *(outer for s in site for outer in self.index.ancestors(s))):
             if outer is step.loop.node:
                 break
+            if outer is step.function:
+                continue
             if isinstance(outer, (ast.If, ast.Try, *FUNCTIONS)):
                 raise NotProved(outer, "and not every iteration trains on its batch")
         env = self.environment(step, call)

@@ -10,6 +10,7 @@ from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.rowcounts import Count, RowCounts
+from accelift_codemod.facts.steps import NotProved
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -23,15 +24,6 @@ _DATA = {Role.OBJECT, Role.TUPLE, Role.SEQUENCE}
 _MOST_STEPS = 4
 # Layers that take a tensor of two dimensions for one sequence.
 _SEQUENTIAL = torch_ops.RECURRENT | {"MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder"}
-
-
-class NotProved(Exception):
-    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about."""
-
-    def __init__(self, node: ast.AST, why: str) -> None:
-        super().__init__(why)
-        self.node = node
-        self.why = why
 
 
 class Whole:

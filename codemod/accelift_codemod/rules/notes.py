@@ -88,7 +88,7 @@ class Notes(Rule):
                 first.setdefault("dropout", call)
         for loop in draft.blueprint.train_loops:
             step = draft.blueprint.handmade.get(loop)
-            dealt = loop.body.index(step.made) + 1 if step is not None and step.made is not None else 0
+            dealt = loop.body.index(step.made) + 1 if step is not None and step.made in loop.body else 0
             for statement in loop.body[dealt:]:  # what was drawn before is dealt with the batch
                 called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
                 for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):

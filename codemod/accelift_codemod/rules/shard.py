@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.handmade import Step
 from accelift_codemod.facts.index import MARK
+from accelift_codemod.facts.steps import Step
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -19,7 +19,8 @@ class Shard(Rule):
     A batch is what the loop picks anew in each iteration: a slice whose bounds change with the loop, drawn indices and
     what they select, what a function of the script returns that picks so. `split_batch` takes the batch that the main
     process made, so all processes train on one order of the data, and `backward` weights a last, smaller batch. On one
-    process it returns the batch itself.
+    process it returns the batch itself. If the loop hands its batches to a function that trains on them, and nothing
+    else calls it, that function begins with its rows of them.
 
     It is done where it is proved that rows are computed one by one from there, up to losses that are means or sums over
     them, that nothing else reads the whole batch, and that nothing is kept by its rows. Otherwise, and without the
@@ -52,12 +53,11 @@ for i in range(0, len(X), 32):
             if step.whole:
                 yield from self._whole(draft, step)
                 continue
-            assert step.made is not None
             names = ", ".join(step.names)
             yield draft.edit(
                 _RULE,
-                step.made,
-                Operation.AFTER,
+                step.made or step.first,
+                Operation.AFTER if step.made is not None else Operation.BEFORE,
                 "a process computes its rows of the batch",
                 f"{names} = {{accelerator}}.split_batch({names})",
                 need=Need.STRONG,

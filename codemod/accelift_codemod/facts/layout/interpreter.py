@@ -410,12 +410,19 @@ class Layouts:
         self.run(target.body, dict(env), frame)
         return Layout.CONST if frame.returned is Layout.SUM else frame.returned or Layout.UNKNOWN
 
+    def network(self, call: ast.Call) -> ast.expr:
+        """What a call runs: of `model.forward(x)`, the network."""
+        func = call.func
+        plain = isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.callee(call) is None
+        return func.value if plain else func  # type: ignore[attr-defined]
+
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
-        values = self.resolver.values(call.func)
+        func = self.network(call)
+        values = self.resolver.values(func)
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
-        models = models if values else self.modules.listed(call.func)
+        models = models if values else self.modules.listed(func)
         if models and len(models) >= len(values):
             layouts = [self.modules.forward(v, arguments, keywords) for v in models]
             joined = layouts[0]

@@ -90,8 +90,19 @@ class Modules:
                 return (Layout.ROWS, Layout.UNKNOWN)
             return Layout.UNKNOWN
         if name == "Sequential":
-            return Layout.ROWS if all(self._keeps_rows(a) for a in origin.args) else Layout.UNKNOWN
+            return Layout.ROWS if all(map(self._keeps_rows, (*origin.args, *self._added(origin)))) else Layout.UNKNOWN
         return Layout.UNKNOWN
+
+    def _added(self, origin: ast.Call) -> list[ast.expr]:
+        """The modules that are added to a Sequential after it is made."""
+        calls = [c for name in ("add_module", "append", "insert", "extend") for c in self.index.methods.get(name, [])]
+        return [
+            call.args[-1]
+            for call in calls
+            if isinstance(call.func, ast.Attribute)
+            and call.args
+            and any(v.origin is origin for v in self.resolver.values(call.func.value))
+        ]
 
     def _keeps_rows(self, node: ast.expr) -> bool:
         """Whether every module that an argument of Sequential holds keeps rows."""

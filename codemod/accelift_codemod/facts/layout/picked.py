@@ -224,7 +224,7 @@ class Picked(Layouts):
 
     def _trains(self, call: ast.Call) -> bool:
         """Whether a call is one of a network or a loss."""
-        return bool(self.objects.models(call.func)) or self._is_loss(call)
+        return bool(self.objects.models(self.network(call))) or self._is_loss(call)
 
     def _compares(self, call: ast.Call, qualified: str) -> bool:
         """Whether a call is one of a loss, of outputs against targets."""
@@ -232,7 +232,7 @@ class Picked(Layouts):
         return (functional and qualified.rpartition(".")[2] in torch_ops.FUNCTIONAL_LOSSES) or self._is_loss(call)
 
     def _is_loss(self, call: ast.Call) -> bool:
-        return Role.LOSS in self.resolver.roles(call.func)
+        return Role.LOSS in self.resolver.roles(self.network(call))
 
     def _made_for_rows(self, node: ast.expr, env: Environment) -> bool:
         """Whether something may have been made before the loop, for as many rows as a batch has."""

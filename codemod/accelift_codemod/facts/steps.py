@@ -1,0 +1,60 @@
+"""Loops that train without a loader, as data."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.index import Function
+from accelift_codemod.facts.layout import Environment
+from accelift_codemod.facts.loops import BatchLoop
+
+
+class NotProved(Exception):
+    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+
+
+@dataclass
+class Step:
+    """One loop that trains without a loader.
+
+    `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
+    them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
+    means or sums over the rows; else `obstacle` says why not. Without picks, if every step computes on the same data
+    and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads.
+    If the loop hands its batches to a `function` that trains on them, `names` are parameters of that.
+    """
+
+    loop: BatchLoop
+    function: Function | None = None
+    sites: list[ast.Call] = field(default_factory=list)  # where the loop calls it
+    picks: list[ast.expr] = field(default_factory=list)
+    names: tuple[str, ...] = ()
+    made: ast.stmt | None = None
+    whole: dict[str, list[ast.Name]] = field(default_factory=dict)
+    obstacle: NotProved | None = None
+    before: list[Environment] = field(default_factory=list)  # what holds before each statement of the loop's body
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The statements that one iteration runs on its batch."""
+        return self.function.body if self.function is not None else self.loop.body
+
+    @property
+    def first(self) -> ast.stmt:
+        """The statement before which a batch that is handed to a function can be shared out."""
+        docstring = self.function is not None and ast.get_docstring(self.function) is not None
+        return self.body[1] if docstring and len(self.body) > 1 else self.body[0]
+
+    @property
+    def local(self) -> set[str]:
+        """The variables of the loop that are of a share of the batch only, before anything is computed from these."""
+        if self.function is None:
+            return set(self.names)
+        return {n for s in self.loop.body if any(c in self.sites for c in ast.walk(s)) for n in stores(s)}
