@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import Facts, Role, library, position
+from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.steps import Step
+from accelift_codemod.facts.unknown import in_no_loop
 from accelift_codemod.plan import Finding, Severity
 
 _CODE = "DATA-UNSHARDED"
@@ -30,7 +32,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
         name, forward = carried
         return _finding(
             forward,
-            f"the training loop takes `{name}` from each batch to the next (`{_short(facts, forward)}`): row by row, a "
+            f"the training loop takes `{name}` from each batch to the next (`{facts.short(forward)}`): row by row, a "
             "batch goes on where the one before it ended, so every process would have to keep the same rows of the "
             f"data and of `{name}` from the start",
             f"give each process its own rows before the loop begins, and a `{name}` for as many: data[rank::processes]",
@@ -39,7 +41,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
     if source is not None:
         return _finding(
             source,
-            f"the training loop gets its data by `{_short(facts, source)}`, which cannot be followed, and from no "
+            f"the training loop gets its data by `{facts.short(source)}`, which cannot be followed, and from no "
             "DataLoader: every process would train on the same data",
             f"{_LOADER} first",
         )
@@ -47,6 +49,52 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
         return _by_hand(facts, next((step for step in picking if step.obstacle is not None), picking[0]))
     if handmade.whole(backward):
         return _whole(facts, backward)
+    return _not_followed(facts, backward)
+
+
+def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
+    """What is lacking, where the data have no form that is known."""
+    if in_no_loop(facts.handmade, backward):
+        return _finding(
+            backward,
+            "its backward pass is in no loop, so there are no batches to share out",
+            "keep it on one process; convert the script that trains",
+        )
+    parameter = _bare(facts) if not facts.objects.trained else None
+    if parameter is not None:
+        return _finding(
+            parameter,
+            f"it trains `{facts.short(parameter)}`, which is in no network, so nothing would average its gradients "
+            "over the processes; and no DataLoader feeds it",
+            f"put the parameters into a torch.nn.Module, and {_LOADER[4:]}",
+        )
+    unknown = facts.handmade.unknown(backward)
+    loop = next((n for n in facts.index.enclosing_loops(unknown)), None) if unknown is not None else None
+    dealt = isinstance(unknown, ast.Name) and isinstance(loop, ast.For) and unknown.id in stores(loop.target)
+    if isinstance(loop, ast.For) and dealt:
+        numbered = isinstance(loop.iter, ast.Call) and facts.resolver.builtin(loop.iter.func) == "enumerate"
+        over = loop.iter.args[0] if numbered and loop.iter.args else loop.iter  # type: ignore[attr-defined]
+        return _finding(
+            over,
+            f"the training loop is over `{facts.short(over)}`, which is no DataLoader: every process would train on "
+            "the same data",
+            f"{_LOADER} first",
+        )
+    graph = _graph(facts)
+    if graph is not None:
+        return _finding(
+            graph,
+            f"its network computes on a graph (`{facts.short(graph.func)}`), where the result for a node depends on "
+            "others, so their rows cannot be shared out",
+            "keep it on one process, or deal parts of the graph by a loader such as NeighborLoader",
+        )
+    if unknown is not None and unknown is not backward.func.value:  # type: ignore[attr-defined]
+        return _finding(
+            unknown,
+            "no DataLoader feeds the training, and it cannot be followed how the loss depends on the data by way of "
+            f"`{facts.short(unknown)}`: every process would train on the same data",
+            f"{_LOADER} first",
+        )
     return _finding(
         backward,
         "no DataLoader feeds the training: every process would train on the same data",
@@ -54,10 +102,28 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
     )
 
 
+def _bare(facts: Facts) -> ast.Call | None:
+    """Where a tensor is made that a script differentiates by, if one is."""
+    for call in facts.index.calls:
+        wanted = next((k.value for k in call.keywords if k.arg == "requires_grad"), None)
+        if isinstance(wanted, ast.Constant) and wanted.value is True and facts.runs(call):
+            return call
+    return None
+
+
+def _graph(facts: Facts) -> ast.Call | None:
+    """Where a layer is made that computes on a graph, if one is."""
+    for call in facts.index.calls:
+        qualified = facts.resolver.qualified(call.func) or ""
+        if qualified.startswith(("torch_geometric.nn.", "dgl.nn.")) and facts.runs(call):
+            return call
+    return None
+
+
 def _whole(facts: Facts, backward: ast.Call) -> Finding:
     """Every step computes on the same data: whether the rows of these can be shared out."""
     model = _model_call(facts, backward)
-    shown = f"`{_short(facts, model)}`" if model is not None else "the forward pass"
+    shown = f"`{facts.short(model)}`" if model is not None else "the forward pass"
     trains = f"every step trains on the whole data ({shown} computes on the same in each)"
     if facts.handmade.sharable:
         return _finding(
@@ -84,7 +150,7 @@ def _whole(facts: Facts, backward: ast.Call) -> Finding:
 def _by_hand(facts: Facts, step: Step) -> Finding:
     pick = min(step.picks, key=position)
     loop = position(step.loop.node)[0]
-    made = f"the training loop of line {loop} picks its batches by hand (`{_short(facts, pick)}`)"
+    made = f"the training loop of line {loop} picks its batches by hand (`{facts.short(pick)}`)"
     if step.obstacle is None:
         return _finding(
             pick, f"{made}: every process would train on all of each", f"convert with --shard-manual, or {_LOADER}"
@@ -113,11 +179,6 @@ def _model_call(facts: Facts, backward: ast.Call) -> ast.Call | None:
         and position(call) < position(backward)
     ]
     return max(calls, key=position, default=None)
-
-
-def _short(facts: Facts, node: ast.AST) -> str:
-    text = " ".join(facts.segment(node).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _finding(node: ast.AST, message: str, remedy: str) -> Finding:

@@ -115,7 +115,7 @@ def test_it_is_refused(slots: dict[str, str], code: str) -> None:
         ({"loop": "for x, y in laoder:"}, "for x, y in laoder:"),
         ({"before": "print 'hello'"}, "print 'hello'"),
         ({"optimizer": "", "step": "pass"}, "loss.backward()"),
-        ({"loader": "loader = [1, 2]"}, "loss.backward()"),
+        ({"loader": "loader = [1, 2]"}, "for x, y in loader:"),
         ({"model": DISTRIBUTED}, DISTRIBUTED),
     ],
 )

@@ -569,3 +569,55 @@ def test_a_batch_that_a_function_needs_all_of(function: str, given: str, reason:
 def test_a_function_that_no_loop_alone_hands_every_batch(slots: dict[str, str]) -> None:
     found = unchanged(script(**{**APPLIED, "definitions": FUNCTION, "forward": CALL, **slots}), shard_manual=True)
     assert found.code == "DATA-UNSHARDED" and "--shard-manual" not in found.remedy
+
+
+# What is lacking where the data have no form that is known: other slots of a loop over epochs alone, and the reason.
+PAIRS = "pairs = [(X[i], Y[i]) for i in range(70)]"
+LACKING = [
+    ({"epochs": "if True:", "loop": "if True:", "forward": STRICT}, "its backward pass is in no loop"),
+    (
+        {"loop": "for x, y in pairs:", "before": PAIRS, "forward": "loss = F.mse_loss(model(x), y)"},
+        "the training loop is over `pairs`",
+    ),
+    (
+        {"loop": "for k, p in enumerate(pairs):", "before": PAIRS, "forward": "x, y = p\nloss = (model(x) - y).sum()"},
+        "the training loop is over `pairs`",
+    ),
+    ({"loop": "for k in range(9):", "forward": "loss = F.mse_loss(model(X[k]), Y[k])"}, "by way of `X[k]`"),
+    ({"forward": "loss = F.mse_loss(model(X[read():]), Y)", "imports": "from elsewhere import read"}, "`read()`"),
+    ({"forward": "h = torch.zeros(1, n, 8)\nloss = model(h).sum()", "before": "n = len(X)"}, "`torch.zeros(1, n, 8)`"),
+    (
+        {
+            "model": "w = torch.zeros(8, requires_grad=True)",
+            "optimizer": "",
+            "loop": "for k in range(9):",
+            "forward": "loss = (X[k] * w).sum()",
+            "step": "w.data -= w.grad",
+        },
+        "it trains `torch.zeros(8, requires_grad=True)`, which is in no network",
+    ),
+    (
+        {
+            "imports": "from torch_geometric.nn import GCNConv",
+            "definitions": "conv = GCNConv(8, 3)",
+            "forward": "loss = model(conv(X, drop(Y))).sum()",
+            "from_imports": "from elsewhere import drop",
+        },
+        "its network computes on a graph (`GCNConv`)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("slots", "reason"), LACKING)
+def test_what_is_lacking_is_told(slots: dict[str, str], reason: str) -> None:
+    found = unchanged(script(**{**WHOLE, "data": LOADED, **slots}), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+
+
+def test_what_makes_a_loss_unknown_is_told() -> None:
+    network = NET.format("x = unknown(x)").replace("Memory", "Net")
+    slots = {**OPEN, "move": f"{ROWS}\n{TAKEN}", "definitions": network, "imports": "from elsewhere import unknown"}
+    found = unchanged(script(**slots), shard_manual=True)
+    assert "`loss` is a mean or a sum over them, as `unknown(x)` cannot be followed" in found.message
+    known = {**slots, "definitions": network.replace("unknown(x)", "x.cumsum(0)")}
+    assert "unknown" not in unchanged(script(**known), shard_manual=True).message

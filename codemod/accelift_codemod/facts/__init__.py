@@ -119,6 +119,11 @@ class Facts:
         """The author's text of a node."""
         return self.source.segment(self.original(node))
 
+    def short(self, node: ast.AST) -> str:
+        """The author's text of a node on one line, cut off where it is long."""
+        text = " ".join(self.segment(node).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
     def same_file(self, left: ast.AST, right: ast.AST) -> bool:
         """Whether two nodes stand in one file."""
         unit = self.source.unit

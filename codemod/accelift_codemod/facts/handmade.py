@@ -12,12 +12,14 @@ from accelift_codemod.facts.layout import METHODS, Environment, Layout, Picked, 
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.steps import NotProved, Step
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.unknown import Unknown
 from accelift_codemod.facts.values import Role
 from accelift_codemod.facts.whole import Whole
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts
 
+Region = tuple[ast.AST, list[ast.stmt], Environment]
 _LOOPS = (ast.For, ast.While)
 _LOSSES = (Layout.MEAN, Layout.SUM)
 _HARMLESS = (Layout.CONST, Layout.ZERO)
@@ -146,7 +148,14 @@ class Handmade:
         method = isinstance(func, ast.Attribute) and not self.facts.objects.models(func.value)
         return node if method and self.resolver.qualified(func) is None else None
 
-    def _region(self, call: ast.Call) -> tuple[ast.AST, list[ast.stmt], Environment] | None:
+    def unknown(self, call: ast.Call) -> ast.expr | None:
+        """What the loss of a backward pass is computed from, if that cannot be followed."""
+        region = self._region(call)
+        if region is None or not isinstance(call.func, ast.Attribute):
+            return None
+        return Unknown(self, region).part(call.func.value)
+
+    def _region(self, call: ast.Call) -> Region | None:
         """The loop around a backward pass, and what it runs again for each: its body, or that of a function."""
         loops = self.index.enclosing_loops(call)
         if loops:
@@ -413,7 +422,10 @@ class Handmade:
                 call, f"and `{name}` compares the samples of a batch, or is otherwise not a mean or a sum over them"
             )
         if layout not in _LOSSES:
-            raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them")
+            region = (step.loop.node, step.body, step.before[0])
+            part = Unknown(self, region).part(call.func.value)
+            lost = f", as `{self.facts.short(part)}` cannot be followed" if part is not call.func.value else ""
+            raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them{lost}")
 
 
 def _stored(statement: ast.stmt) -> list[str]:

@@ -115,8 +115,9 @@ class Whole:
         names = {inputs[0].id}
         for name in (n for expression in self.expressions for n in self._variables(expression)):
             if name.id not in names | strict and self.counts.of(name) != count:
-                why = f"and it cannot be proved that `{name.id}` has a row for each of `{inputs[0].id}`"
-                raise NotProved(name, why)
+                outer = self.index.parents.get(name)
+                shown = self.facts.short(outer if isinstance(outer, ast.Attribute) else name)
+                raise NotProved(name, f"and it cannot be proved that `{shown}` has a row for each of `{inputs[0].id}`")
             names.add(name.id)
         found: dict[str, list[ast.Name]] = {}
         for name in (n for statement in self.loop.body for n in loads(statement) if n.id in names):

@@ -67,6 +67,7 @@ class Picked(Layouts):
         self.modules = _Modules(self)
         self.picks: dict[ast.expr, str] = {}
         self.drew = False  # whether random numbers were drawn for the rows that were picked
+        self._lost: list[ast.expr] = []
         self._loop: ast.AST | None = None
         self._strides = Strides(self.resolver, None)
 
@@ -76,7 +77,15 @@ class Picked(Layouts):
             self._loop, self._strides = loop, Strides(self.resolver, loop)
         self.picks = {}
         self.drew = False
+        self._lost = []
         self.modules.forget()
+
+    def first_lost(self, loop: ast.AST, node: ast.expr, env: Environment) -> ast.expr | None:
+        """The first operation of which nothing is known, in reading an expression and the functions that it runs."""
+        self.begin(loop)
+        self._lost = []
+        self.read(node, env)
+        return next((n for n in self._lost if not isinstance(n, (ast.Name, ast.Constant, ast.Slice))), None)
 
     def _pick(self, node: ast.expr, rows: str) -> Shape:
         self.picks[node] = rows
@@ -116,6 +125,8 @@ class Picked(Layouts):
         self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
     ) -> Shape:
         found = super().read(node, env, frame, trusted)
+        if found is Layout.UNKNOWN and node is not None:
+            self._lost.append(node)
         if found is Layout.PICKED:
             return Layout.UNKNOWN  # rows of another kind than those that the code picks
         if found is Layout.ROWS and isinstance(node, ast.BinOp):

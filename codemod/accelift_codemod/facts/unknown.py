@@ -1,0 +1,101 @@
+"""What keeps a loss from being followed: on the way back to the data, the first part of it that nothing is known of."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.index import FUNCTIONS, position
+from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout.strides import Strides
+from accelift_codemod.facts.tree import children
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.handmade import Handmade, Region
+
+_MOST_STEPS = 40
+
+
+class Unknown:
+    """Goes back from the loss of one backward pass."""
+
+    def __init__(self, handmade: Handmade, region: Region) -> None:
+        self.handmade = handmade
+        self.index = handmade.index
+        self.resolver = handmade.resolver
+        self.layouts = handmade.layouts
+        self.loop, self.body, self.start = region
+
+    def part(self, node: ast.expr) -> ast.expr:
+        """The part of an expression; a variable only if it is one that the loop is over."""
+        whole = node
+        for _ in range(_MOST_STEPS):
+            if isinstance(node, ast.Name):
+                made = self._made(node)
+                if made is None:
+                    return node if self._dealt(node) else whole
+                whole = node = made
+                continue
+            inside = self._inside(node)
+            if inside is None:
+                return self.layouts.first_lost(self.loop, node, self._before(node)) or node
+            whole, node = node, inside
+        return node
+
+    def _made(self, name: ast.Name) -> ast.expr | None:
+        """What a statement of the loop binds a variable to; of several, the last one that is not known."""
+        owner = self.index.scope(name).owner(name.id)
+        found = [
+            b.value
+            for b in (owner.bindings[name.id] if owner is not None else ())
+            if b.value is not None
+            and position(b.value) < position(name)
+            and self.index.statement(b.node) is not self.index.statement(name)
+            and isinstance(self.index.statement(b.node), (ast.Assign, ast.AugAssign))
+            and any(s in self.index.ancestors(b.node) for s in self.body)
+        ]
+        found.sort(key=position, reverse=True)
+        return next((value for value in found if self._unknown(self._read(value))), next(iter(found), None))
+
+    def _dealt(self, name: ast.Name) -> bool:
+        """Whether a variable is what a loop deals, and no number that it counts by."""
+        if not isinstance(self.loop, ast.For) or name.id not in stores(self.loop.target):
+            return False
+        return Strides(self.resolver, self.loop).number != name.id
+
+    def _inside(self, node: ast.expr) -> ast.expr | None:
+        """The first part of an expression that is not known; what a network is called on comes before the network."""
+        env = self._before(node)
+        parts = [c for c in children(node) if isinstance(c, ast.expr) and not isinstance(c, ast.Slice)]
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            parts = [generator.iter for generator in node.generators]
+        if isinstance(node, ast.Subscript):
+            parts = [node.value]  # by what place something is taken, matters less than that it is taken
+        if isinstance(node, ast.Call):
+            method = isinstance(node.func, ast.Attribute) and not self.resolver.values(node.func)
+            parts = [node.func.value] if method else []  # type: ignore[attr-defined]
+            parts += [*node.args, *(k.value for k in node.keywords)]
+        return next((part for part in parts if self._unknown(self.layouts.read(part, env))), None)
+
+    def _before(self, node: ast.AST) -> Environment:
+        self.layouts.begin(self.loop)
+        return self.layouts.before(node, self.body, dict(self.start)) or {}
+
+    def _read(self, node: ast.expr) -> Shape:
+        return self.layouts.read(node, self._before(node))
+
+    def _unknown(self, value: Shape) -> bool:
+        return any(map(self._unknown, value)) if isinstance(value, tuple) else value is Layout.UNKNOWN
+
+
+def in_no_loop(handmade: Handmade, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether no loop surely runs a node again, by way of calls either."""
+    function = handmade.index.function(node)
+    if handmade.index.enclosing_loops(node) or function in seen:
+        return False
+    if not isinstance(function, FUNCTIONS):
+        return function is None
+    places = handmade.resolver.sites(function)
+    known = not handmade.facts.references(function) and bool(places)
+    return known and all(in_no_loop(handmade, place, seen | {function}) for place in places)
