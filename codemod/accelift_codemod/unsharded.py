@@ -7,7 +7,7 @@ import ast
 from accelift_codemod.facts import Facts, Role, library, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.steps import Step
-from accelift_codemod.facts.unknown import in_no_loop
+from accelift_codemod.facts.unknown import Lacking, in_no_loop
 from accelift_codemod.plan import Finding, Severity
 
 _CODE = "DATA-UNSHARDED"
@@ -16,7 +16,7 @@ _LOADER = "put the data behind a torch.utils.data.DataLoader"
 
 def reason(facts: Facts, backward: ast.Call) -> Finding:
     """What is known of the data of the first backward pass that runs."""
-    handmade = facts.handmade
+    handmade, lacking = facts.handmade, Lacking(facts)
     picking = [step for step in handmade.steps.values() if step.picks]
     if handmade.sharable:
         return _by_hand(facts, picking[0]) if picking else _whole(facts, backward)
@@ -27,7 +27,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             f"its data come step by step from `{facts.segment(environment)}`, a simulated environment",
             "let several environments run in processes of their own; the training itself stays on one",
         )
-    carried = handmade.carried(backward)
+    carried = lacking.carried(backward)
     if carried is not None:
         name, forward = carried
         return _finding(
@@ -37,7 +37,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             f"data and of `{name}` from the start",
             f"give each process its own rows before the loop begins, and a `{name}` for as many: data[rank::processes]",
         )
-    source = handmade.source(backward)
+    source = lacking.source(backward)
     if source is not None:
         return _finding(
             source,
@@ -68,7 +68,7 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
             "over the processes; and no DataLoader feeds it",
             f"put the parameters into a torch.nn.Module, and {_LOADER[4:]}",
         )
-    unknown = facts.handmade.unknown(backward)
+    unknown = Lacking(facts).unknown(backward)
     loop = next((n for n in facts.index.enclosing_loops(unknown)), None) if unknown is not None else None
     dealt = isinstance(unknown, ast.Name) and isinstance(loop, ast.For) and unknown.id in stores(loop.target)
     if isinstance(loop, ast.For) and dealt:

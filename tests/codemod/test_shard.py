@@ -621,3 +621,75 @@ def test_what_makes_a_loss_unknown_is_told() -> None:
     assert "`loss` is a mean or a sum over them, as `unknown(x)` cannot be followed" in found.message
     known = {**slots, "definitions": network.replace("unknown(x)", "x.cumsum(0)")}
     assert "unknown" not in unchanged(script(**known), shard_manual=True).message
+
+
+# Loops over batches that another part of the script makes: its definitions, the loop, what it does, and what is dealt.
+BATCHES = """\
+def batches(inputs, targets, size, shuffle=True):
+    order = torch.randperm(len(inputs)) if shuffle else torch.arange(len(inputs))
+    for i in range(0, len(inputs), size):
+        rows = order[i : i + size]
+        yield inputs[rows].to(device), targets[rows].to(device)
+"""
+COUNTING = """\
+def batches(inputs, targets, size):
+    start = 0
+    while start < len(inputs):
+        end = min(len(inputs), start + size)
+        yield inputs[start:end], targets[start:end]
+        start += size
+"""
+LAST_LEFT_OUT = BATCHES.replace("        rows", "        if i + size > len(inputs):\n            break\n        rows")
+DEALERS = [
+    (BATCHES, "for x, y in batches(X, Y, 16):", "", "x, y"),
+    (COUNTING, "for x, y in batches(X, Y, 16):", "", "x, y"),
+    (LAST_LEFT_OUT, "for n, (x, y) in enumerate(batches(X, Y, 16)):", "", "x, y"),
+    ("", "for x, y in zip(X.split(16), Y.split(16)):", "", "x, y"),
+    ("", "for x, y in zip(torch.chunk(X, 4), torch.chunk(Y, 4)):", "", "x, y"),
+    ("", "for rows in torch.randperm(70).split(16):", "x, y = X[rows], Y[rows]", "rows"),
+    ("", "for rows in np.array_split(np.random.permutation(70), 4):", "x, y = X[rows], Y[rows]", "rows"),
+]
+
+
+@pytest.mark.parametrize(("definitions", "loop", "move", "names"), DEALERS)
+def test_batches_that_are_dealt(definitions: str, loop: str, move: str, names: str) -> None:
+    slots = {**OPEN, "definitions": definitions, "imports": "import numpy as np", "loop": loop, "move": move}
+    output = converted(script(**slots), shard_manual=True)
+    assert f"    {loop}\n        {names} = accelerator.split_batch({names})\n        {move}".rstrip() in output
+    assert "accelerator.backward(loss)" in output
+    found = unchanged(script(**slots))
+    assert found.code == "DATA-UNSHARDED" and "--shard-manual" in found.remedy
+
+
+NOT_DEALT = [
+    ("", "for x, y in zip(X, Y):", ""),
+    ("", "for x, y in zip(X.split(16), Y.chunk(16)):", ""),
+    ("", "for x, y in zip(X.split(16, dim=1), Y.split(16)):", ""),
+    ("", "for x, y in zip(X.split([30, 40]), Y.split([30, 40])):", ""),
+    ("", "for word in text.split(' '):", "x, y = X[[ord(c) for c in word]], Y[[ord(c) for c in word]]"),
+    ("", "for x, y in zip(X.split(16), Y.split(16)):", "seen.append(x)"),
+    ("", "for rows in torch.randperm(70).split(16):", "x, y = X[rows], Y[rows]\nlast[0] = rows\nseen[rows] = 1"),
+    (BATCHES.replace("targets[rows]", "targets[: len(rows)]"), "for x, y in batches(X, Y, 16):", ""),
+    (BATCHES.replace("i : i + size", "i : i + 2 * size"), "for x, y in batches(X, Y, 16):", ""),
+    (COUNTING.replace("start += size", "start += 1"), "for x, y in batches(X, Y, 16):", ""),
+    (COUNTING.replace("        end", "        start += 2\n        end"), "for x, y in batches(X, Y, 16):", ""),
+    # as many batches on all processes?
+    (
+        BATCHES.replace("        yield", "        if random.random() < 0.5:\n            continue\n        yield"),
+        "",
+        "",
+    ),
+    (
+        BATCHES.replace("        yield", "        if targets[rows].sum() < 5:\n            continue\n        yield"),
+        "",
+        "",
+    ),
+    (BATCHES.replace("        yield", "        if len(rows) > 1:\n            yield"), "", ""),
+]
+
+
+@pytest.mark.parametrize(("definitions", "loop", "move"), NOT_DEALT)
+def test_what_is_dealt_is_left_alone(definitions: str, loop: str, move: str) -> None:
+    slots = {**OPEN, "definitions": definitions, "imports": "import random", "move": move}
+    text = script(**{**slots, "loop": loop or "for x, y in batches(X, Y, 16):", "epoch": "seen, last = [], [0]"})
+    assert convert(text, shard_manual=True).output is None

@@ -6,9 +6,10 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from accelift_codemod.facts.dealing import Dealing
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
-from accelift_codemod.facts.layout import METHODS, Environment, Layout, Picked, Shape
+from accelift_codemod.facts.layout import Environment, Layout, Picked, Shape
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.steps import NotProved, Step
 from accelift_codemod.facts.tree import walk
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Region = tuple[ast.AST, list[ast.stmt], Environment]
 _LOOPS = (ast.For, ast.While)
 _LOSSES = (Layout.MEAN, Layout.SUM)
+_COUNTED = (Layout.COUNT, Layout.SHAPE, Layout.COLUMNS)
 _HARMLESS = (Layout.CONST, Layout.ZERO)
 
 
@@ -91,7 +93,7 @@ class Handmade:
 
     def whole(self, call: ast.Call) -> bool:
         """Whether a backward pass certainly runs on the same data each time: no part of them changes with the loop."""
-        region = self._region(call)
+        region = self.region(call)
         if region is None or not isinstance(call.func, ast.Attribute):
             return False
         loop, body, env = region
@@ -99,67 +101,11 @@ class Handmade:
         known = self.layouts.before(call, body, env)
         return known is not None and self.layouts.read(call.func.value, known) in _HARMLESS and not self.layouts.picks
 
-    def carried(self, call: ast.Call) -> tuple[str, ast.Call] | None:
-        """The variable that takes something from one batch to the next, and the call of a network that gives it back:
-        `output, hidden = model(data, hidden)`."""
-        region = self._region(call)
-        for node in (n for statement in (region[1] if region is not None else ()) for n in walk(statement)):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                given = {n.id for argument in self._given(node) for n in loads(argument)}
-                kept = sorted(given & {name for target in node.targets for name in stores(target)})
-                if kept and self.facts.objects.models(node.value.func) and self._returned_to(kept[0], region[0]):  # type: ignore[index]
-                    return kept[0], node.value
-        return None
-
-    def _returned_to(self, name: str, loop: ast.AST) -> bool:
-        """Whether a variable has something before a loop begins."""
-        owner = self.index.scope(loop).owner(name)
-        bindings = owner.bindings[name] if owner is not None else []
-        return any(loop not in self.index.ancestors(b.node) for b in bindings)
-
-    def source(self, call: ast.Call) -> ast.expr | None:
-        """What the loop around a backward pass gets the input of a network by, if that cannot be followed."""
-        region = self._region(call)
-        made: dict[str, ast.Call] = {}
-        for statement in region[1] if region is not None else ():
-            for given in self._given(statement):
-                for name in (n for n in walk(given) if isinstance(n, ast.Name) and n.id in made):
-                    return made[name.id]
-            if isinstance(statement, ast.Assign):
-                inside = [made[n.id] for n in loads(statement.value) if n.id in made]
-                origin = self._unfollowed(statement.value) or (inside[0] if inside else None)
-                made.update(dict.fromkeys(stores(statement), origin) if origin is not None else {})
-        return None
-
-    def _given(self, statement: ast.stmt) -> list[ast.expr]:
-        """What a statement hands to networks."""
-        calls = [n for n in walk(statement) if isinstance(n, ast.Call) and self.facts.objects.models(n.func)]
-        return [argument for call in calls for argument in (*call.args, *(k.value for k in call.keywords))]
-
-    def _unfollowed(self, node: ast.expr) -> ast.Call | None:
-        """The call behind an expression, if it is one of something that is not known."""
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            node = node.func.value
-        if not isinstance(node, ast.Call) or self.resolver.callee(node) is not None:
-            return None
-        if self.resolver.builtin(node.func) == "next":
-            return node
-        func = node.func
-        method = isinstance(func, ast.Attribute) and not self.facts.objects.models(func.value)
-        return node if method and self.resolver.qualified(func) is None else None
-
-    def unknown(self, call: ast.Call) -> ast.expr | None:
-        """What the loss of a backward pass is computed from, if that cannot be followed."""
-        region = self._region(call)
-        if region is None or not isinstance(call.func, ast.Attribute):
-            return None
-        return Unknown(self, region).part(call.func.value)
-
-    def _region(self, call: ast.Call) -> Region | None:
+    def region(self, call: ast.Call) -> Region | None:
         """The loop around a backward pass, and what it runs again for each: its body, or that of a function."""
         loops = self.index.enclosing_loops(call)
         if loops:
-            return (loops[0], loops[0].body, self._start(loops[0])) if isinstance(loops[0], _LOOPS) else None
+            return (loops[0], loops[0].body, self.start(loops[0])) if isinstance(loops[0], _LOOPS) else None
         site = self._only_site(self.index.function(call))
         if site is None:
             return None
@@ -168,7 +114,7 @@ class Handmade:
         if given is None:
             return None
         self.layouts.begin(loop)
-        outside = self.layouts.before(call, loop.body, self._start(loop)) or {}
+        outside = self.layouts.before(call, loop.body, self.start(loop)) or {}
         env = {name: self.layouts.read(argument, outside) for name, argument in given.items()}
         return loop, function.body, env
 
@@ -180,7 +126,7 @@ class Handmade:
         loop = next(iter(self.index.enclosing_loops(sites[0])), None)
         return (function, sites[0], loop) if isinstance(loop, _LOOPS) else None
 
-    def _start(self, node: ast.For | ast.While) -> Environment:
+    def start(self, node: ast.For | ast.While) -> Environment:
         """What holds when an iteration begins: nothing is known of what changes from one to the next."""
         changing = stores(node.target) if isinstance(node, ast.For) else set()
         bound = {name for statement in node.body for name in stores(statement)}
@@ -205,6 +151,8 @@ class Handmade:
     def _step(self, node: ast.For | ast.While) -> Step:
         step = Step(BatchLoop(node, (), True, self.index.function(node), True))
         try:
+            if isinstance(node, ast.For) and self._dealt(step, node):
+                return step
             ends = self._interpret(step, node)
             if step.picks:
                 self._check(step, node, ends)
@@ -214,6 +162,27 @@ class Handmade:
             step.obstacle, step.names, step.whole = obstacle, (), {}
         return step
 
+    def _dealt(self, step: Step, node: ast.For) -> bool:
+        """Whether a loop deals batches that another part of the script picks: then see what is done with them."""
+        dealing = Dealing(self, self.layouts)
+        layout = dealing.of(node.iter)
+        if not dealing.picks:
+            return False
+        env = self.start(node)
+        self.layouts.assign(node.target, layout, env)
+        step.picks = list(dealing.picks)
+        step.names = tuple(n for n in _stored(node.target) if env.get(n) is Layout.ROWS)
+        if not step.names or any(part in _COUNTED for part in env.values()):
+            raise NotProved(step.picks[0], "and it cannot be followed what else is dealt with them")
+        if len(set(dealing.picks.values())) > 1:
+            raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
+        for name in step.names:
+            self._read_later(node, node.body[0], name)
+        self._follow(step, env)
+        for call in self._backwards(node):
+            self._loss(step, call)
+        return True
+
     def _backwards(self, node: ast.For) -> list[ast.Call]:
         return self.facts.loops.backwards_in(node, innermost=True)
 
@@ -221,7 +190,7 @@ class Handmade:
         """See whether what one iteration computes is computed row by row from the data of all of them."""
         step.whole = Whole(self.facts, node).reads()
         step.names = tuple(step.whole)
-        env = self._start(node)
+        env = self.start(node)
         env.update(dict.fromkeys(step.whole, Layout.ROWS))
         self._follow(step, env)
         for call in self._backwards(node):
@@ -240,7 +209,7 @@ class Handmade:
     def _handed(self, backward: ast.Call) -> Step | None:
         """The loop that picks rows and hands them to the function of a backward pass."""
         place = self._only_site(self.index.function(backward))
-        region = self._region(backward)
+        region = self.region(backward)
         if place is None or region is None or not isinstance(place[2], ast.For) or self._loaded & {place[2]}:
             return None
         function, site, loop = place
@@ -266,7 +235,7 @@ class Handmade:
 
         That is when all of it is picked; but what is drawn for its rows is better drawn for the whole batch, too.
         """
-        env = self._start(node)
+        env = self.start(node)
         obstacle: NotProved | None = None
         rows: set[str] = set()
         computing: ast.stmt | None = None
@@ -428,8 +397,8 @@ class Handmade:
             raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them{lost}")
 
 
-def _stored(statement: ast.stmt) -> list[str]:
-    """Names that a statement binds, in source order."""
+def _stored(statement: ast.AST) -> list[str]:
+    """Names that a statement or target binds, in source order."""
     names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, position
-from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout import METHODS, Environment, Layout, Shape
 from accelift_codemod.facts.layout.strides import Strides
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, walk
 
 if TYPE_CHECKING:
+    from accelift_codemod.facts import Facts
     from accelift_codemod.facts.handmade import Handmade, Region
 
 _MOST_STEPS = 40
@@ -87,6 +88,72 @@ class Unknown:
 
     def _unknown(self, value: Shape) -> bool:
         return any(map(self._unknown, value)) if isinstance(value, tuple) else value is Layout.UNKNOWN
+
+
+class Lacking:
+    """Why the data of a script cannot be shared out, seen from a backward pass."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.index = facts.index
+        self.resolver = facts.resolver
+        self.handmade = facts.handmade
+
+    def carried(self, call: ast.Call) -> tuple[str, ast.Call] | None:
+        """The variable that takes something from one batch to the next, and the call of a network that gives it back:
+        `output, hidden = model(data, hidden)`."""
+        region = self.handmade.region(call)
+        for node in (n for statement in (region[1] if region is not None else ()) for n in walk(statement)):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                given = {n.id for argument in self._given(node) for n in loads(argument)}
+                kept = sorted(given & {name for target in node.targets for name in stores(target)})
+                if kept and self.facts.objects.models(node.value.func) and self._returned_to(kept[0], region[0]):  # type: ignore[index]
+                    return kept[0], node.value
+        return None
+
+    def _returned_to(self, name: str, loop: ast.AST) -> bool:
+        """Whether a variable has something before a loop begins."""
+        owner = self.index.scope(loop).owner(name)
+        bindings = owner.bindings[name] if owner is not None else []
+        return any(loop not in self.index.ancestors(b.node) for b in bindings)
+
+    def source(self, call: ast.Call) -> ast.expr | None:
+        """What the loop around a backward pass gets the input of a network by, if that cannot be followed."""
+        region = self.handmade.region(call)
+        made: dict[str, ast.Call] = {}
+        for statement in region[1] if region is not None else ():
+            for given in self._given(statement):
+                for name in (n for n in walk(given) if isinstance(n, ast.Name) and n.id in made):
+                    return made[name.id]
+            if isinstance(statement, ast.Assign):
+                inside = [made[n.id] for n in loads(statement.value) if n.id in made]
+                origin = self._unfollowed(statement.value) or (inside[0] if inside else None)
+                made.update(dict.fromkeys(stores(statement), origin) if origin is not None else {})
+        return None
+
+    def _given(self, statement: ast.stmt) -> list[ast.expr]:
+        """What a statement hands to networks."""
+        calls = [n for n in walk(statement) if isinstance(n, ast.Call) and self.facts.objects.models(n.func)]
+        return [argument for call in calls for argument in (*call.args, *(k.value for k in call.keywords))]
+
+    def _unfollowed(self, node: ast.expr) -> ast.Call | None:
+        """The call behind an expression, if it is one of something that is not known."""
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            node = node.func.value
+        if not isinstance(node, ast.Call) or self.resolver.callee(node) is not None:
+            return None
+        if self.resolver.builtin(node.func) == "next":
+            return node
+        func = node.func
+        method = isinstance(func, ast.Attribute) and not self.facts.objects.models(func.value)
+        return node if method and self.resolver.qualified(func) is None else None
+
+    def unknown(self, call: ast.Call) -> ast.expr | None:
+        """What the loss of a backward pass is computed from, if that cannot be followed."""
+        region = self.handmade.region(call)
+        if region is None or not isinstance(call.func, ast.Attribute):
+            return None
+        return Unknown(self.handmade, region).part(call.func.value)
 
 
 def in_no_loop(handmade: Handmade, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:

@@ -101,6 +101,11 @@ class Picked(Layouts):
             if any(isinstance(n, ast.Return) for n in walk(statement)):
                 frame.returned = Layout.UNKNOWN
 
+    def decided_by_chance(self, function: ast.AST) -> bool:
+        """Whether a random number decides what a function does, or how often."""
+        tests = (getattr(n, "test", getattr(n, "iter", None)) for n in walk(function))
+        return any(self._chance(part) for test in tests if isinstance(test, ast.expr) for part in walk(test))
+
     # ---- expressions
 
     def _chance(self, node: ast.AST) -> bool:
@@ -147,7 +152,7 @@ class Picked(Layouts):
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
         first, *others = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
-        if isinstance(first, ast.Slice) and self._permutes(node.value) and first.upper is not None:
+        if isinstance(first, ast.Slice) and self.permutes(node.value) and first.upper is not None:
             fixed = first.lower is None and self.read(first.upper, env, frame) in FIXED
             return self._pick(node, f"size {ast.unparse(first.upper)}") if fixed else Layout.UNKNOWN
         if base in FIXED and any(self._changes(other, env, frame) for other in others):
@@ -260,7 +265,8 @@ class Picked(Layouts):
             for part in walk(binding.value)
         )
 
-    def _permutes(self, node: ast.expr) -> bool:
+    def permutes(self, node: ast.expr) -> bool:
+        """Whether an expression draws an order of all rows."""
         return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in _PERMUTES
 
     def _computes(self, call: ast.Call, qualified: str) -> bool:

@@ -14,7 +14,7 @@ class Strides:
 
     def __init__(self, resolver: Resolver, loop: ast.AST | None) -> None:
         self.resolver = resolver
-        self.number, self.step = self._counts(loop) if isinstance(loop, ast.For) else ("", "")
+        self.number, self.step = self._counts(loop) if isinstance(loop, ast.For) else self._raised(loop)
 
     def rows(self, bounds: ast.Slice) -> str | None:
         """The code that says how many rows a slice has, if the slices of two iterations have no row in common."""
@@ -49,6 +49,16 @@ class Strides:
             if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
                 return bindings[0].value
         return node
+
+    def _raised(self, loop: ast.AST | None) -> tuple[str, str]:
+        """The variable that a `while` loop raises at its end, and by how much; nothing else in it changes that."""
+        last = loop.body[-1] if isinstance(loop, ast.While) else None
+        target = last.target if isinstance(last, ast.AugAssign) and isinstance(last.op, ast.Add) else None
+        if loop is None or not isinstance(last, ast.AugAssign) or not isinstance(target, ast.Name):
+            return "", ""
+        bound = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+        changed = [n for n in bound if n.id == target.id]
+        return (target.id, ast.unparse(last.value)) if len(changed) == 1 else ("", "")
 
     def _counts(self, loop: ast.For) -> tuple[str, str]:
         """The variable that a loop over a range counts with, and the step."""
