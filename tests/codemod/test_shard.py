@@ -693,3 +693,47 @@ def test_what_is_dealt_is_left_alone(definitions: str, loop: str, move: str) -> 
     slots = {**OPEN, "definitions": definitions, "imports": "import random", "move": move}
     text = script(**{**slots, "loop": loop or "for x, y in batches(X, Y, 16):", "epoch": "seen, last = [], [0]"})
     assert convert(text, shard_manual=True).output is None
+
+
+# Lists that are filled row by row: what fills them in a function that draws a batch.
+LISTS = """\
+def draw():
+    inputs, total = [], 0
+    targets = []
+    for r in np.random.choice(70, 16, replace=False):
+{}
+    return inputs, targets
+"""
+DRAWN = "x, y = draw()\nx, y = torch.FloatTensor(x), torch.LongTensor(y)"
+FILLED = [
+    "inputs.append(words[r][0])\ntargets.append(words[r][1])",
+    "word = words[r]\nfirst = word[0]\ninputs.append(np.eye(8)[first])\ntargets.append(word[1])",
+    "targets.append(r % 3)\ninputs.append([words[r + k] for k in range(8)])",
+]
+NOT_FILLED = [
+    "inputs.append(words[r][0])\nif r:\n    targets.append(words[r][1])",
+    "inputs.append(words[r][0])\ntargets.append(words[r][1])\ntargets.append(0)",
+    "total = total + words[r][1]\ninputs.append(words[r][0])\ntargets.append(total)",
+    "total += 1\ninputs.append(words[r][0])\ntargets.append(total)",
+    "inputs.append(words[r][0])\ntargets.append(words.pop())",
+    "inputs.append(words[r][0] + random.random())\ntargets.append(words[r][1])",
+    "inputs.append(words[r][0])\ntargets.append(words[r][1])\nif r > 60:\n    break",
+]
+
+
+def _filling(body: str) -> str:
+    definition = LISTS.format(textwrap.indent(body, " " * 8))
+    slots = {"imports": "import random\nimport numpy as np", "before": "words = torch.load('words.pt')"}
+    return script(**{**OPEN, **slots, "definitions": definition, "loop": "for _ in range(9):", "move": DRAWN})
+
+
+@pytest.mark.parametrize("body", FILLED)
+def test_lists_with_something_for_each_row(body: str) -> None:
+    assert "x, y = draw()\n        x, y = accelerator.split_batch(x, y)\n" in converted(
+        _filling(body), shard_manual=True
+    )
+
+
+@pytest.mark.parametrize("body", NOT_FILLED)
+def test_lists_with_something_else(body: str) -> None:
+    assert unchanged(_filling(body), shard_manual=True).code == "DATA-UNSHARDED"

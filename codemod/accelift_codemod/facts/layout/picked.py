@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.effects import stores
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Layout, Shape
 from accelift_codemod.facts.layout.interpreter import Frame, Layouts
@@ -39,6 +39,7 @@ _COPIES = frozenset(
 _PURE = ("torch.", "numpy.", "math.")
 METHODS = torch_ops.ROW_WISE | torch_ops.REDUCES.keys() | frozenset("size item t transpose view reshape format".split())
 _OF_NETWORKS = frozenset({"parameters", "named_parameters"})  # methods that return what does not depend on a batch
+_CHANGES = frozenset("pop popleft popitem append extend insert remove add update setdefault clear sort reverse".split())
 _FOREIGN = frozenset({"next", "input", "open", "iter"})
 
 
@@ -93,13 +94,46 @@ class Picked(Layouts):
 
     def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
         frame = frame or Frame(None)
+        filled = self._filled(statement, env, frame) if isinstance(statement, ast.For) else set()
         super().step(statement, env, frame)
+        env.update(dict.fromkeys(filled, Layout.ROWS))
         decides = getattr(statement, "test", getattr(statement, "iter", None))
         if isinstance(decides, ast.expr) and any(map(self._chance, walk(decides))):
             # Another process may draw otherwise, and compute its rows otherwise.
             env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
             if any(isinstance(n, ast.Return) for n in walk(statement)):
                 frame.returned = Layout.UNKNOWN
+
+    def _filled(self, loop: ast.For, env: Environment, frame: Frame) -> set[str]:
+        """The lists that begin empty and get one thing for each row that a loop is over, made from that row alone."""
+        if self.read(loop.iter, env, frame) is not Layout.ROWS or loop.orelse:
+            return set()
+        own = stores(loop.target)
+        later = {n for statement in loop.body for n in stores(statement)}  # what another row may have left
+        found: list[str] = []
+        for statement in loop.body:
+            appended = _appended(statement)
+            plain = isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets)
+            made = appended[1] if appended is not None else statement.value if plain else None  # type: ignore[attr-defined]
+            if made is None or not self._of_row(made, own, env) or {n.id for n in loads(made)} & later - own:
+                return set()
+            own |= stores(statement)
+            found += [appended[0]] if appended is not None else []
+        return {name for name in found if env.get(name) == () and found.count(name) == 1}
+
+    def _of_row(self, node: ast.expr, own: set[str], env: Environment) -> bool:
+        """Whether an expression is made from one row and from what all rows have in common."""
+        inside = list(walk(node))
+        inner = {n for part in inside if isinstance(part, ast.comprehension) for n in stores(part.target)}
+        shared = {n.id for n in inside if isinstance(n, ast.Name)} - own - inner
+        calls = any(isinstance(n, ast.Call) and isinstance(self.resolver.callee(n), FUNCTIONS) for n in inside)
+        others = any(isinstance(n, ast.Call) and (self._chance(n) or self._takes(n)) for n in inside)
+        return not calls and not others and all(env.get(n, Layout.CONST) in FIXED for n in shared)
+
+    def _takes(self, call: ast.Call) -> bool:
+        """Whether a call leaves something else for the next one."""
+        changes = isinstance(call.func, ast.Attribute) and call.func.attr in _CHANGES
+        return changes or self.resolver.builtin(call.func) in _FOREIGN
 
     def decided_by_chance(self, function: ast.AST) -> bool:
         """Whether a random number decides what a function does, or how often."""
@@ -177,10 +211,7 @@ class Picked(Layouts):
         if isinstance(node, ast.DictComp) or not plain or self.read(first.iter, env, frame) is not Layout.ROWS:
             return super()._comprehension(node, env, frame)
         # One thing for each row, made from that row and from what every row has in common.
-        inside = list(walk(node.elt))
-        shared = {n.id for n in inside if isinstance(n, ast.Name)} - stores(first.target)
-        calls = any(isinstance(n, ast.Call) and isinstance(self.resolver.callee(n), FUNCTIONS) for n in inside)
-        return Layout.ROWS if not calls and all(env.get(n, Layout.CONST) in FIXED for n in shared) else Layout.UNKNOWN
+        return Layout.ROWS if self._of_row(node.elt, stores(first.target), env) else Layout.UNKNOWN
 
     def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         qualified = self.resolver.qualified(call.func) or ""
@@ -292,6 +323,15 @@ class Picked(Layouts):
             if value.role is Role.MODEL and isinstance(value.declaration, ast.ClassDef):
                 return self.resolver.method(value.declaration, "forward")
         return None
+
+
+def _appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The list in a variable that a statement appends to, and what."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    func = call.func if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
+    if not isinstance(call, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "append":
+        return None
+    return (func.value.id, call.args[0]) if isinstance(func.value, ast.Name) else None
 
 
 def _columns(value: Shape) -> bool:
