@@ -204,6 +204,10 @@ KEPT = [
         "used already",
     ),
     ({"move": "", "forward": "loss = F.cross_entropy(model(X[i : i + 16]), Y[i : i + 16])"}, "inside an expression"),
+    (
+        {"before": "x, y = X[:16], Y[:16]", "move": "", "batch_end": "x, y = X[i : i + 16], Y[i : i + 16]"},
+        "for the iteration that follows",
+    ),
     ({"move": "if i:\n    x, y = X[i : i + 16], Y[i : i + 16]"}, ""),
     ({"move": "with torch.no_grad():\n    x, y = X[i : i + 16], Y[i : i + 16]"}, "plain assignment"),
     # what one batch leaves to the next

@@ -254,6 +254,8 @@ class Handmade:
                     obstacle = obstacle or NotProved(statement, "not in a plain assignment of the loop")
                 elif computing is not None:
                     obstacle = obstacle or NotProved(statement, "after a part of the batch was used already")
+                elif any(n.id in gained for s in node.body[: node.body.index(statement)] for n in loads(s)):
+                    obstacle = obstacle or NotProved(statement, "for the iteration that follows")
             elif picks:
                 if self._computes(statement):
                     step.picks += (p for p in picks if p not in step.picks)
