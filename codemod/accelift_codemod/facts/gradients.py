@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
@@ -113,17 +113,26 @@ class Gradients:
     def _kept(self, name: ast.Name) -> Iterator[ast.AST]:
         """What a variable is set to, is added to it, or is given to the list that it is."""
         owner = self.index.scope(name).owner(name.id)
-        for binding in owner.bindings[name.id] if owner is not None else ():
-            if binding.value is not None and binding.how in (How.ASSIGN, How.AUGMENT) and not any(binding.path):
-                yield binding.value  # the first of several: the second of `max(1)` says which one it was
-            elif binding.how is How.PARAMETER:
+        if owner is None:
+            return
+        starts = self.resolver.reaching(name, owner)
+        for binding in owner.bindings[name.id]:
+            added = (
+                binding.how is How.AUGMENT and isinstance(binding.node, ast.Name) and self._meets(binding.node, starts)
+            )
+            if added or (binding in starts and binding.how is How.ASSIGN and not any(binding.path)):
+                yield from filter(None, [binding.value])  # not the second of `max(1)`, which says which one it was
+            elif binding in starts and binding.how is How.PARAMETER:
                 yield from filter(None, self.resolver.handed(binding))
         for fill in _FILLS:
             for call in self.index.methods.get(fill, []):
                 given = call.func.value if isinstance(call.func, ast.Attribute) else None
-                if isinstance(given, ast.Name) and given.id == name.id:
-                    if self.index.scope(given).owner(name.id) is owner:
-                        yield from call.args
+                if isinstance(given, ast.Name) and given.id == name.id and self._meets(given, starts):
+                    yield from call.args
+
+    def _meets(self, name: ast.Name, starts: list[Binding]) -> bool:
+        """Whether a variable may hold there what it has held from some bindings on."""
+        return any(binding in starts for binding in self.resolver.bindings(name))
 
 
 def _back(source: ast.AST, led: dict[ast.AST, list[ast.AST]]) -> set[ast.AST]:
