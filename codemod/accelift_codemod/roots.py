@@ -322,10 +322,14 @@ class Roots:
         value = binding.value
         if not self._is_copy(binding, search) or value is None or not self._holds(value, search):
             return set()
-        traced = self._trace(value, search)
+        if isinstance(value, ast.Name) and any(b.how is How.PARAMETER for b in self.resolver.bindings(value)):
+            return set()  # what is handed in is another matter
+        traced = self._trace(value, search) or set()
+        if not all(replaceable(self.facts, scope, name) for scope, name in traced):
+            return set()
         if traced:
             self.copies.setdefault(binding.node)
-        return traced or set()
+        return traced
 
     def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
         """The variables outside whose object a function is handed and goes on calling by its parameter's name, or by
