@@ -60,8 +60,9 @@ REASONS = (
         "LOOP-IN-CLASS",
         "trains inside a class",
         "The training loop is a method of a class whose attributes cannot be followed. They can where the script "
-        "keeps each object of the class in one variable and only asks it for attributes and methods, also in functions "
-        "that are handed it: no second derived class, no property that computes, no other place for the object.",
+        "keeps each object of the class in one variable and only asks it for attributes and methods, calls it, or sets "
+        "numbers in it, also in functions that are handed it: no second derived class, no property that computes, no "
+        "other place for the object.",
     ),
     Reason(
         "DATA-UNSHARDED",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from accelift_codemod.facts import instances
 from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.keepers import keepers
 from accelift_codemod.source import Source
 from scripts import converted, findings, script, unchanged
 
@@ -164,4 +164,4 @@ def test_an_optimizer_in_an_object_that_cannot_be_followed(made: str) -> None:
 def test_which_classes_keep_what_trains(body: str, found: bool) -> None:
     text = f"from torch.utils.data import DataLoader\nclass A:\n    def f(self):\n        {body}\n"
     index = Index(Source.decode(text.encode(), "x.py").tree)
-    assert bool(instances.keepers(index)) is found
+    assert bool(keepers(index)) is found
