@@ -108,3 +108,26 @@ def test_counts_that_include_this_batch() -> None:
 def test_parts_of_a_batch() -> None:
     slots = {"loop": LOOP, "batch_end": "few = x[:2]\nn = i * len(few)"}
     assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    ("bar", "before", "after"),
+    [
+        ("tqdm(total=len(data){})", "bar.update(len(x))", "bar.update(len(x) * accelerator.num_processes)"),
+        ("tqdm(total=64{})", "bar.update(x.size(0))", "bar.update(x.size(0) * accelerator.num_processes)"),
+        ("tqdm(total=len(loader){})", "bar.update(1)", "bar.update(1)"),
+        ("tqdm(total=len(loader){})", "bar.update()", "bar.update()"),
+        ("tqdm(total=64{})", "bar.update(x.size(1))", "bar.update(x.size(1))"),
+    ],
+)
+def test_a_bar_that_counts_samples_counts_those_of_all(bar: str, before: str, after: str) -> None:
+    made = bar.format(", disable=not accelerator.is_local_main_process")
+    assert converted(
+        script(from_imports="from tqdm import tqdm", epoch=f"bar = {bar.format('')}", batch_end=before)
+    ) == lifted(from_imports="from tqdm import tqdm", epoch=f"bar = {made}", batch_end=after)
+
+
+def test_what_else_is_updated_with_a_number_of_samples_stays() -> None:
+    meter = "class Meter:\n    def update(self, n):\n        self.n = n"
+    slots = {"definitions": meter, "before": "meter = Meter()", "batch_end": "meter.update(len(x))"}
+    assert converted(script(**slots)) == lifted(**slots)

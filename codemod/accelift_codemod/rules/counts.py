@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop, Role, library
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation
@@ -16,7 +17,8 @@ _RULE = "SEEN"
 
 
 class Counts(Rule):
-    """Multiplies "samples seen so far", the number of the batch times its size, by the number of processes.
+    """Multiplies "samples seen so far", the number of the batch times its size, by the number of processes, and so what
+    a progress bar with a total goes on by: `bar.update(len(data))`.
 
     In a training loop a process holds its share of each batch, so the product would count the samples of one process.
     """
@@ -30,6 +32,16 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:
+            for size in (n.args[0] for s in loop.body for n in walk(s) if self._advances(n, draft)):
+                if self._is_size(draft, size, loop):
+                    yield draft.edit(
+                        _RULE,
+                        size,
+                        Operation.SURROUND,
+                        "the bar counts the samples of all processes",
+                        "{} * {accelerator}.num_processes",
+                        need=Need.WEAK,
+                    )
             index = _index(loop)
             if index is None:
                 continue
@@ -46,6 +58,15 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                                 need=Need.WEAK,
                             )
                             break
+
+    def _advances(self, node: ast.AST, draft: Draft) -> TypeGuard[ast.Call]:
+        """Whether a node tells a progress bar, which knows how much there is in all, by how much it goes on."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update"):
+            return False
+        values = draft.facts.resolver.values(node.func.value)
+        bars = bool(values) and all(v.role is Role.ITERATOR and v.name in library.TQDM for v in values)
+        whole = (isinstance(v.origin, ast.Call) and any(k.arg == "total" for k in v.origin.keywords) for v in values)
+        return bars and len(node.args) == 1 and all(whole)
 
     def _is_size(self, draft: Draft, node: ast.expr, loop: BatchLoop) -> bool:
         """Whether an expression is the number of rows of a part of the loop's batch."""
