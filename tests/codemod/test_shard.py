@@ -404,10 +404,10 @@ NOT_ENTIRE = [
     ),
     (
         {
-            "model": "model = Rnn()",
+            "model": "model = Memory()",
             "definitions": NET.format("").replace("Linear(8, 3)", "RNN(8, 3, batch_first=True)"),
         },
-        "",
+        "`nn.RNN` would take data of two dimensions for one sequence",
     ),
 ]
 

@@ -145,7 +145,8 @@ class Whole:
         for call in self.index.calls:
             qualified = self.resolver.qualified(call.func) or ""
             if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] in _SEQUENTIAL:
-                raise NotProved(call, "and its network takes data of two dimensions for one sequence")
+                shown = self.facts.short(call.func)
+                raise NotProved(call, f"and `{shown}` would take data of two dimensions for one sequence")
             if library.matches(qualified, library.ENVIRONMENTS):
                 raise NotProved(call, "and a simulated environment is run")
         for call in self._calls:
