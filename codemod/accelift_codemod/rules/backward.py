@@ -202,14 +202,6 @@ accelerator.backward(loss)
                 "give the loader batches that the number of processes divides, and drop_last=True, if that matters",
             )
 
-    def _of_gradient(self, draft: Draft, call: ast.Call) -> Shape:
-        """What the backward pass of a loss for each sample computes: the sum over them, each times its gradient."""
-        gradient = draft.facts.resolver.argument(call, 0, "gradient")
-        parts = [n for n in walk(gradient) if isinstance(n, ast.expr)] if gradient is not None else []
-        if not parts or any(self._layout(draft, call, n) is Layout.COUNT for n in parts):
-            return Layout.UNKNOWN
-        return Layout.SUM if self._layout(draft, call, parts[0]) in _WHOLE else Layout.UNKNOWN
-
     def _divides_gradients(self, draft: Draft, call: ast.Call) -> bool:
         """Whether gradients are divided after the backward pass by the number of samples that the process has."""
         for loop in draft.training_around(call):
@@ -225,6 +217,14 @@ accelerator.backward(loss)
                 if divides and any(draft.facts.layouts.read(n, env or {}) is Layout.COUNT for n in parts):
                     return True
         return False
+
+    def _of_gradient(self, draft: Draft, call: ast.Call) -> Shape:
+        """What the backward pass of a loss for each sample computes: the sum over them, each times its gradient."""
+        gradient = draft.facts.resolver.argument(call, 0, "gradient")
+        parts = [n for n in walk(gradient) if isinstance(n, ast.expr)] if gradient is not None else []
+        if not parts or any(self._layout(draft, call, n) is Layout.COUNT for n in parts):
+            return Layout.UNKNOWN
+        return Layout.SUM if self._layout(draft, call, parts[0]) in _WHOLE else Layout.UNKNOWN
 
     def _adds_up(self, draft: Draft, loss: ast.expr, steps: int = 4) -> bool:
         """Whether a loss is, or is computed from, the sum of all elements of something."""
