@@ -118,7 +118,7 @@ accelerator.backward(loss)
         managed = draft.facts.processes.managed  # what a process computes on its own batch is averaged, as it was
         layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
         if layout is Layout.ROWS:
-            layout = self._of_gradient(draft, call)
+            layout = self._times_gradient(draft, call)
         if layout is Layout.SUM and self._divides_gradients(draft, call):
             layout = Layout.MEAN
         yield draft.edit(
@@ -218,7 +218,7 @@ accelerator.backward(loss)
                     return True
         return False
 
-    def _of_gradient(self, draft: Draft, call: ast.Call) -> Shape:
+    def _times_gradient(self, draft: Draft, call: ast.Call) -> Shape:
         """What the backward pass of a loss for each sample computes: the sum over them, each times its gradient."""
         gradient = draft.facts.resolver.argument(call, 0, "gradient")
         parts = [n for n in walk(gradient) if isinstance(n, ast.expr)] if gradient is not None else []
