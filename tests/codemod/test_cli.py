@@ -301,8 +301,8 @@ def test_findings_and_refusals_are_told_with_place_and_remedy(folder: Path) -> N
         'warned.py:6: warning: DEV-INDEX `"cuda:1"` picks a GPU by its number, which has no effect any more; '
         "choose GPUs with CUDA_VISIBLE_DEVICES, or gpu_ids in the launch config",
         f"{FULL_BATCH}:22: refused: DATA-UNSHARDED every step trains on the whole data (`net(x[mask])` computes on the "
-        "same in each), so there are no batches to share out: several processes would only repeat what one does; keep "
-        "it on one process",
+        "same in each), and it cannot be proved that `loss` is a mean or a sum over them, as `x[mask]` cannot be "
+        "followed (line 23): several processes would only repeat what one does; keep it on one process",
         "1 convertible with findings, 1 refused",
         "left to do by hand: 1 script (DATA-UNSHARDED 1), 1 finding in converted files",
     ]

@@ -94,8 +94,9 @@ def test_json_of_findings_refusals_and_errors(folder: Path) -> None:
             "code": "DATA-UNSHARDED",
             "severity": "error",
             "line": 22,
-            "message": "every step trains on the whole data (`net(x[mask])` computes on the same in each), so there "
-            "are no batches to share out: several processes would only repeat what one does",
+            "message": "every step trains on the whole data (`net(x[mask])` computes on the same in each), and it "
+            "cannot be proved that `loss` is a mean or a sum over them, as `x[mask]` cannot be followed (line 23): "
+            "several processes would only repeat what one does",
             "remedy": "keep it on one process",
             "evidence": [],
         }

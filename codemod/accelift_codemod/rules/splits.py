@@ -238,6 +238,8 @@ class Splits(Rule):
                 if resolver.builtin(parent.func) == "len":
                     return
                 target = resolver.callee(parent)
+                if isinstance(target, ast.ClassDef):
+                    return  # an object that keeps it, a transform of each sample, is no order of them
                 given = resolver.bind(parent, target) if isinstance(target, FUNCTIONS) else None
                 for parameter, argument in (given or {}).items():
                     if argument is child or argument is getattr(child, "value", None):
