@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from accelift_codemod import groups, remembered, timelimit
+from accelift_codemod import remembered, timelimit
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.project import groups
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 

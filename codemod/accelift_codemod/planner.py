@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelift_codemod import headers, states
+from accelift_codemod import headers
+from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
 from accelift_codemod.options import Options
-from accelift_codemod.placement import draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
+from accelift_codemod.reach import states
 from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
 from accelift_codemod.rules.prepare import gives_loader

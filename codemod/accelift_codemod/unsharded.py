@@ -6,8 +6,8 @@ import ast
 
 from accelift_codemod.facts import Facts, Role, library, position
 from accelift_codemod.facts.effects import stores
-from accelift_codemod.facts.steps import Step
-from accelift_codemod.facts.unknown import Lacking, in_no_loop
+from accelift_codemod.facts.handmade.steps import Step
+from accelift_codemod.facts.handmade.unknown import Lacking, in_no_loop
 from accelift_codemod.plan import Finding, Severity
 
 _CODE = "DATA-UNSHARDED"

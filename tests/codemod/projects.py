@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from accelift_codemod import groups
 from accelift_codemod.api import convert_files
 from accelift_codemod.options import Options
+from accelift_codemod.project import groups
 from accelift_codemod.results import FileResult
 
 MODEL = """\

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from accelift_codemod.api import convert_file, convert_files
 from accelift_codemod.discover import Files
-from accelift_codemod.groups import flattened
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome
+from accelift_codemod.project.groups import flattened
 from cli_runs import convert, tree
 from projects import ENGINE, HEAD, LIFTED_ENGINE, MODEL, lifted, only, outputs, reason, script, write
 

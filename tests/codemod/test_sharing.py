@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from accelift_codemod import groups
 from accelift_codemod.api import convert_files
 from accelift_codemod.options import Options
+from accelift_codemod.project import groups
 from cli_runs import tree
 from projects import ENGINE, HEAD, LIFTED_ENGINE, MODEL, lifted, outputs, reason, script, write
 

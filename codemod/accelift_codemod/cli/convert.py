@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
-from accelift_codemod import groups
 from accelift_codemod.api import convert_bytes, convert_files, cpu_count
 from accelift_codemod.cli import scripts
 from accelift_codemod.cli.places import Places
 from accelift_codemod.discover import is_folder
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Outcome
+from accelift_codemod.project import groups
 from accelift_codemod.render import text
 from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import batch_sizes, made_before, made_for, row_numbers
-from accelift_codemod.copies import is_place, name_of, same
-from accelift_codemod.counted_rows import Counted
 from accelift_codemod.draft import Draft
-from accelift_codemod.early_rows import COPIES, DRAWS, EarlyRows, own_rows
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
+from accelift_codemod.rows import batch_sizes, made_before, made_for, row_numbers
+from accelift_codemod.rows.copies import is_place, name_of, same
+from accelift_codemod.rows.counted_rows import Counted
+from accelift_codemod.rows.early_rows import COPIES, DRAWS, EarlyRows, own_rows
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"

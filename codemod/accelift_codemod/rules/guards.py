@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.borrowed import Known, known, precedes
-from accelift_codemod.decisions import chosen_by_content
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.plan import FOR_EACH, Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 

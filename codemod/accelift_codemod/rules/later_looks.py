@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import batch_sizes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rows import batch_sizes
 from accelift_codemod.rules import Rule
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.chance.uneven_draws import uneven_draw
 from accelift_codemod.draft import Draft
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.uneven_draws import uneven_draw
 
 _RULE = "CACHE"
 

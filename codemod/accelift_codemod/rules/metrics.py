@@ -5,18 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import seeds
-from accelift_codemod.cuts import Cut
+from accelift_codemod.chance import seeds
+from accelift_codemod.chance.noise import noise
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.noise import noise
+from accelift_codemod.measured.cuts import Cut
+from accelift_codemod.measured.steering import steers
+from accelift_codemod.measured.sums import reads_after
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.steering import steers
-from accelift_codemod.sums import reads_after
 
 _RULE = "METRIC"
 _ROWS = Assumption("the model returns one row for each sample, as what it is compared with in the loop has")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
+from accelift_codemod.measured.sums import AVERAGED, EVEN, GRAPHS, Loop, local_names, reads_after, reduced, sums_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Rule
-from accelift_codemod.sums import AVERAGED, EVEN, GRAPHS, Loop, local_names, reads_after, reduced, sums_of
 
 _RULE = "PHASE"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from accelift_codemod.blueprint import Group, Item
-from accelift_codemod.containers import EACH
+from accelift_codemod.blueprint.containers import EACH
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.freezing import settings

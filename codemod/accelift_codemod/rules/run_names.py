@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.chance.seeds import seeded
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -12,7 +13,6 @@ from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.seeds import seeded
 
 _TIMES = frozenset(
     """

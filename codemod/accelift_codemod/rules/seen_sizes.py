@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import batch_sizes, made_for, row_numbers
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, Role
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rows import batch_sizes, made_for, row_numbers
 from accelift_codemod.rules import Explained, Rule
 
 _MOST_STEPS = 5

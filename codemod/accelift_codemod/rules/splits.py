@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import seeds
-from accelift_codemod.constants import constants
+from accelift_codemod.chance import seeds
+from accelift_codemod.chance.constants import constants
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.onward import targets
+from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 

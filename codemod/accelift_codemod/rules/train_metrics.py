@@ -5,18 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from accelift_codemod.carried import carried
-from accelift_codemod.decisions import decisions, is_content
-from accelift_codemod.divided import by_batch_size, is_size
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.onward import reads_of
-from accelift_codemod.plan import Edit, Finding, Severity
-from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.steering import steers
-from accelift_codemod.sums import (
+from accelift_codemod.measured.carried import carried
+from accelift_codemod.measured.decisions import decisions, is_content
+from accelift_codemod.measured.onward import reads_of
+from accelift_codemod.measured.steering import steers
+from accelift_codemod.measured.sums import (
     EVEN,
     GRAPHS,
     RULE,
@@ -30,6 +27,9 @@ from accelift_codemod.sums import (
     reduced,
     sums_of,
 )
+from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rows.divided import by_batch_size, is_size
+from accelift_codemod.rules import Explained, Rule
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 

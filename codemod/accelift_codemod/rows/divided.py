@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from accelift_codemod import batch_sizes
-from accelift_codemod.copies import is_place
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.sums import Loop
+from accelift_codemod.measured.sums import Loop
+from accelift_codemod.rows import batch_sizes
+from accelift_codemod.rows.copies import is_place
 
 
 def by_batch_size(draft: Draft, loop: BatchLoop, node: Loop, sums: Collection[str]) -> list[ast.BinOp]:

@@ -8,10 +8,10 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.accumulation import Gate, find_gate
-from accelift_codemod.home import Home
-from accelift_codemod.making import Making
-from accelift_codemod.passages import Passages
 from accelift_codemod.plan import Edit, Need, Operation, Severity
+from accelift_codemod.reach.home import Home
+from accelift_codemod.reach.making import Making
+from accelift_codemod.reach.passages import Passages
 
 
 class Reach(Home):

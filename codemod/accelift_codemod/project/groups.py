@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accelift_codemod.merging import compatible, merged
 from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.project.merging import compatible, merged
 from accelift_codemod.remembered import remembered
 from accelift_codemod.results import FileResult
 

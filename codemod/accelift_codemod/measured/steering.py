@@ -10,7 +10,7 @@ from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.onward import Read, around, function_of, is_within, reached, targets
+from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.

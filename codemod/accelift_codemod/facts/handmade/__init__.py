@@ -6,16 +6,16 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.dealing import Dealing
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.handmade.dealing import Dealing
+from accelift_codemod.facts.handmade.steps import NotProved, Step
+from accelift_codemod.facts.handmade.unknown import Unknown
+from accelift_codemod.facts.handmade.whole import Whole
 from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
 from accelift_codemod.facts.layout import Environment, Layout, Picked, Shape
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.steps import NotProved, Step
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.unknown import Unknown
 from accelift_codemod.facts.values import Role
-from accelift_codemod.facts.whole import Whole
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import seeds
+from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.onward import Read, reached
+from accelift_codemod.measured.onward import Read, reached
 
 _PREPARED = ("torch.nn.", "torch.optim.")  # parameters, which prepare sees to, and what is made of them
 _FUNCTIONS = "torch.nn.functional."

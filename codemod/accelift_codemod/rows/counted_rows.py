@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import children, walk
-from accelift_codemod.row_numbers import numbers
+from accelift_codemod.rows.row_numbers import numbers
 
 _ARANGE = frozenset({"torch.arange", "numpy.arange"})
 _SHIFTS = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import row_numbers
-from accelift_codemod.copies import is_set_again, same
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.rows import row_numbers
+from accelift_codemod.rows.copies import is_set_again, same
 
 
 def of_loaders(draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:

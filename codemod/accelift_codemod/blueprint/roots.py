@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.containers import holds, keeps, replaceable
+from accelift_codemod.blueprint.containers import holds, keeps, replaceable
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key

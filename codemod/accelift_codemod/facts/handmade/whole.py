@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
+from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.index import FUNCTIONS, Binding
-from accelift_codemod.facts.rowcounts import Count, RowCounts
-from accelift_codemod.facts.steps import NotProved
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 

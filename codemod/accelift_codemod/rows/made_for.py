@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import batch_sizes, row_numbers
-from accelift_codemod.copies import is_place, name_of
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Function, Role, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.rows import batch_sizes, row_numbers
+from accelift_codemod.rows.copies import is_place, name_of
 
 
 def made_with(draft: Draft) -> dict[str, list[tuple[ast.expr, str]]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import seeds
+from accelift_codemod.chance import seeds
+from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -13,10 +14,9 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.steering import sets_group, updates
+from accelift_codemod.measured.sums import Loop, containers, local_names
 from accelift_codemod.plan import Finding, Severity
-from accelift_codemod.steering import sets_group, updates
-from accelift_codemod.streams import drawing_sample
-from accelift_codemod.sums import Loop, containers, local_names
 
 _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {
     "datetime.datetime.now",

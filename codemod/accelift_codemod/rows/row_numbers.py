@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.copies import is_place, name_of
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.rows.copies import is_place, name_of
 
 _MAKES = frozenset(
     "zeros ones full rand randn randint randperm empty eye normal tile range arange linspace one_hot".split()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import row_numbers
-from accelift_codemod.copies import name_of
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.rows import row_numbers
+from accelift_codemod.rows.copies import name_of
 
 DRAWS = frozenset("rand randn randint randperm normal".split())
 _FILLS = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())

@@ -6,11 +6,12 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
-from accelift_codemod import containers
-from accelift_codemod.anchors import Anchors
-from accelift_codemod.blueprint import Blueprint, Group, Item
-from accelift_codemod.choice import choose
-from accelift_codemod.containers import holds, keeps
+from accelift_codemod.blueprint import Blueprint, Group, Item, containers
+from accelift_codemod.blueprint.anchors import Anchors
+from accelift_codemod.blueprint.choice import choose
+from accelift_codemod.blueprint.containers import holds, keeps
+from accelift_codemod.blueprint.peeks import Peeks
+from accelift_codemod.blueprint.roots import Roots
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import MARK
@@ -20,10 +21,8 @@ from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Values
 from accelift_codemod.options import Options
-from accelift_codemod.peeks import Peeks
 from accelift_codemod.reasons import refuse
 from accelift_codemod.refusals import check
-from accelift_codemod.roots import Roots
 
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
 

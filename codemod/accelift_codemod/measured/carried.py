@@ -11,7 +11,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.sums import Loop, Sets
+from accelift_codemod.measured.sums import Loop, Sets
 
 _MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
 _TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)

@@ -6,11 +6,11 @@ import ast
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
-from accelift_codemod.cuts import Cut, NoCut, find_cut
 from accelift_codemod.facts import BatchLoop, Role, Value
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.objects import Key, Optimizer, key, views
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.cuts import Cut, NoCut, find_cut
 from accelift_codemod.reasons import refuse
 
 

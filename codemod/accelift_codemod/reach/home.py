@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterable
 from functools import cached_property
 
-from accelift_codemod import states
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.devices import DeviceVariable
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Need
+from accelift_codemod.reach import states
 from accelift_codemod.reasons import refuse
 
 

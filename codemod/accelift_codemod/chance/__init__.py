@@ -1,0 +1,1 @@
+"""What is drawn at random, and whether every process draws alike."""
