@@ -870,6 +870,9 @@ def measure(x):
         ("style = torch.ones(8).repeat(size, 1)\nmeant = measure(style)", "meant", ["BATCH-MADE"]),
         ("style = make(size, device)\nprint(style.mean())", "x", []),  # only looked at
         ("style = make(1, device)", "style", []),
+        ("style = make(size, device)", "style[: len(x)]", []),
+        ("style = make(size, device)", "style[: len(x), :]", []),
+        ("style = make(size, device)", "style[:, :8]", ["BATCH-MADE"]),
         ("style = make(size, device)\nstyle = style[:1]", "x", []),
         ("steps = len(data) // size", "x / steps", []),
     ],

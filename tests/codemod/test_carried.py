@@ -72,6 +72,13 @@ def test_a_number_of_this_iteration_is_no_matter_of_the_next() -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+def test_what_both_arms_of_a_condition_bind_is_of_this_iteration() -> None:
+    arms = "if epoch:\n    k = out.pow(2).mean()\nelse:\n    k = out.abs().mean()\nloss = F.cross_entropy(out, y) - k"
+    for forward, codes in ((arms, []), (arms.replace("\nelse:\n    k = out.abs().mean()", ""), ["COLL-RANKFLOW"])):
+        text = script(before="k = 0.0", forward=ZERO + forward, batch_end="if epoch:\n    k = unread(loss.item(), out)")
+        assert [code for code in findings(text) if code == "COLL-RANKFLOW"] == codes
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -84,3 +84,15 @@ def test_what_is_detached_is_gathered() -> None:
     block = "seen = 0.0\nfor x, y in held:\n    seen += F.cross_entropy(model(x.to(device)), y.to(device)).detach()\n"
     text = script(loader=HELD, epoch=block, forward="loss = F.cross_entropy(model(x), y) + seen")
     assert "gather_for_metrics" in converted(text)
+
+
+def test_a_function_that_training_and_evaluation_call() -> None:
+    definitions = "def distance(a, b):\n    return (a - b).pow(2).mean()"
+    block = "seen = 0.0\nfor x, y in held:\n    seen += distance(model(x.to(device)), y.to(device))\nprint(seen)"
+    text = script(
+        definitions=definitions,
+        loader=HELD,
+        forward="loss = distance(model(x), y)\noptimizer.zero_grad()",
+        epoch_end=block,
+    )
+    assert "LOSS-LATER" not in findings(text) and "gather_for_metrics" in converted(text)

@@ -407,6 +407,8 @@ def test_a_loss_that_is_chosen_by_what_a_process_measures(steps: str) -> None:
     [
         "loss = F.cross_entropy(out, y) if epoch > 0 else out.pow(2).mean()",
         "if y.dim() > 1:\n    y = y.squeeze(1)\nloss = F.cross_entropy(out, y)",
+        "if unread(y).ndim > 1:\n    y = y.squeeze(1)\nloss = F.cross_entropy(out, y)",
+        "loss = F.cross_entropy(out, y)\nif out.mean() > best:\n    best = 1.0\n    shown = loss\n    out = y",
         "if x.shape[1] > 9:\n    x = x[:, :9]\nloss = F.cross_entropy(out, y)",
         "loss = F.cross_entropy(out, y)\nif loss.dim() > 0:\n    loss = loss.mean()",
         "loss = F.cross_entropy(out, y)\nloss = loss.mean() if loss.ndim > 0 else loss",

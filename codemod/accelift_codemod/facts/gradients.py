@@ -89,29 +89,32 @@ class Gradients:
         """What a loss is computed from, as far as gradients flow back, each with what it is used in."""
         found: dict[ast.AST, list[ast.AST]] = {loss: []}
         queue: list[ast.AST] = [loss]
+        entered: set[ast.AST] = set()
         for node in queue:
-            for part in self._parts(node):
+            for part in self._parts(node, entered):
                 if part not in found:
                     queue.append(part)
                 found.setdefault(part, []).append(node)
         return found
 
-    def _parts(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What an expression is computed from, if it has a gradient of it."""
+    def _parts(self, node: ast.AST, entered: set[ast.AST]) -> Iterator[ast.AST]:
+        """What an expression with a gradient is computed from; notes the functions whose calls are parts of it."""
         if isinstance(node, (ast.Compare, ast.Constant)) or (isinstance(node, ast.Attribute) and node.attr in _PLAIN):
             return
         if isinstance(node, ast.Name):
-            yield from self._kept(node)
+            yield from self._kept(node, entered)
             return
         if isinstance(node, ast.Call):
             if self.resolver.builtin(node.func) in _NUMBERS:
                 return
             if isinstance(target := self.resolver.callee(node), FUNCTIONS):
+                entered.add(target)
                 yield from (r.value for r in self.resolver.returns(target) if r.value is not None)
         yield from children(node)
 
-    def _kept(self, name: ast.Name) -> Iterator[ast.AST]:
-        """What a variable is set to, is added to it, or is given to the list that it is."""
+    def _kept(self, name: ast.Name, entered: set[ast.AST]) -> Iterator[ast.AST]:
+        """What a variable is set to, is added to it, or is given to the list that it is. A parameter is what all calls
+        hand over, unless the loss comes from one of them, whose arguments are parts of it."""
         owner = self.index.scope(name).owner(name.id)
         if owner is None:
             return
@@ -122,7 +125,7 @@ class Gradients:
             )
             if added or (binding in starts and binding.how is How.ASSIGN and not any(binding.path)):
                 yield from filter(None, [binding.value])  # not the second of `max(1)`, which says which one it was
-            elif binding in starts and binding.how is How.PARAMETER:
+            elif binding in starts and binding.how is How.PARAMETER and owner.node not in entered:
                 yield from filter(None, self.resolver.handed(binding))
         for fill in _FILLS:
             for call in self.index.methods.get(fill, []):

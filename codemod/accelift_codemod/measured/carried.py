@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
+from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_number
@@ -32,7 +33,7 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             statement = draft.facts.index.statement(binding.node)
             if not isinstance(statement, (ast.Assign, ast.AugAssign)) or not node.lineno <= statement.lineno:
                 continue
-            late = later or position(binding.node) > position(load)
+            late = later or (position(binding.node) > position(load) and not _bound_anew(draft, node, load))
             if late and _measures(draft, loop, statement):
                 found.setdefault(load.id, {})[statement] = None
                 continue
@@ -40,6 +41,16 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             queue += more
             seen.update(more)
     return {name: list(statements) for name, statements in found.items()}
+
+
+def _bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
+    """Whether every iteration has surely bound a variable before it is read: in both arms of an `if`, say."""
+    index = draft.facts.index
+    read = index.statement(load)
+    owner = index.scope(load).owner(load.id)
+    bindings = owner.bindings[load.id] if owner is not None else []
+    bound = {index.statement(b.node) for b in bindings if b.how is How.ASSIGN}
+    return Certainty(draft.facts.resolver).passed({s for s in bound if node in index.ancestors(s)} - {read}, read)
 
 
 def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:

@@ -86,7 +86,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             yield _differs(draft, statement, statement.test)
         elif (
             _weighs_up(statement.test)
-            and _losses(draft, node) & {n for s in inside for n in stores(s)}
+            and _is_read_after(draft, statement, _losses(draft, node) & {n for s in inside for n in stores(s)})
             and not _is_same(draft, node, statement.test)
         ):
             yield _other_loss(draft, statement, statement.test)
@@ -263,7 +263,27 @@ def _is_same(draft: Draft, node: Loop, test: ast.expr) -> bool:
     env = draft.environment(loop, draft.facts.index.statement(test)) if loop is not None else None
     compared = [n for n in walk(test) if isinstance(n, ast.Compare)]
     sides = [side for n in compared for side in (n.left, *n.comparators)]
-    return env is not None and all(draft.facts.layouts.read(side, env) in FIXED for side in sides)
+    return env is not None and all(_is_rank(side) or draft.facts.layouts.read(side, env) in FIXED for side in sides)
+
+
+def _is_rank(node: ast.expr) -> bool:
+    """Whether an expression is a number of dimensions."""
+    func = node.func if isinstance(node, ast.Call) and not node.args else node
+    return isinstance(func, ast.Attribute) and func.attr in ("ndim", "dim", "ndimension")
+
+
+def _is_read_after(draft: Draft, choice: ast.If | ast.While, names: set[str]) -> bool:
+    """Whether what a test lets be set in some of the variables is read behind it."""
+    index, resolver = draft.facts.index, draft.facts.resolver
+    for name in names:
+        owner = index.scope(choice).owner(name)
+        for load in draft.facts.loads(owner, name) if owner is not None else ():
+            if load.lineno > (choice.end_lineno or 0) and owner is not None:
+                if any(choice in index.ancestors(b.node) for b in resolver.reaching(load, owner)):
+                    return True
+                if any(choice in index.ancestors(b.node) for b in owner.bindings[name] if b.how is How.AUGMENT):
+                    return True
+    return False
 
 
 def _losses(draft: Draft, node: Loop) -> set[str]:

@@ -17,6 +17,23 @@ def reaching(draft: Draft, loop: BatchLoop, calls: list[ast.Call]) -> Iterator[a
         statement = draft.facts.index.statement(call)
         if loop.node in draft.facts.index.ancestors(call) or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
             continue
-        uses = reached(draft, reads_of(draft, statement))
+        reads = reads_of(draft, statement)
+        if any(_is_resized(draft, read) for read in reads):
+            continue  # to what each batch has
+        uses = reached(draft, reads, stop=_is_cut)
         if any(is_within(draft, use, loss) for use in uses for loss in losses):
             yield call
+
+
+def _is_resized(draft: Draft, read: ast.Name) -> bool:
+    """Whether a tensor is given another number of rows in place: `noise.resize_(len(x), 100)`."""
+    parent = draft.facts.index.parents[read]
+    return isinstance(parent, ast.Attribute) and parent.attr in ("resize_", "resize_as_", "set_")
+
+
+def _is_cut(node: ast.AST) -> bool:
+    """Whether an expression takes the first rows of something: `style[:n]`, `style[:n, :]`."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    return isinstance(first, ast.Slice) and first.upper is not None
