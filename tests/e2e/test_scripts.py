@@ -120,7 +120,13 @@ def converted(text: str, target: str = "runtime") -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "samples"), [(SUMS, 22), pytest.param(SUMS, 31, marks=pytest.mark.exhaustive), (NEXT, 25), (STEPS, 24)]
+    ("body", "samples"),
+    [
+        (SUMS, 22),
+        pytest.param(SUMS, 31, marks=pytest.mark.exhaustive),
+        pytest.param(NEXT, 25, marks=pytest.mark.exhaustive),
+        (STEPS, 24),
+    ],
 )
 def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:
     text = HEAD.replace("SAMPLES", str(samples)) + body
