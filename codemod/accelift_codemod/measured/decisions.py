@@ -27,6 +27,7 @@ _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_tim
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
     """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
     kept = containers(draft, node, local)
+    losses = _losses(draft, node)
     yield from _timed(draft, node)
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
@@ -34,7 +35,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value)
-        if isinstance(statement, ast.Assign) and stores(statement) & _losses(draft, node):
+        if isinstance(statement, ast.Assign) and stores(statement) & losses:
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
             for choice in choices:
                 local_test = any(n.id in local and not _counts(draft, n, kept) for n in loads(choice.test))
@@ -86,7 +87,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             yield _differs(draft, statement, statement.test)
         elif (
             _weighs_up(statement.test)
-            and _is_read_after(draft, statement, _losses(draft, node) & {n for s in inside for n in stores(s)})
+            and _is_read_after(draft, statement, losses & {n for s in inside for n in stores(s)})
             and not _is_same(draft, node, statement.test)
         ):
             yield _other_loss(draft, statement, statement.test)
@@ -295,6 +296,7 @@ def _losses(draft: Draft, node: Loop) -> set[str]:
         for n in loads(call.func.value)
     }
     sets = [s for outer in node.body for s in walk(outer) if isinstance(s, (ast.Assign, ast.AugAssign))]
-    while more := {n.id for s in sets if stores(s) & found for n in loads(s.value)} - found:
+    read = [(stores(s), {n.id for n in loads(s.value)}) for s in sets] if found else []
+    while more := {name for stored, names in read if stored & found for name in names} - found:
         found |= more
     return found
