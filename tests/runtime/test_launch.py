@@ -246,6 +246,14 @@ def test_several_processes_and_several_jobs_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_sets_of_words_have_one_order_on_every_process(tmp_path: Path) -> None:
+    script = tmp_path / "words.py"
+    script.write_text("import sys\nsys.stdout.write(str(list({'a', 'b', 'c', 'd', 'e', 'f'})) + chr(10))\n")
+    code, out, _ = launch("--cpu", "--num_processes", "3", str(script))
+    assert code == 0 and len(out.splitlines()) == 3 and len(set(out.splitlines())) == 1
+
+
+@pytest.mark.slow
 def test_exit_code_of_the_rank_that_failed(tmp_path: Path) -> None:
     code, _, err = launch("--cpu", "--num_processes", "2", SCRIPT, "exit", str(tmp_path / "x"), "3")
     assert code == 3

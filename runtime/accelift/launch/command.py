@@ -181,4 +181,6 @@ def _environment(given: argparse.Namespace, config: LaunchConfig) -> dict[str, s
         threads = 1
     if threads is not None:
         found["OMP_NUM_THREADS"] = str(threads)
+    if config.num_processes > 1 and "PYTHONHASHSEED" not in os.environ:
+        found["PYTHONHASHSEED"] = "0"  # a vocabulary made by list(set(words)) is the same on every process
     return found
