@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import Binding, How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
@@ -16,7 +17,7 @@ from accelift_codemod.facts.values import Role
 # What is done to a gradient in place that leaves none.
 _CLEARS = frozenset({"zero_", "detach_", "requires_grad_"})
 # What says nothing of the numbers in a batch; and gradients, which are those of all processes after a backward pass.
-_NO_NUMBERS = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "grad"})
+_NO_NUMBERS = torch_ops.ABOUT | {"grad"}
 _MOST_NODES = 1000
 
 

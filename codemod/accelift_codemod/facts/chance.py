@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.resolve import Resolver
 
 _TORCH = frozenset(
     "rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like".split()
 )
-_IN_PLACE = frozenset("normal_ uniform_ random_ bernoulli_ exponential_".split())
 _NOT_DRAWN = frozenset(
     "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
     "setstate".split()
@@ -30,7 +30,7 @@ def drawn_from(resolver: Resolver, call: ast.Call) -> str:
     qualified = resolver.qualified(call.func)
     if qualified is None:
         func = call.func
-        draws = isinstance(func, ast.Attribute) and func.attr in _IN_PLACE and resolver.callee(call) is None
+        draws = isinstance(func, ast.Attribute) and func.attr in torch_ops.FILLS and resolver.callee(call) is None
         return "torch" if draws else ""
     home, _, name = qualified.rpartition(".")
     if home == "torch":

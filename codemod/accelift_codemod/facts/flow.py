@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.accelerate import AccelerateResolver
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.tree import children
@@ -13,7 +14,7 @@ from accelift_codemod.facts.values import Role, Value
 
 _MAX_NODES = 4000
 # What is the same of every process's part of a batch, or says nothing of its samples.
-_SHAPES = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "dataset", "keys"})
+_SHAPES = torch_ops.ABOUT | {"dataset", "keys"}
 # Libraries whose functions compute from their arguments alone, on one process.
 _PLAIN = frozenset({"torch", "numpy", "math", "sklearn", "statistics", "copy", "tqdm", "itertools", "scipy", "random"})
 

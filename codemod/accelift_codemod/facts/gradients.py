@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
@@ -15,15 +16,8 @@ from accelift_codemod.facts.values import Role
 _DEPTH = 6  # of calls
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"})
 _SETS = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
-# What these leave of a tensor has no gradient.
-_PLAIN = frozenset(
-    """
-    item detach numpy tolist data shape size numel dim argmax argmin argsort indices eq ne gt ge lt le long int bool
-    byte sign round floor ceil
-    """.split()
-)
 _NUMBERS = frozenset({"float", "int", "len", "bool", "str", "range"})
-_FILLS = frozenset({"append", "extend", "insert", "add"})
+_FILLS = ("append", "extend", "insert", "add")
 
 
 def off(resolver: Resolver, node: ast.AST, depth: int = 0) -> bool:
@@ -99,7 +93,9 @@ class Gradients:
 
     def _parts(self, node: ast.AST, entered: set[ast.AST]) -> Iterator[ast.AST]:
         """What an expression with a gradient is computed from; notes the functions whose calls are parts of it."""
-        if isinstance(node, (ast.Compare, ast.Constant)) or (isinstance(node, ast.Attribute) and node.attr in _PLAIN):
+        if isinstance(node, (ast.Compare, ast.Constant)) or (
+            isinstance(node, ast.Attribute) and node.attr in torch_ops.NO_GRADIENT
+        ):
             return
         if isinstance(node, ast.Name):
             yield from self._kept(node, entered)
@@ -127,11 +123,19 @@ class Gradients:
                 yield from filter(None, [binding.value])  # not the second of `max(1)`, which says which one it was
             elif binding in starts and binding.how is How.PARAMETER and owner.node not in entered:
                 yield from filter(None, self.resolver.handed(binding))
-        for fill in _FILLS:
-            for call in self.index.methods.get(fill, []):
-                given = call.func.value if isinstance(call.func, ast.Attribute) else None
-                if isinstance(given, ast.Name) and given.id == name.id and self._meets(given, starts):
-                    yield from call.args
+        for given, call in self._filled.get(name.id, ()):
+            if self._meets(given, starts):
+                yield from call.args
+
+    @cached_property
+    def _filled(self) -> dict[str, list[tuple[ast.Name, ast.Call]]]:
+        """By the name of a variable, the calls that put something into a list in it."""
+        found: dict[str, list[tuple[ast.Name, ast.Call]]] = {}
+        for call in (c for method in _FILLS for c in self.index.methods.get(method, [])):
+            given = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(given, ast.Name):
+                found.setdefault(given.id, []).append((given, call))
+        return found
 
     def _meets(self, name: ast.Name, starts: list[Binding]) -> bool:
         """Whether a variable may hold there what it has held from some bindings on."""

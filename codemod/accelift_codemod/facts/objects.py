@@ -232,6 +232,21 @@ class Objects:
         """The trained networks an expression may denote."""
         return tuple(v for v in self.resolver.values(node) if self.is_trained(v))
 
+    def is_parameter(self, node: ast.expr) -> bool:
+        """Whether an expression is a parameter of `for p in model.parameters()`, or its data."""
+        while isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        loops = (b for b in self.resolver.bindings(node) if b.how is How.LOOP) if isinstance(node, ast.Name) else ()
+        return any(v.role is Role.PARAMETERS for b in loops for v in self.resolver.values(b.value))
+
+    def is_part(self, node: ast.expr) -> bool:
+        """Whether an expression is reached through a trained model: `model.layer.weight`, `model.layers[0]`."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+            if self.trained_models(node):
+                return True
+        return False
+
     def only_computes(self, func: ast.Attribute) -> bool:
         """Whether a method of a trained network runs nothing of the network: a loss written as a method, say."""
         methods = [self.resolver.method(v.declaration, func.attr) for v in self.trained_models(func.value)]

@@ -22,6 +22,18 @@ ROW_WISE = frozenset(
     """.split()
 )
 
+# What fills a tensor with random numbers.
+FILLS = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
+# What tells of a tensor, and nothing of the numbers in it.
+ABOUT = frozenset("shape size dim ndim numel dtype device".split())
+# What gives no gradients on: methods and attributes of tensors, functions of torch.
+NO_GRADIENT = ABOUT | frozenset(
+    """
+    detach detach_ item data numpy tolist argmax argmin argsort indices long int bool byte sign round floor ceil nonzero
+    multinomial bernoulli eq ne gt ge lt le
+    """.split()
+)
+
 # Creation functions whose result has the rows of their argument.
 LIKE = frozenset("zeros_like ones_like full_like rand_like randn_like randint_like empty_like".split())
 # Creation functions whose result has as many rows as their first size says.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.freezing import Switch, switches
 from accelift_codemod.facts.index import position
 from accelift_codemod.facts.values import Evidence, Role, Value
@@ -12,11 +13,6 @@ from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
 
-# What gives no gradients on: methods and attributes of tensors, functions of torch.
-_CUTS = frozenset(
-    "detach detach_ item data numpy tolist argmax argmin long int bool size shape numel dim ndim dtype device sign "
-    "round floor ceil nonzero multinomial bernoulli eq ne gt ge lt le".split()
-)
 _IN_PLACE = frozenset({"add_", "sub_", "copy_", "mul_", "addcmul_", "addcdiv_"})
 _LAYERS = ("Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "Sequential", "Transformer", "MultiheadAttention")
 
@@ -360,7 +356,7 @@ def _behind(world: World, loss: ast.expr) -> Iterator[ast.AST]:
 
     def cuts(node: ast.AST) -> bool:
         func = node.func if isinstance(node, ast.Call) else node
-        if isinstance(func, ast.Attribute) and func.attr in _CUTS:
+        if isinstance(func, ast.Attribute) and func.attr in torch_ops.NO_GRADIENT:
             return True
         return isinstance(node, ast.Compare) or world.gradients_off(node)
 

@@ -23,6 +23,9 @@ _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_tim
     "datetime.datetime.utcnow",
 }
 
+_OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
+_OTHER_LOSSES = "some would train on another loss than others"
+
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
     """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
@@ -34,18 +37,18 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             yield from _pieces(draft, statement, local)
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and sets_group(draft, statement):
             if local & {n.id for n in loads(statement.value)}:
-                yield _differs(draft, statement, statement.value)
+                yield _differs(draft, statement, statement.value, _OTHER_MODELS)
         if isinstance(statement, ast.Assign) and stores(statement) & losses:
             choices = [n for n in walk(statement.value) if isinstance(n, ast.IfExp) and _weighs_up(n.test)]
             for choice in choices:
                 local_test = any(n.id in local and not _counts(draft, n, kept) for n in loads(choice.test))
                 if local_test and not _is_same(draft, node, choice.test):
-                    yield _other_loss(draft, statement, choice.test)
+                    yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
         if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value, local):
-            yield _differs(draft, statement, statement.value)
-        if isinstance(statement, ast.AugAssign) and _is_parameter(draft, statement.target):
+            yield _differs(draft, statement, statement.value, _OTHER_MODELS)
+        if isinstance(statement, ast.AugAssign) and draft.facts.objects.is_parameter(statement.target):
             if local & {n.id for n in loads(statement.value)}:
-                yield _differs(draft, statement, statement.value)
+                yield _differs(draft, statement, statement.value, _OTHER_MODELS)
         if not isinstance(statement, (ast.If, ast.While)):
             continue
         drawn = _drawn(draft, statement.test)
@@ -84,13 +87,13 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and check_trigger)",
             )
         elif _weighs_up(statement.test) and any(updates(draft, n) for n in inside):
-            yield _differs(draft, statement, statement.test)
+            yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
             _weighs_up(statement.test)
             and _is_read_after(draft, statement, losses & {n for s in inside for n in stores(s)})
             and not _is_same(draft, node, statement.test)
         ):
-            yield _other_loss(draft, statement, statement.test)
+            yield _differs(draft, statement, statement.test, _OTHER_LOSSES)
 
 
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
@@ -124,13 +127,12 @@ def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:
     return next((c for c in calls if draft.facts.resolver.qualified(c.func) in _CLOCKS), None)
 
 
-def _other_loss(draft: Draft, statement: ast.stmt, test: ast.expr) -> Finding:
+def _differs(draft: Draft, statement: ast.stmt, value: ast.expr, consequence: str) -> Finding:
     return draft.finding(
         "COLL-RANKFLOW",
         Severity.ERROR,
         statement,
-        f"`{draft.facts.segment(test)}` differs from process to process, and some would train on another loss than "
-        "others",
+        f"`{draft.facts.segment(value)}` differs from process to process, and {consequence}",
         "decide on a value that is the same everywhere, averaged by accelerator.reduce",
     )
 
@@ -188,18 +190,9 @@ def _perturbs(draft: Draft, node: ast.expr, local: set[str]) -> bool:
     if not (isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr.endswith("_")):
         return False
     arguments = [*node.args, *(k.value for k in node.keywords)]
-    return _is_parameter(draft, func.value) and any(
+    return draft.facts.objects.is_parameter(func.value) and any(
         _drawn(draft, argument) is not None or local & {n.id for n in loads(argument)} for argument in arguments
     )
-
-
-def _is_parameter(draft: Draft, node: ast.expr) -> bool:
-    """Whether an expression is one of a model's parameters, over which a loop goes, or its data."""
-    while isinstance(node, ast.Attribute) and node.attr == "data":
-        node = node.value
-    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
-    of = [n for b in bindings if b.how is How.LOOP for n in walk(b.value or b.node) if isinstance(n, ast.Attribute)]
-    return any(n.attr in ("parameters", "named_parameters") for n in of)
 
 
 def chosen_by_content(draft: Draft, statement: ast.stmt) -> ast.expr | None:
@@ -225,17 +218,6 @@ def is_content(draft: Draft, node: ast.AST, local: set[str]) -> bool:
     parent = draft.facts.index.parents[node]
     sized = isinstance(parent, ast.Attribute) and parent.attr in ("size", "shape")
     return not sized and not (isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len")
-
-
-def _differs(draft: Draft, statement: ast.stmt, value: ast.expr) -> Finding:
-    return draft.finding(
-        "COLL-RANKFLOW",
-        Severity.ERROR,
-        statement,
-        f"`{draft.facts.segment(value)}` differs from process to process, and so would the update of the model: "
-        "the processes would end with different ones",
-        "decide on a value that is the same everywhere, averaged by accelerator.reduce",
-    )
 
 
 def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Iterator[Finding]:

@@ -6,14 +6,13 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role
+from accelift_codemod.facts import How, Role, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
 # What says nothing of the numbers in a value.
-_SIZES = frozenset({"shape", "size", "ndim", "dtype", "device", "numel", "dim"})
 _ASKS = frozenset({"len", "isinstance", "type", "hasattr", "id", "print", "callable"})
 # What keeps none of the numbers that it is given; a pass over a loader may be a progress bar that shows them.
 _KEEPS_NOTHING = frozenset(
@@ -74,7 +73,7 @@ def around(draft: Draft, read: Read, stop: Stop | None = None) -> Iterator[ast.A
         if isinstance(parent, ast.stmt):
             yield parent
             return
-        if isinstance(parent, ast.Attribute) and parent.attr in _SIZES:
+        if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.ABOUT:
             return
         if isinstance(parent, ast.Compare) and all(isinstance(o, (ast.Is, ast.IsNot)) for o in parent.ops):
             return

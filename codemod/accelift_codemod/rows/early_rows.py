@@ -6,13 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Binding
+from accelift_codemod.facts import BatchLoop, Binding, torch_ops
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.rows import row_numbers
 from accelift_codemod.rows.copies import name_of
 
 DRAWS = frozenset("rand randn randint randperm normal".split())
-_FILLS = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _SPREADS = frozenset({"torch.linspace", "torch.logspace", "numpy.linspace", "numpy.logspace"})
 _KEEPS = frozenset({"view", "reshape", "unflatten", "resize_"})  # as many numbers as there are, in another shape
 COPIES = ("torch.tensor", "torch.as_tensor", "numpy.array", "numpy.asarray")
@@ -80,7 +79,7 @@ def _is_filled(draft: Draft, call: ast.Call) -> bool:
     node: ast.AST = call
     for parent in draft.facts.index.ancestors(call):
         if isinstance(parent, ast.Attribute) and parent.value is node:
-            if parent.attr in _FILLS:
+            if parent.attr in torch_ops.FILLS:
                 return True
         elif not (isinstance(parent, ast.Call) and parent.func is node):
             return False

@@ -106,13 +106,8 @@ class BatchSize(Rule):
             for given, made in (a for size in sizes for a in built.get(name_of(size), ())):
                 if given not in seen and any(same(draft, given, size) for size in sizes):
                     seen.add(given)
-                    yield draft.finding(
-                        "BATCH-MODEL",
-                        Severity.WARNING,
-                        given,
-                        f"{made} is made for batches of this size, and a process has only its share of one",
-                        "take the number of rows from what forward is given",
-                    )
+                    what = f"{made} is made for batches of this size, and a process has only its share of one"
+                    yield self._fixed(draft, given, what)
             if not sizes and "batch_size" not in draft.facts.index.attributes:
                 continue  # nothing names it
             nodes = list(batch_sizes.nodes(draft, loop))
@@ -144,23 +139,17 @@ class BatchSize(Rule):
             for node in made_for.shaped(draft, loop, sizes):
                 if node not in seen:
                     seen.add(node)
-                    yield draft.finding(
-                        "BATCH-MODEL",
-                        Severity.WARNING,
-                        node,
-                        "the training takes this for its number of rows, and a process has only its share of a batch",
-                        "take the number of rows from what forward is given",
-                    )
+                    what = "the training takes this for its number of rows, and a process has only its share of a batch"
+                    yield self._fixed(draft, node, what)
         for given in made_for.told(draft):
             if given not in seen:
                 seen.add(given)
-                yield draft.finding(
-                    "BATCH-MODEL",
-                    Severity.WARNING,
-                    given,
-                    "the model is set up for batches of this size, and a process has only its share of one",
-                    "take the number of rows from what forward is given",
-                )
+                what = "the model is set up for batches of this size, and a process has only its share of one"
+                yield self._fixed(draft, given, what)
+
+    def _fixed(self, draft: Draft, size: ast.expr, what: str) -> Finding:
+        remedy = "take the number of rows from what forward is given"
+        return draft.finding("BATCH-MODEL", Severity.WARNING, size, what, remedy)
 
     def _made_whole(
         self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], seen: set[ast.AST]

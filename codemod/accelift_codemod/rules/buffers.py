@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, torch_ops
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.layout import Layout
@@ -17,7 +17,6 @@ from accelift_codemod.overwritten import overwritten
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_SIZES = frozenset({"size", "shape", "dim", "ndim", "device", "dtype", "numel"})
 _STEPS = 6
 _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
@@ -240,7 +239,7 @@ def _depends(node: ast.AST, tainted: set[str]) -> bool:
     """Whether an expression reads one of some variables, and not only its size."""
     if isinstance(node, ast.Name):
         return node.id in tainted
-    if isinstance(node, ast.Attribute) and node.attr in _SIZES:
+    if isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT:
         return False
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         return False

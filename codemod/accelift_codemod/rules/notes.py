@@ -5,20 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import padding
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role, torch_ops
+from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_PADS = (
-    "torch.nn.utils.rnn.pad_sequence",
-    "torch.nn.utils.rnn.pack_sequence",
-    "torch.nn.functional.pad",
-    "numpy.pad",
-)
-_IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 _ENTRIES = frozenset({"forward", "__getitem__", "__iter__"})
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
@@ -102,7 +95,9 @@ class Notes(Rule):
                 if self._draws(draft, call) or _draws_in_place(call):
                     first.setdefault("noise of its own", call)
         for call in draft.facts.index.methods.get("register_hook", []):
-            if draft.facts.runs(call) and self._is_parameter(draft, call.func.value):  # type: ignore[attr-defined]
+            owner: ast.expr = call.func.value  # type: ignore[attr-defined]
+            objects = draft.facts.objects
+            if draft.facts.runs(call) and (objects.is_parameter(owner) or objects.is_part(owner)):
                 first.setdefault("hook", call)
         for call in draft.facts.index.calls:
             loader = draft.facts.resolver.argument(call, 0, "loader")
@@ -116,8 +111,8 @@ class Notes(Rule):
                     "every process computes the averages of BatchNorm from its share of the data, and saves no other",
                     "give it a DataLoader of its own, which is not prepared",
                 )
-        padded = self._padded(draft)
-        cut = self._cut(draft) if padded is None else None
+        padded = padding.collated(draft)
+        cut = padding.cut(draft) if padded is None else None
         if cut is not None:
             yield draft.finding(
                 "BATCH-PADDED",
@@ -165,94 +160,6 @@ class Notes(Rule):
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
 
-    def _padded(self, draft: Draft) -> ast.Call | None:
-        """Where the collate function of a training loader pads sequences."""
-        for loader in (v for loop in draft.blueprint.train_loops for v in loop.loaders):
-            collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
-            functions: list[ast.AST | None] = [v.declaration for v in draft.facts.resolver.values(collate)]
-            for function in [*functions, collate]:
-                if isinstance(function, ast.ClassDef):
-                    function = draft.facts.resolver.method(function, "__call__")
-                if not isinstance(function, (*FUNCTIONS, ast.Lambda)):
-                    continue
-                body = [function.body] if isinstance(function, ast.Lambda) else function.body
-                called = (f for part in body for f in draft.blueprint.timeline.calls_into(part))
-                for node in (n for f in dict.fromkeys((function, *called)) for n in walk(f)):
-                    if isinstance(node, ast.Call) and self._pads(draft, node):
-                        return node
-        return None
-
-    def _cut(self, draft: Draft) -> ast.expr | None:
-        """Where a training loop cuts the samples of its batch to the longest one, or pads them to it."""
-        for loop in draft.blueprint.train_loops:
-            for statement in loop.body:
-                called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
-                for node in (n for s in (statement, *called) for n in walk(s)):
-                    bound = _bound(node)
-                    if bound is not None and self._longest(draft, bound, 2):
-                        return node  # type: ignore[return-value]
-                    padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
-                    if padded is not None and draft.facts.resolver.qualified(node.func) == _PADS[0]:  # type: ignore[attr-defined]
-                        if self._of_batch(draft, padded):
-                            return node  # type: ignore[return-value]
-        return None
-
-    def _longest(self, draft: Draft, node: ast.expr, depth: int) -> bool:
-        """Whether a number is the greatest of what the samples of a batch have, or made from it."""
-        resolver = draft.facts.resolver
-        for part in walk(node):
-            func = part.func if isinstance(part, ast.Call) else None
-            if isinstance(part, ast.Call) and (
-                resolver.builtin(part.func) == "max" or resolver.qualified(part.func) in ("torch.max", "torch.amax")
-            ):
-                if len(part.args) == 1 and self._of_batch(draft, part.args[0]):
-                    return True
-            elif isinstance(part, ast.Call) and isinstance(func, ast.Attribute) and func.attr in ("max", "amax"):
-                if not part.args and not part.keywords and self._of_batch(draft, func.value):
-                    return True
-            elif isinstance(part, ast.Name) and depth:
-                made = [b.value for b in resolver.bindings(part) if b.how is How.ASSIGN and not b.path]
-                if any(value is not None and self._longest(draft, value, depth - 1) for value in made):
-                    return True
-        return False
-
-    def _of_batch(self, draft: Draft, node: ast.expr) -> bool:
-        """Whether something is part of a batch, or computed from it."""
-        return any(
-            draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in walk(node) if isinstance(n, ast.expr)
-        )
-
-    def _pads(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call pads sequences, or asks for the length of the longest one: `max(len(s) for s in samples)`."""
-        resolver = draft.facts.resolver
-        if resolver.qualified(call.func) in _PADS:
-            return True
-        if resolver.builtin(call.func) != "max" or len(call.args) != 1:
-            return False
-        made = [
-            call.args[0],
-            *(b.value for n in walk(call.args[0]) if isinstance(n, ast.Name) for b in resolver.bindings(n)),
-        ]
-        sizes = (n for part in made if part is not None for n in walk(part))
-        return any(
-            (isinstance(n, ast.Call) and resolver.builtin(n.func) == "len")
-            or (isinstance(n, ast.Name) and resolver.builtin(n) == "len")
-            or (isinstance(n, ast.Attribute) and n.attr in ("shape", "size"))
-            for n in sizes
-        )
-
-    def _is_parameter(self, draft: Draft, node: ast.expr) -> bool:
-        """Whether an expression is a parameter: of `for p in model.parameters()`, or `model.layer.weight`."""
-        resolver = draft.facts.resolver
-        if isinstance(node, ast.Name):
-            loops = (b for b in resolver.bindings(node) if b.how is How.LOOP)
-            return any(v.role is Role.PARAMETERS for b in loops for v in resolver.values(b.value))
-        while isinstance(node, (ast.Attribute, ast.Subscript)):
-            node = node.value
-            if draft.facts.objects.trained_models(node):
-                return True
-        return False
-
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call draws random numbers."""
         module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
@@ -282,17 +189,6 @@ class Notes(Rule):
         return name if module in ("torch.nn", "torch.nn.functional") else ""
 
 
-def _bound(node: ast.AST) -> ast.expr | None:
-    """How much a node takes of a dimension of a tensor that is not the first: `x[:, :n]`, `x.narrow(1, 0, n)`."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
-        cuts = (p.upper for p in node.slice.elts[1:] if isinstance(p, ast.Slice) and p.upper is not None)
-        return next(cuts, None)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "narrow":
-        first = node.args[0] if len(node.args) == 3 else None
-        return node.args[2] if isinstance(first, ast.Constant) and first.value != 0 else None
-    return None
-
-
 def _draws_in_place(call: ast.Call) -> bool:
     """Whether a call fills a tensor with random numbers."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _IN_PLACE
+    return isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.FILLS
