@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections import deque
 from collections.abc import Iterable, Iterator
 
 CHILDREN = "_accelift_children"  # where it is noted
-WALK = "_accelift_walk"  # and on a module, all that is in it
+WALK = "_accelift_walk"  # and on a module or statement, all that is in it
 NOTES = frozenset({CHILDREN, WALK})
 # What Python's parser makes once and uses everywhere: contexts and operators.
 SHARED = frozenset(
@@ -17,6 +16,7 @@ SHARED = frozenset(
 )
 # Fields that hold no nodes, or shared ones alone.
 _LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id"})
+_KEPT = (ast.Module, ast.stmt)
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -43,20 +43,15 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """What `ast.walk` yields, but contexts and operators, in the same order."""
-    if not isinstance(node, ast.Module):
-        return _walk(node)
     known: list[ast.AST] | None = node.__dict__.get(WALK)
     if known is None:
-        known = node.__dict__[WALK] = list(_walk(node))
+        known = [node]
+        for current in known:  # it grows meanwhile
+            parts = current.__dict__.get(CHILDREN)
+            known += children(current) if parts is None else parts
+        if isinstance(node, _KEPT):
+            node.__dict__[WALK] = known
     return iter(known)
-
-
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    todo = deque([node])
-    while todo:
-        current = todo.popleft()
-        todo.extend(current.__dict__.get(CHILDREN) or children(current))
-        yield current
 
 
 def leaves(statements: Iterable[ast.stmt]) -> bool:
