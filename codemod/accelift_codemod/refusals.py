@@ -186,6 +186,15 @@ def _by_hand(facts: Facts) -> None:
                 "compute the gradients by loss.backward()",
             )
         added = facts.by_hand.added(loop) if loop.trains and not facts.processes.managed else None
+        loose = facts.by_hand.loose(loop) if loop.trains else None
+        if loose is not None:
+            raise refuse(
+                "OPT-UNKNOWN",
+                loose.lineno,
+                f"this loop updates `{facts.short(loose.value)}` by its gradient, and it is in no network: nothing "
+                "would average the gradient over the processes",
+                "put it into a torch.nn.Module, as a torch.nn.Parameter, and use an optimizer",
+            )
         if added is not None:
             raise refuse(
                 "BWD-UNKNOWN",

@@ -177,3 +177,43 @@ def test_the_gradient_of_an_input_is_its_own() -> None:
         "x.requires_grad_()\nF.cross_entropy(model(x), y).backward()\nx.grad.mul_(x.abs())\nx = x.detach() + x.grad"
     )
     assert "accelerator.backward(" in converted(script(forward=f"{attack}\nloss = F.cross_entropy(model(x), y)"))
+
+
+OWN = "weight = torch.zeros(4, 3)\nweight.requires_grad_()\nbias = torch.zeros(3, requires_grad=True)\n"
+SGD = "def sgd(params, rate):\n    for p in params:\n        p.data -= rate * p.grad\n        p.grad.zero_()\n"
+
+
+@pytest.mark.parametrize(
+    ("update", "definitions"),
+    [
+        ("with torch.no_grad():\n    weight -= 0.1 * weight.grad\n    weight.grad.zero_()", ""),
+        ("weight.data.sub_(0.1 * weight.grad)", ""),
+        ("sgd([weight, bias], 0.1)", SGD),
+    ],
+)
+def test_a_loop_that_trains_tensors_in_no_network_is_refused(update: str, definitions: str) -> None:
+    first = f"F.cross_entropy(x @ weight + bias, y).backward()\n{update}"
+    loop = f"{OWN}for x, y in loader:\n{textwrap.indent(first, '    ')}\n"
+    finding = unchanged(script(before=loop, definitions=definitions))
+    assert (finding.code, finding.severity) == ("OPT-UNKNOWN", Severity.ERROR)
+    assert "in no network" in finding.message
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "noise = torch.zeros_like(x, requires_grad=True)\nF.cross_entropy(model(x + noise), y).backward()\n"
+        "x = x + 0.1 * noise.grad.sign()\noptimizer.zero_grad()",
+        "x.requires_grad_()\nF.cross_entropy(model(x), y).backward()\nslope = x.grad.abs().mean()",
+        "for p in model.parameters():\n    print(p.grad)",
+        "print(model.layer.weight.grad)",
+    ],
+)
+def test_gradients_of_inputs_and_of_networks_are_read(between: str) -> None:
+    text = script(before=OWN, forward=f"{between}\nloss = F.cross_entropy(model(x), y)")
+    assert "accelerator.backward(" in converted(text)
+
+
+def test_a_gradient_of_a_tensor_outside_of_the_loops_is_that_of_every_process() -> None:
+    shown = "F.mse_loss(weight @ weight.T, torch.eye(4)).backward()\nprint(weight.grad)\n"
+    assert "accelerator.prepare(" in converted(script(before=OWN + shown))

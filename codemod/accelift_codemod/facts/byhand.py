@@ -45,6 +45,20 @@ class ByHand:
         found = (n for s in loop.body for n in self._run(s) if self._changes(n))
         return min((n for n in found if self._from_batch(n)), key=position, default=None)
 
+    def loose(self, loop: BatchLoop) -> ast.Attribute | None:
+        """The first gradient that a loop reads of a tensor that the script has made itself, and not of the batch.
+
+        Nothing averages it over the processes, as it is that of no network.
+        """
+        found = (n for s in loop.body for n in self._run(s) if isinstance(n, ast.Attribute) and n.attr == "grad")
+        return min((n for n in found if self._is_made(n.value)), key=position, default=None)
+
+    def _is_made(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor that a call of torch has made, of nothing in a batch."""
+        values = self.resolver.values(node)
+        made = all(v.role is Role.OBJECT and v.name.startswith("torch.") for v in values)
+        return bool(values) and made and not self.of_batch(node)
+
     def _run(self, statement: ast.stmt) -> Iterator[ast.AST]:
         """The nodes that a statement may run, in functions of the script, too."""
         yield from walk(statement)
