@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from accelift_codemod.plan import Severity
 from scripts import convert, converted, findings, lifted, script
 
 PLATEAU = (
@@ -464,3 +465,57 @@ def test_a_sum_over_samples_that_are_dealt_as_numbers(data: str, whole: str, red
         epoch_end=f"print(running / {whole})",
     )
     assert ("accelerator.gather_for_metrics(loss.detach()" in converted(text)) is reduced
+
+
+RIGHT = "(model(x).argmax(1) == y).sum().item()"
+
+
+@pytest.mark.parametrize(
+    ("before", "add", "end"),
+    [
+        ("hits = [0] * 9", f"hits[epoch] += {RIGHT}", "hits[epoch] /= len(data)\nprint(hits[epoch])"),
+        ("hits = [0] * 9", f"hits[epoch] += {RIGHT}", "print(hits[epoch] / len(loader.dataset))"),
+        ('hits = {"n": 0}', f'hits["n"] += {RIGHT}', 'print(100 * hits["n"] / len(data))'),
+    ],
+)
+def test_sums_in_lists_and_dicts_that_the_size_of_the_data_divides(before: str, add: str, end: str) -> None:
+    text = script(before=before, batch_end=add, epoch_end=end)
+    gathered = "accelerator.gather_for_metrics((model(x).argmax(1) == y).sum().detach()).sum().item()"
+    assert gathered in ast.unparse(ast.parse(converted(text)))
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "add", "end"),
+    [
+        ("hits = [0] * 9", f"hits[epoch] += {RIGHT}", "print(hits[epoch] / len(loader))"),
+        ("hits = [0] * 9", f"hits[epoch] += {RIGHT}", "print(hits[0] / len(data))"),
+        ("hits = [0] * 9", f"hits[y[0]] += {RIGHT}", "print(hits[epoch] / len(data))"),
+        ("hits = [0] * 9", f"hits[epoch] += {RIGHT}", "print(sum(hits))"),
+        ("hits = [0] * 9", "hits[epoch] += len(data)", "print(hits[epoch] / len(data))"),
+    ],
+)
+def test_other_sums_in_lists_stay(before: str, add: str, end: str) -> None:
+    assert "gather" not in converted(script(before=before, batch_end=add, epoch_end=end))
+
+
+@pytest.mark.parametrize(
+    ("add", "severity"),
+    [
+        ("hits += (other(model(x)) == y).sum().item()", Severity.WARNING),
+        ("hits += torch.sum(other(model(x)) == y).item()", Severity.WARNING),
+        ("hits += (other(model(x)) == y).sum().item() / len(y)", Severity.NOTE),
+        ("hits += other(model(x))", Severity.NOTE),
+    ],
+)
+def test_a_sum_of_what_is_not_known_is_too_small_for_the_size_of_the_data(add: str, severity: Severity) -> None:
+    text = script(
+        definitions="def other(scores):\n    return unknown(scores)",
+        imports="from elsewhere import unknown",
+        epoch="hits = 0",
+        batch_end=add,
+        epoch_end="print(hits / len(data))",
+    )
+    plan = convert(text).plan
+    assert plan is not None
+    assert [f.severity for f in plan.findings if f.code == "METRIC-TRAIN"] == [severity]

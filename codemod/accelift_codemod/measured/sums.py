@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
@@ -106,6 +107,22 @@ def sums_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
             continue
         if local & {n.id for n in loads(statement.value)} and statement.target.id not in fresh:
             found.setdefault(statement.target.id, []).append(statement)
+    return found
+
+
+def entries_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
+    """Sums over the iterations that a list or dict keeps, `sums[epoch] += loss.item()`, by the text of the entry."""
+    bound = {n for s in node.body for n in stores(s)} | (
+        stores(node.target) if not isinstance(node, ast.While) else set()
+    )
+    found: dict[str, list[ast.AugAssign]] = {}
+    for statement in (s for outer in node.body for s in walk(outer)):
+        target = statement.target if isinstance(statement, ast.AugAssign) else None
+        if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+            continue
+        assert isinstance(statement, ast.AugAssign)
+        if local & {n.id for n in loads(statement.value)} and not bound & {n.id for n in loads(target)}:
+            found.setdefault(ast.unparse(target), []).append(statement)
     return found
 
 
@@ -351,6 +368,19 @@ def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
         return False
     value = statement.value
     return draft.facts.layouts.read(value, env) is Layout.SUM or bool(_weighed(draft, loop, value, env))
+
+
+def sums_something(draft: Draft, statement: ast.AugAssign) -> bool:
+    """Whether a statement adds the sum over a tensor of which it need not be known what it has for each sample."""
+    for call in walk(statement.value):
+        if not isinstance(call, ast.Call) or call.keywords:
+            continue
+        method = isinstance(call.func, ast.Attribute) and call.func.attr == "sum" and not call.args
+        if method or (draft.facts.resolver.qualified(call.func) == "torch.sum" and len(call.args) == 1):
+            above = draft.facts.index.ancestors(call)
+            within = itertools.takewhile(lambda parent: parent is not statement, above)
+            return not any(isinstance(p, ast.BinOp) and isinstance(p.op, ast.Div) for p in within)
+    return False
 
 
 def _weighed(

@@ -20,12 +20,14 @@ from accelift_codemod.measured.sums import (
     Loop,
     adds_up,
     averaged,
+    entries_of,
     local_names,
     reads_after,
     reads_again,
     reads_outside,
     reduced,
     sums_of,
+    sums_something,
 )
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_size
@@ -131,21 +133,26 @@ scheduler.step(running / len(loader))
                 )
         yield from decisions(draft, node, local)
         printed = [name for name in own if name not in decided and name not in steering]
-        scaled = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
+        halved = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
+        scaled = [name for name in halved if adds_up(draft, loop, kept[name])]
         together = sorted(_closed(set(scaled), ratios) - decided)
         whole = {name: reduced(draft, loop, sums[name], local) for name in together}
         if not all(whole.values()):
             whole = {name: [] for name in together}
-        for name in together:
+        entries = {} if loop.evaluates else self._entries(draft, loop, node, local)
+        entries = {name: s for name, s in entries.items() if not {n.id for n in loads(s[0].target)} & others.keys()}
+        whole |= {name: reduced(draft, loop, statements, local) for name, statements in entries.items()}
+        for name in whole:
             yield from whole[name]
         printed = [name for name in printed if not whole.get(name)]
-        scaled = [name for name in scaled if not whole[name]]
+        scaled = [name for name in (*halved, *entries) if not whole.get(name)]
         if scaled:
             names = ", ".join(f"`{n}`" for n in scaled)
+            first = kept.get(scaled[0]) or entries[scaled[0]][0]
             yield draft.finding(
                 "METRIC-TRAIN",
                 Severity.WARNING,
-                kept[scaled[0]],
+                first,
                 f"what {names} adds up on one process is divided by the size of the whole data set: on N processes the "
                 "result is too small by a factor of about N",
                 "sum it across processes with accelerator.reduce before the division",
@@ -167,6 +174,8 @@ scheduler.step(running / len(loader))
         places |= {name: read for name, read in last.items() if read is not None}
         said = self._said_inside(draft, node, local - set(others) - (set(kept) - set(own)) - decided)
         places |= {name: read for name, read in said.items() if name not in scaled and not whole.get(name)}
+        told = {n.id for statements in entries.values() for n in loads(statements[0].target)}
+        places = {name: place for name, place in places.items() if name not in told}
         if places:
             printed = list(places)
             names = ", ".join(f"`{n}`" for n in printed)
@@ -178,27 +187,45 @@ scheduler.step(running / len(loader))
                 "gather the values if the exact figure matters",
             )
 
+    def _entries(self, draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
+        """The sums in lists and dicts that are divided by the length of a data set."""
+        found = entries_of(node, local)
+        return {n: s for n, s in found.items() if all(self._by_the_whole(draft, loop, node, one) for one in s)}
+
     def _by_the_whole(self, draft: Draft, loop: BatchLoop, node: Loop, statement: ast.AugAssign) -> bool:
         """Whether a sum over samples is divided by the length of a data set, which is that of the whole job."""
-        if not adds_up(draft, loop, statement):
+        if not adds_up(draft, loop, statement) and not sums_something(draft, statement):
             return False
-        assert isinstance(statement.target, ast.Name)
+        target = statement.target
+        base = target.value if isinstance(target, ast.Subscript) else target
+        assert isinstance(base, ast.Name)
         parents = draft.facts.index.parents
-        for load in reads_after(draft, node, statement.target.id):
+        for load in reads_after(draft, node, base.id):
             number: ast.AST = load
+            if isinstance(target, ast.Subscript):
+                number = parents[load]
+                if not isinstance(number, ast.Subscript) or ast.dump(number.slice) != ast.dump(target.slice):
+                    continue
             parent = parents.get(number)
             while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):  # `100 * correct / len(data)`
                 number, parent = parent, parents.get(parent)
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is number:
                 if self._is_whole(draft, loop, parent.right):
                     return True
-        owner = draft.facts.index.scope(node).owner(statement.target.id)
-        return owner is not None and any(
-            isinstance(s := draft.facts.index.statement(b.node), ast.AugAssign)
-            and isinstance(s.op, ast.Div)
-            and s.lineno > (node.end_lineno or 0)
-            and self._is_whole(draft, loop, s.value)
-            for b in owner.bindings[statement.target.id]
+            if isinstance(parent, ast.AugAssign) and parent.target is number and isinstance(parent.op, ast.Div):
+                if self._is_whole(draft, loop, parent.value):
+                    return True
+        owner = draft.facts.index.scope(node).owner(base.id)
+        return (
+            base is target
+            and owner is not None
+            and any(
+                isinstance(s := draft.facts.index.statement(b.node), ast.AugAssign)
+                and isinstance(s.op, ast.Div)
+                and s.lineno > (node.end_lineno or 0)
+                and self._is_whole(draft, loop, s.value)
+                for b in owner.bindings[base.id]
+            )
         )
 
     def _is_whole(self, draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
