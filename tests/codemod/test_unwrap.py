@@ -268,3 +268,36 @@ def test_a_model_is_printed_without_its_wrapper() -> None:
     assert converted(script(epoch_end="print('the model', model)")) == lifted(
         epoch_end=f"accelerator.print('the model', {MODEL})"
     )
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ("model = model.cpu()\nmodel(data.tensors[0])", "model = accelerator.unwrap_model(model).cpu()"),
+        ('model = model.to("cpu").eval()', 'model = accelerator.unwrap_model(model).to("cpu").eval()'),
+        ("small = model.cpu()\nsmall(data.tensors[0])", "small = accelerator.unwrap_model(model).cpu()"),
+        ("show(model.cpu())", "show(accelerator.unwrap_model(model).cpu())"),
+    ],
+)
+def test_a_model_that_goes_to_the_cpu_leaves_its_wrapper(after: str, expected: str) -> None:
+    text = script(after=after, definitions="def show(net):\n    net(torch.ones(1, 8))")
+    assert expected in converted(text).splitlines()
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ({"after": "model.cpu()\nmodel(data.tensors[0])"}, True),
+        ({"after": 'model.to("cpu")\nshow(model)'}, True),
+        ({"epoch_end": "model = model.cpu()\nmodel(data.tensors[0])\nmodel = model.to(device)"}, True),
+        ({"after": 'model.cpu()\ntorch.save(model.state_dict(), "m.pt")'}, False),
+        ({"epoch_end": 'model.cpu()\ntorch.save(model.state_dict(), "m.pt")\nmodel.to(device)'}, False),
+        ({"after": "model.to(device)\nmodel(data.tensors[0].to(device))"}, False),
+        ({"before": "model.train()"}, False),
+        ({"device": 'device = "cpu"', "after": "model.cpu()\nmodel(data.tensors[0])"}, False),
+    ],
+)
+def test_a_model_that_is_run_on_the_cpu_in_its_wrapper(slots: dict[str, str], told: bool) -> None:
+    definitions = "def show(net):\n    net(torch.ones(1, 8))"
+    assert ("DDP-CPU" in findings(script(definitions=definitions, **slots))) is told

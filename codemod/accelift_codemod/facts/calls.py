@@ -226,6 +226,7 @@ class Calls:
 
     def _method_call(self, call: ast.Call, func: ast.Attribute) -> Iterable[Value]:
         receivers = self.resolver.values(func.value)
+        pending = not receivers and self.resolver.circular  # it depends on this call: `net = net.cpu()` in a loop
         name = func.attr
         if name in ("parse_args", "parse_known_args"):
             parsed = Value(Role.ARGUMENTS, call)
@@ -263,4 +264,4 @@ class Calls:
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
-        return (Value(Role.OBJECT, call),)
+        return () if pending else (Value(Role.OBJECT, call),)

@@ -58,6 +58,11 @@ class Resolver(Classes):
 
     # ---- values
 
+    @property
+    def circular(self) -> bool:
+        """Whether what has been asked for in answering the last question still depends on a question before it."""
+        return self._low != _NO_CYCLE
+
     def values(self, node: ast.AST | None) -> Values:
         """What an expression may evaluate to; empty if nothing is known.
 

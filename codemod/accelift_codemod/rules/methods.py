@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, library, torch_ops
+from accelift_codemod.facts import Role, Value, library, position, torch_ops
+from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
@@ -68,6 +69,14 @@ with torch.no_grad():
             "through the wrapper.",
         ),
         Explained(
+            "DDP-CPU",
+            Severity.ERROR,
+            "a prepared model is moved to the CPU and run there",
+            "A prepared model is moved to the CPU in place, or before it trains again, and is run there. On several "
+            "GPUs it is inside a wrapper, which sends what it is given to its own GPU, where the weights are no more. "
+            "A model that is moved after training, and has a name then, is taken out of its wrapper.",
+        ),
+        Explained(
             "CKPT-WRAPPED",
             Severity.ERROR,
             "a list or dict of models is saved whole",
@@ -95,11 +104,16 @@ with torch.no_grad():
         node: ast.expr = name
         while isinstance(parent, ast.IfExp) and node is not parent.test:  # `net.module if cuda else net`
             node, parent = parent, draft.facts.index.parents.get(parent)
+        moved: ast.Call | None = None
         while isinstance(parent, ast.Attribute) and parent.value is node and parent.attr in _RETURN_IT:
             call = draft.facts.index.parents.get(parent)  # `model.cpu().state_dict()`
             if not isinstance(call, ast.Call) or call.func is not parent:
                 return
+            moved = call if parent.attr == "cpu" or (call.args and self._is_cpu(draft, call.args[0])) else moved
             node, parent = call, draft.facts.index.parents.get(call)
+        if moved is not None and not isinstance(parent, ast.Attribute):
+            yield from self._on_the_cpu(draft, name, moved, isinstance(parent, ast.Expr), models)
+            return
         if isinstance(parent, ast.Attribute) and parent.value is node:
             if parent.attr in _TRANSPARENT:
                 return
@@ -153,6 +167,45 @@ with torch.no_grad():
             isinstance(parent, ast.Assign) and parent.value is node and self._fills_saved(draft, parent)
         ):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
+
+    def _is_cpu(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether an argument of a move is the CPU, in a script that trains elsewhere."""
+        return draft.facts.devices.is_device(node) and draft.facts.devices.is_elsewhere(node)
+
+    def _on_the_cpu(
+        self, draft: Draft, name: ast.expr, move: ast.Call, in_place: bool, models: tuple[Value, ...]
+    ) -> Iterator[Edit | Finding]:
+        """A model that leaves its GPU leaves its wrapper, which would send it batches there; not to train again."""
+        loops = [loop.node for loop in draft.blueprint.train_loops]
+        timeline = draft.blueprint.timeline
+        places = (place for loop in loops for place in timeline.places(loop, draft.function(move)))
+        trains = any(draft.follows(loop, [move]) for loop in loops) or any(timeline.repeats(move, p) for p in places)
+        if not in_place and not trains:
+            yield self._unwrap(draft, name, "the wrapper sends what it is given to its own GPU")
+        elif draft.reach.cpu != TRUE and self._runs_next(draft, move, models):
+            yield draft.finding(
+                "DDP-CPU",
+                Severity.ERROR,
+                move,
+                f"`{draft.facts.segment(name)}` is run on the CPU after this, and on several GPUs its wrapper sends "
+                "what it is given to its own GPU",
+                "keep the model inside for it: model = accelerator.unwrap_model(model).cpu()",
+            )
+
+    def _runs_next(self, draft: Draft, move: ast.Call, models: tuple[Value, ...]) -> bool:
+        """Whether what comes after a move of a model, before the next one, runs it or hands it on."""
+        home = draft.function(move)
+        for later in draft.facts.reads():
+            if position(later) <= position(move) or draft.function(later) is not home:
+                continue
+            if not isinstance(later.ctx, ast.Load) or not any(v in models for v in draft.facts.resolver.values(later)):
+                continue
+            parent = draft.facts.index.parents.get(later)
+            if isinstance(parent, ast.Attribute) and parent.attr in ("to", "cuda", "cpu"):
+                return False
+            if isinstance(parent, ast.Call) and draft.facts.resolver.qualified(parent.func) not in _KEEPING:
+                return True
+        return False
 
     def _container(self, draft: Draft, name: ast.expr, parent: ast.AST | None) -> Iterator[Finding]:
         """Tell of a list or dict of prepared models that is saved or copied as it is."""
