@@ -141,3 +141,17 @@ def test_tensors_of_the_batch_are_masks_and_a_memory_is_looked_up() -> None:
     assert codes("loss = F.cross_entropy(out[kept], y[kept])", data=data, **batch) == ["LOSS-MASKMEAN"]
     memory = {"before": "memory = torch.ones(64, 3)"}
     assert codes("loss = F.mse_loss(out, memory[y])", **memory) == []
+
+
+KEEPING = """\
+class Masked(nn.Module):
+    def forward(self, out, y):
+        self.kept = {}
+        self.loss = self.kept.pow(2).mean()
+        return self.loss
+"""
+
+
+@pytest.mark.parametrize(("kept", "expected"), [("out[y > 0]", ["LOSS-MASKMEAN"]), ("out * 2", [])])
+def test_what_a_network_keeps_in_an_attribute_in_the_same_pass(kept: str, expected: list[str]) -> None:
+    assert codes("loss = Masked()(out, y)", definitions=KEEPING.format(kept)) == expected

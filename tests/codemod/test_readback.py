@@ -152,3 +152,27 @@ def test_what_a_condition_or_a_loop_reads(read: str, waits: bool) -> None:
     before = script(imports="import json", after=f"{DUMP}\n{read}")
     lines = f"{GUARD}\n    {DUMP}\n" + f"{WAIT}\n" * waits + read
     assert converted(before) == lifted(imports="import json", after=lines)
+
+
+@pytest.mark.parametrize(
+    ("read", "waits"),
+    [
+        ('COCO().loadRes("a.npy")', True),
+        ('COCO().loadRes("b.npy")', False),
+        ('COCO().count("a.npy")', False),
+    ],
+)
+def test_a_method_of_a_library_that_reads_a_file(read: str, waits: bool) -> None:
+    slots = {"imports": f"{NUMPY}\nfrom pycocotools.coco import COCO"}
+    after = f"{GUARD}\n    {SAVE}\n{WAIT}\n{read}" if waits else f"{GUARD}\n    {SAVE}\n{read}"
+    assert converted(script(**slots, after=f"{SAVE}\n{read}")) == lifted(**slots, after=after)
+
+
+def test_a_function_without_the_accelerator_waits_by_the_state_of_the_processes() -> None:
+    definitions = f"def keep():\n    {SAVE}\n    {LOAD}"
+    guarded = f"if PartialState().is_main_process:\n        {SAVE}"
+    waiting = f"def keep():\n    {guarded}\n    PartialState().wait_for_everyone()\n    {LOAD}"
+    slots = {"imports": NUMPY, "before": "keep()"}
+    after = lifted(main=True, definitions=waiting, **slots)
+    output = converted(script(main=True, definitions=definitions, **slots))
+    assert output == after.replace("DataLoaderConfiguration\n", "DataLoaderConfiguration, PartialState\n", 1)

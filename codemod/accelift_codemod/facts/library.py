@@ -267,6 +267,8 @@ READS = frozenset(
     PIL.Image.open imageio.imread imageio.v2.imread cv2.imread matplotlib.pyplot.imread skimage.io.imread
     """.split()
 )
+# Methods that read a file they are given the name of (pycocotools, faiss, tokenizers, configparser, gensim).
+READ_METHODS = frozenset("load loadRes load_file read read_file from_file from_json from_pretrained load_model".split())
 # Functions that run a command of the system.
 COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).

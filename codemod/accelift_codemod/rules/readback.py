@@ -53,6 +53,8 @@ exported = onnx.load("model.onnx")
         if resolver.qualified(call.func) in library.READS or (opened is not None and not files.writes(opened)):
             return call.args[:1]
         target = resolver.callee(call)
+        if target is None and isinstance(call.func, ast.Attribute) and call.func.attr in library.READ_METHODS:
+            return call.args[:1]
         if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
             return []
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}

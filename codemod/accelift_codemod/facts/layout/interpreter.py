@@ -168,6 +168,8 @@ class Layouts:
         """Bind an assignment target to a layout."""
         if isinstance(target, ast.Name):
             env[target.id] = value
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+            env[f"self.{target.attr}"] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
             for i, part in enumerate(target.elts):
                 if isinstance(part, ast.Starred):
@@ -249,7 +251,7 @@ class Layouts:
 
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
-            return Layout.CONST
+            return env.get(f"self.{node.attr}", Layout.CONST)  # what this pass has set, or the network's own
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
