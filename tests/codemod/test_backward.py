@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from accelift_codemod.plan import Severity
 from scripts import convert, converted, findings, lifted, script
 
 OWN = "optimizer.zero_grad()\nout = unread(model(x), y)\nloss = {}.exp().mean()"  # nothing else is known of out
@@ -528,3 +529,37 @@ def test_a_loss_for_each_sample_with_its_gradient_is_a_sum(gradient: str, codes:
     )
     assert ('reduction="sum"' in converted(text)) == (not codes)
     assert findings(text) == codes
+
+
+SUMMED = """\
+class Hard(nn.Module):
+    def forward(self, out, y):
+        each = F.cross_entropy(out, y, reduction="none")
+        return unknown(each).sum() / unknown(each)
+
+
+class Soft(nn.Module):
+    def forward(self, out, y):
+        return unknown(F.cross_entropy(out, y))
+
+
+def hard(out, y):
+    return Hard()(out, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "severity"),
+    [
+        ("Hard()(model(x), y)", Severity.WARNING),
+        ("hard(model(x), y)", Severity.WARNING),
+        ("unknown(model(x).sum())", Severity.WARNING),
+        ("Soft()(model(x), y)", Severity.NOTE),
+        ("unknown(model(x).sum(dim=1))", Severity.NOTE),
+    ],
+)
+def test_an_unknown_loss_that_adds_up_may_be_a_sum(loss: str, severity: Severity) -> None:
+    slots = {"from_imports": "from elsewhere import unknown", "definitions": SUMMED}
+    plan = convert(script(forward=f"optimizer.zero_grad()\nloss = {loss}", **slots)).plan
+    assert plan is not None
+    assert [f.severity for f in plan.findings if f.code == "LOSS-UNKNOWN"] == [severity]

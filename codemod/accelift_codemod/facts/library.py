@@ -267,6 +267,23 @@ READS = frozenset(
     PIL.Image.open imageio.imread imageio.v2.imread cv2.imread matplotlib.pyplot.imread skimage.io.imread
     """.split()
 )
+# What searches for hyperparameters, and which of its arguments it calls for each trial.
+SEARCHES: dict[str, tuple[int | None, str]] = {
+    "optuna.create_study.optimize": (0, "func"),
+    "optuna.study.create_study.optimize": (0, "func"),
+    "optuna.load_study.optimize": (0, "func"),
+    "optuna.study.load_study.optimize": (0, "func"),
+    "wandb.agent": (1, "function"),
+    "hyperopt.fmin": (0, "fn"),
+    "ray.tune.run": (0, "run_or_experiment"),
+    "ray.tune.Tuner": (0, "trainable"),
+    "ray.tune.tuner.Tuner": (0, "trainable"),
+    "skopt.gp_minimize": (0, "func"),
+    "skopt.forest_minimize": (0, "func"),
+    "skopt.gbrt_minimize": (0, "func"),
+    "skopt.dummy_minimize": (0, "func"),
+    "bayes_opt.BayesianOptimization": (0, "f"),
+}
 # Methods that read a file they are given the name of (pycocotools, faiss, tokenizers, configparser, gensim).
 READ_METHODS = frozenset("load loadRes load_file read read_file from_file from_json from_pretrained load_model".split())
 # Functions that run a command of the system.

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import reduce
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
@@ -233,12 +235,24 @@ accelerator.backward(loss)
                 function = draft.facts.resolver.qualified(node.func) == "torch.sum"
                 if len(node.args) == function and not any(k.arg in ("dim", "axis") for k in node.keywords):
                     return True
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and steps:
-                owner = draft.facts.index.scope(node).owner(node.id)
-                bound = draft.facts.resolver.reaching(node, owner) if owner is not None else []
-                if any(b.value is not None and not b.path and self._adds_up(draft, b.value, steps - 1) for b in bound):
-                    return True
+            made = self._made_of(draft, node) if steps else ()
+            if any(self._adds_up(draft, part, steps - 1) for part in made):
+                return True
         return False
+
+    def _made_of(self, draft: Draft, node: ast.AST) -> Iterator[ast.expr]:
+        """The expressions that a variable takes its value from, or a function of the script or loss returns."""
+        resolver = draft.facts.resolver
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            owner = draft.facts.index.scope(node).owner(node.id)
+            bound = resolver.reaching(node, owner) if owner is not None else []
+            yield from (b.value for b in bound if b.value is not None and not b.path)
+        elif isinstance(node, ast.Call):
+            losses = [v.declaration for v in resolver.values(node.func) if v.role in (Role.LOSS, Role.MODEL)]
+            called = [resolver.callee(node), *(resolver.method(loss, "forward") for loss in losses)]
+            for function in called:
+                returns = resolver.returns(function) if isinstance(function, FUNCTIONS) else []
+                yield from (r.value for r in returns if r.value is not None)
 
     def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
         found: list[Shape] = []

@@ -31,9 +31,6 @@ class LaterLooks(Rule):
         for call in draws:
             if call in training or measured.intersection(draft.facts.index.ancestors(call)):
                 continue
-            function = draft.function(call)
-            if function is not None and draft.facts.loops.reaches_backward([function]):
-                continue  # a step of training, perhaps
             if not self._asks_for_width(draft, call):
                 yield draft.finding(
                     "METRIC-TRAIN",
