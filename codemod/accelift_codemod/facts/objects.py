@@ -61,6 +61,12 @@ class Loader:
         """Whether batches are certainly collated by torch's default: sample-first tensors."""
         return self.complete and self.value.name.startswith("torch.utils.data.") and "collate_fn" not in self.arguments
 
+    @property
+    def deals_single_samples(self) -> bool:
+        """Whether a DataLoader of torch is told no size of its batches, which is 1 then."""
+        stock = self.complete and self.value.name == "torch.utils.data.DataLoader"
+        return stock and not self.arguments.keys() & {"batch_size", "batch_sampler"}
+
 
 class Objects:
     """Finds the objects of a script by what they are made by and used for."""

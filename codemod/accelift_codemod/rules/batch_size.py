@@ -176,10 +176,11 @@ class BatchSize(Rule):
     def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Loaders that deal one sample at a time."""
         for value in loop.loaders:
-            arguments = draft.facts.objects.loader(value).arguments
-            size = arguments.get("batch_size")
+            loader = draft.facts.objects.loader(value)
+            size = loader.arguments.get("batch_size")
             sizes = draft.facts.resolver.values(size) if size is not None else ()
-            if sizes and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes) and loop.direct:
+            one = bool(sizes) and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes)
+            if (one or loader.deals_single_samples) and loop.direct:
                 yield draft.finding(
                     "BATCH-ONE",
                     Severity.WARNING,
