@@ -176,3 +176,41 @@ def test_a_function_without_the_accelerator_waits_by_the_state_of_the_processes(
     after = lifted(main=True, definitions=waiting, **slots)
     output = converted(script(main=True, definitions=definitions, **slots))
     assert output == after.replace("DataLoaderConfiguration\n", "DataLoaderConfiguration, PartialState\n", 1)
+
+
+LISTING = """\
+class Files(torch.utils.data.Dataset):
+    def __init__(self, folder):
+        self.names = os.listdir(folder)
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, i):
+        return self.names[i]
+"""
+MOVE = 'os.rename("a/1", "b/1")'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f'{MOVE}\nfiles = Files("a")', f'{GUARD}\n    {MOVE}\n{WAIT}\nfiles = Files("a")'),
+        (
+            f'{MOVE}\nn = os.listdir("b")\nm = glob.glob("*")',
+            f'{GUARD}\n    {MOVE}\n{WAIT}\nn = os.listdir("b")\nm = glob.glob("*")',
+        ),
+        (
+            f'for n in range(2):\n    {MOVE}\nf = ImageFolder("a")',
+            f'for n in range(2):\n    {GUARD}\n        {MOVE}\n{WAIT}\nf = ImageFolder("a")',
+        ),
+        # nothing has been moved before, or not every process comes here
+        (f'files = Files("a")\n{MOVE}', f'files = Files("a")\n{GUARD}\n    {MOVE}'),
+        (f'{MOVE}\nif n:\n    files = Files("a")', f'{GUARD}\n    {MOVE}\nif n:\n    files = Files("a")'),
+        (f"{MOVE}\nname = os.path.basename('a')", f"{GUARD}\n    {MOVE}\nname = os.path.basename('a')"),
+    ],
+)
+def test_a_folder_that_is_listed_after_files_have_been_moved(before: str, after: str) -> None:
+    slots = {"imports": "import glob\nimport os", "from_imports": "from torchvision.datasets import ImageFolder"}
+    slots |= {"definitions": LISTING, "setup": "n = 0"}
+    assert converted(script(**slots, after=before)) == lifted(**slots, after=after)

@@ -11,9 +11,7 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
 _READING, _WRITING = set("rbt"), set("wax+")  # the letters of a file's mode
-_LISTS = frozenset(
-    "os.listdir os.scandir os.walk glob.glob glob.iglob os.path.exists os.path.isfile os.path.getmtime".split()
-)
+_LISTS = library.LISTS | {"os.path.exists", "os.path.isfile", "os.path.getmtime"}
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
 _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})

@@ -284,6 +284,8 @@ SEARCHES: dict[str, tuple[int | None, str]] = {
     "skopt.dummy_minimize": (0, "func"),
     "bayes_opt.BayesianOptimization": (0, "f"),
 }
+# What asks which files there are in a folder.
+LISTS = frozenset("os.listdir os.scandir os.walk glob.glob glob.iglob".split())
 # Methods that read a file they are given the name of (pycocotools, faiss, tokenizers, configparser, gensim).
 READ_METHODS = frozenset("load loadRes load_file read read_file from_file from_json from_pretrained load_model".split())
 # Functions that run a command of the system.

@@ -13,13 +13,19 @@ from accelift_codemod.plan import Edit, Finding, Need
 from accelift_codemod.rules import Rule
 
 _RULE = "READBACK"
+# What puts files into folders, and what asks which there are.
+_MOVES = frozenset(
+    "os.rename os.replace os.remove shutil.move shutil.copy shutil.copy2 shutil.copyfile shutil.copytree".split()
+)
+_LISTS = library.LISTS | {"torchvision.datasets.ImageFolder", "torchvision.datasets.DatasetFolder"}
 
 
 class ReadBack(Rule):
     """Waits for the main process where every process reads a file that a guarded statement has written before.
 
     Only if both name the file in the same words, in one function or in what it calls, and the file is read wherever it
-    is written: a process that waits where others do not would wait for ever. For checkpoints, see SAVE.
+    is written: a process that waits where others do not would wait for ever. So it is with a folder that is listed
+    after files have been moved. For checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -45,6 +51,28 @@ exported = onnx.load("model.onnx")
         ]
         back = (read for read in reads if any(self._reads_back(draft, read, *write) for write in written))
         yield from draft.awaited(_RULE, back, Need.WEAK)
+        moves = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _MOVES and draft.guarded(c)]
+        listings = [c for c in draft.calls if self._lists(draft, c)] if moves else []
+        late = (c for c in listings if any(self._follows(draft, c, move) for move in moves))
+        yield from draft.awaited(_RULE, list(late)[:1], Need.WEAK)  # what is listed after that is there, too
+
+    def _lists(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call asks what is in a folder, or makes a data set of the script that does."""
+        resolver = draft.facts.resolver
+        if (resolver.qualified(call.func) or "") in _LISTS:
+            return True
+        target = resolver.callee(call)
+        if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
+            return False
+        made = resolver.constructor(target)
+        inner = (n for n in walk(made) if isinstance(n, ast.Call)) if made is not None else ()
+        return any((resolver.qualified(c.func) or "") in _LISTS for c in inner)
+
+    def _follows(self, draft: Draft, call: ast.Call, move: ast.Call) -> bool:
+        """Whether every process comes to a call after a file has been moved, in the same function."""
+        if draft.function(call) is not draft.function(move) or position(call) < position(move):
+            return False
+        return not draft.blueprint.timeline.exclusive(move, call) and self._always(draft, call, move)
 
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""

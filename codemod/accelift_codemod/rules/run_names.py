@@ -35,8 +35,7 @@ _FINE = (
     "%r",
 )  # what a date that is written out tells of the time
 _MAKES = frozenset({"os.makedirs", "os.mkdir"})
-_LOOKS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "torch.load"})
-_LISTS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob"})
+_LOOKS = library.LISTS | {"torch.load"}
 _EXIST = frozenset({"os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.lexists"})
 _COUNTS = ("len", "max", "min", "sum", "sorted", "list", "next")  # what makes a number of a list of names
 _THROUGH = ("os.path.", "pathlib.", "datetime.", "time.", "uuid.", "tempfile.", "random.", "numpy.random.")
@@ -172,7 +171,7 @@ class RunNames(Rule):
     def _lists(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call lists what is in a folder."""
         qualified = draft.facts.resolver.qualified(call.func) or ""
-        return qualified in _LISTS or (not qualified and self._named(call, {"iterdir", "glob", "rglob"}))
+        return qualified in library.LISTS or (not qualified and self._named(call, {"iterdir", "glob", "rglob"}))
 
     def _counted(self, draft: Draft, node: ast.AST) -> Iterator[ast.AST]:
         """What a number is counted from: `1 + max(int(name[3:]) for name in os.listdir("runs"))`."""
