@@ -260,6 +260,42 @@ def test_no_decision_or_nothing_drawn(slots: dict[str, str]) -> None:
     assert "EVAL-REPLICATED" in found and "COLL-RANKFLOW" not in found
 
 
+METER = """\
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value, n):
+        self.sum += value * n
+        self.count += n
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "value"),
+    [
+        ("meter.update(loss.item(), len(x))", "meter.sum / meter.count"),
+        ("history.append(loss.item())", "sum(history) / len(history)"),
+        ("losses[len(x)] = loss.item()", "losses[16]"),
+    ],
+)
+def test_what_is_measured_may_be_kept_in_an_object(kept: str, value: str) -> None:
+    evaluate = f"""\
+def evaluate(batches):
+    meter, history, losses = Meter(), [], {{{{}}}}
+    with torch.no_grad():
+        for x, y in batches:
+            loss = sum(F.cross_entropy(o, y.to(device)) for o in [model(x.to(device)){{}}])
+            {kept}
+    return {value}
+"""
+    definitions = NOISY + METER + evaluate
+    assert {"COLL-RANKFLOW", "EVAL-REPLICATED"} <= set(stops_early(definitions=definitions))
+    assert "COLL-RANKFLOW" not in stops_early(definitions=definitions, after="    print({})")
+
+
 @pytest.mark.parametrize(
     ("shuffled", "leaves", "told"),
     [

@@ -519,3 +519,86 @@ def test_a_sum_of_what_is_not_known_is_too_small_for_the_size_of_the_data(add: s
     plan = convert(text).plan
     assert plan is not None
     assert [f.severity for f in plan.findings if f.code == "METRIC-TRAIN"] == [severity]
+
+
+@pytest.mark.parametrize("test", ["x.size(0) == 1", "len(x) < 2", "x.shape[0] <= 1", "rows == 1"])
+@pytest.mark.parametrize(
+    ("loader", "expected"),
+    [
+        ("DataLoader(data, batch_size=16, shuffle=True)", ["COLL-RANKFLOW"]),
+        ("DataLoader(data, batch_size=16, drop_last=False)", ["COLL-RANKFLOW"]),
+        ("DataLoader(data, batch_size=1, drop_last=True)", ["COLL-RANKFLOW"]),
+        ("DataLoader(data, batch_size=16, shuffle=True, drop_last=True)", []),
+    ],
+)
+def test_a_batch_of_one_row_comes_only_at_the_end(test: str, loader: str, expected: list[str]) -> None:
+    skip = f"rows = x.size(0)\nif {test}:\n    continue"
+    found = findings(script(loader=f"loader = {loader}", move="x, y = x.to(device), y.to(device)\n" + skip))
+    assert [code for code in found if code == "COLL-RANKFLOW"] == expected
+
+
+@pytest.mark.parametrize("test", ["x.size(0) == 3", "x.size(1) == 1", "x.sum() == 1", "y[0] == 1"])
+def test_other_tests_of_whole_batches_are_told(test: str) -> None:
+    loader = "loader = DataLoader(data, batch_size=16, drop_last=True)"
+    found = findings(script(loader=loader, move=f"x, y = x.to(device), y.to(device)\nif {test}:\n    continue"))
+    assert "COLL-RANKFLOW" in found
+
+
+RECURRENT = """
+class Trainer:
+    def __init__(self):
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        data = TensorDataset(torch.rand(64, 8), torch.arange(64) % 3)
+        self.loader = DataLoader(data, batch_size=16, shuffle=True)
+        self.valid = DataLoader(data, batch_size=16)
+        self.model = nn.GRUCell(8, 3).to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.best = 0.0
+
+    def reset(self):
+        return {state}
+
+    def train(self):
+        for x, y in self.loader:
+            self.rows = {kept}
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x.to(self.device), self.reset()), y.to(self.device)).backward()
+            self.optimizer.step()
+
+    def evaluate(self):
+        correct = 0
+        with torch.no_grad():
+            for x, y in self.valid:
+                self.rows = len(x)
+                out = self.model(x.to(self.device), self.reset())
+                correct += (out.argmax(1) == y.to(self.device)).sum().item()
+        return correct / len(self.valid.dataset)
+
+    def fit(self):
+        for epoch in range(4):
+            self.train()
+            accuracy = self.evaluate()
+            if accuracy < self.best:
+                break
+            self.best = accuracy
+
+
+Trainer().fit()
+"""
+IMPORTS = script().partition("\n\n\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("state", "kept", "told"),
+    [
+        ("torch.zeros(self.rows, 3, device=self.device)", "x.shape[0]", False),
+        ("torch.FloatTensor(self.rows, 3).fill_(0).to(self.device)", "x.size(0)", False),
+        ("torch.ones(3, device=self.device).new_zeros(self.rows, 3)", "len(x)", False),
+        ("torch.full((self.rows, 3), 0.0, device=self.device)", "len(x)", False),
+        ("torch.full((len(self.valid), 3), self.rows, device=self.device)", "x.mean().item()", True),
+        ("torch.tensor([[self.rows] * 3], device=self.device)", "x.mean().item()", True),
+    ],
+)
+def test_the_size_of_a_tensor_is_no_measure(state: str, kept: str, told: bool) -> None:
+    text = IMPORTS + RECURRENT.format(state=state, kept=kept)
+    assert ("COLL-RANKFLOW" in findings(text) or "accelerator.reduce(" in converted(text)) is told

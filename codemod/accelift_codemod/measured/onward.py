@@ -18,6 +18,9 @@ _ASKS = frozenset({"len", "isinstance", "type", "hasattr", "id", "print", "calla
 _KEEPS_NOTHING = frozenset(
     {Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.WRITER, Role.LOADER, *PASSES}
 )
+# Types whose calls make tensors of sizes, and methods that do.
+_TYPES = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor ByteTensor HalfTensor BoolTensor".split())
+_NEW = frozenset("new_zeros new_ones new_empty".split())
 Read = ast.Name | ast.Attribute | ast.Call
 Stop = Callable[[ast.AST], bool]
 
@@ -78,7 +81,7 @@ def around(draft: Draft, read: Read, stop: Stop | None = None) -> Iterator[ast.A
         if isinstance(parent, ast.Compare) and all(isinstance(o, (ast.Is, ast.IsNot)) for o in parent.ops):
             return
         if isinstance(parent, ast.Call):
-            if draft.facts.resolver.builtin(parent.func) in _ASKS:
+            if draft.facts.resolver.builtin(parent.func) in _ASKS or _is_size(draft, parent, child):
                 return
             yield parent
             if child is not parent.func and function_of(draft, parent) is not None:
@@ -86,6 +89,18 @@ def around(draft: Draft, read: Read, stop: Stop | None = None) -> Iterator[ast.A
         else:
             yield parent
         child = parent
+
+
+def _is_size(draft: Draft, call: ast.Call, argument: ast.AST) -> bool:
+    """Whether an argument says how large a tensor is that is made: `torch.zeros(rows, 3)`, `x.new_zeros(rows)`."""
+    if argument not in call.args:
+        return False
+    home, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+    if home == "torch" and name in torch_ops.SIZED - {"randint"}:
+        return argument is call.args[0] if name == "full" else True
+    if home in ("torch", "torch.cuda") and name in _TYPES:  # `torch.FloatTensor(rows, 2)`
+        return len(call.args) > 1
+    return not home and isinstance(call.func, ast.Attribute) and call.func.attr in _NEW
 
 
 def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[Read]:

@@ -14,7 +14,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.cuts import Cut
 from accelift_codemod.measured.steering import steers
-from accelift_codemod.measured.sums import reads_after
+from accelift_codemod.measured.sums import containers, reads_after
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -100,7 +100,8 @@ for x, y in test_loader:
         node = loop.node
         if isinstance(node, ast.comprehension):
             return
-        measured = sorted({name for statement in node.body for name in stores(statement)})
+        set_here = {name for statement in node.body for name in stores(statement)}
+        measured = sorted(set_here | containers(draft, node, set_here))
         decisive = any(steers(draft, reads_after(draft, node, name), saves=False) for name in measured)
         drawn = noise(draft, loop) if decisive else None
         if drawn is not None:
