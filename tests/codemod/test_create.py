@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from scripts import CREATED, converted, creation, findings, lifted, script, unchanged
+from scripts import CREATED, added, converted, creation, findings, lifted, removed, script, unchanged
 
 SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
 
@@ -418,7 +418,80 @@ def test_a_gpu_that_is_chosen_before_there_is_an_accelerator(gpu: str, left: boo
     assert ("args.device = PartialState().device\n" in output) != left
 
 
+# ---- devices of settings
+
+CHOICE = '"cuda" if torch.cuda.is_available() else "cpu"'
+DATACLASS = "from dataclasses import dataclass, field"
+
+
+def of_settings(settings: str, device: str = "settings.device", **slots: str) -> str:
+    """A script that moves everything to a device which its settings name."""
+    move = f"x, y = x.to({device}), y.to({device})"
+    return script(device=settings, model=f"model = Net().to({device})", move=move, **slots)
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "after"),
+    [
+        ("class Config:\n    device = {}\nsettings = Config", f"device = {CHOICE}", "device = accelerator.device.type"),
+        ("class Config:\n    device = {}\nsettings = Config()", 'device = "cuda"', "device = accelerator.device.type"),
+        (
+            "@dataclass\nclass Config:\n    device: str = {}\n    rate: float = 0.1\nsettings = Config(rate=0.2)",
+            f"device: str = {CHOICE}",
+            "device: str = accelerator.device.type",
+        ),
+        (
+            "@dataclass\nclass Config:\n    rate: float = 0.1\n    device: torch.device = {}\nsettings = Config()",
+            f"device: torch.device = torch.device({CHOICE})",
+            "device: torch.device = accelerator.device",
+        ),
+    ],
+)
+def test_a_device_that_a_class_holds(settings: str, before: str, after: str) -> None:
+    text = of_settings(settings.format(before.partition(" = ")[2]), imports=DATACLASS)
+    assert findings(text) == []
+    assert before in removed(text) and after in added(text)
+    assert creation(text) == f"Accelerator({SPLIT})"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "@dataclass\nclass Config:\n    device: str = field(default_factory=lambda: {})\nsettings = Config()",
+        "@dataclass\nclass Config:\n    device: str = field(default={})\nsettings = Config()",
+        "@dataclass\nclass Config:\n    rate: float\n    device: str\nsettings = Config(0.1, {})",
+        '@dataclass\nclass Config:\n    device: str = "cpu"\nsettings = Config(device={})',
+        '@dataclass\nclass Config:\n    device: str = "cpu"\nsettings = Config(*[{}])',
+        "@dataclass\nclass Config:\n    device: str = {}\nimport tyro\nsettings = tyro.cli(Config)",
+        "import types\nsettings = types.SimpleNamespace(rate=0.1, device={})",
+        "from collections import namedtuple\nsettings = namedtuple('Config', 'rate device')(0.1, {})",
+    ],
+)
+def test_a_device_of_settings_that_cannot_be_read_is_no_script_for_the_cpu(settings: str) -> None:
+    finding = unchanged(of_settings(settings.format(CHOICE), imports=DATACLASS))
+    assert finding.code == "DEV-UNKNOWN" and "settings.device" in finding.message
+
+
+def test_settings_that_a_decorator_hands_in() -> None:
+    body = script(device="", main=True).replace("def main():", "import hydra\n@hydra.main()\ndef main(settings):")
+    body = body.replace("model = Net().to(device)", "model = Net().to(settings.device)").replace(
+        "x, y = x.to(device), y.to(device)", "x, y = x.to(settings.device), y.to(settings.device)"
+    )
+    assert unchanged(body).code == "DEV-UNKNOWN"
+
+
 # ---- scripts for the CPU
+
+
+@pytest.mark.parametrize("where", ["x.device", "torch.zeros(3).device", "next(model.parameters()).device"])
+def test_a_script_for_the_cpu_may_ask_where_a_tensor_is(where: str) -> None:
+    text = script(device="", model="model = Net()", move=f"bias = torch.zeros(len(x), 3).to({where})")
+    assert findings(text) == ["DEV-CPU"]
+
+
+def test_a_class_that_holds_the_cpu() -> None:
+    text = of_settings('class Config:\n    device = "cpu"\nsettings = Config()')
+    assert findings(text) == ["DEV-CPU"] and "cpu=True" in creation(text)
 
 
 @pytest.mark.parametrize(

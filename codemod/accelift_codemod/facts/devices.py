@@ -74,7 +74,7 @@ class Devices:
             if qualified == "torch.accelerator.current_accelerator":
                 return True
             if qualified == "torch.device":
-                return not any(map(self._follows, (*node.args, *(k.value for k in node.keywords))))
+                return not any(map(self.follows, (*node.args, *(k.value for k in node.keywords))))
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr == "format":
                 return self.is_device(func.value, depth + 1) or _template(func.value)
@@ -112,7 +112,8 @@ class Devices:
             )
         )
 
-    def _follows(self, node: ast.expr) -> bool:
+    def follows(self, node: ast.expr) -> bool:
+        """Whether an expression is the place of a tensor."""
         return whereabouts.follows(self.resolver, node)
 
     def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
@@ -303,6 +304,10 @@ class Devices:
 
     def _used_as_device(self, scope: Scope, name: str) -> bool:
         """Whether a string variable is handed to something that takes a device."""
+        if scope.is_class:
+            reads = [n for n in self.index.attributes.get(name, []) if isinstance(n.ctx, ast.Load)]
+            owned = [n for n in reads if self._declares(scope.node, n)]
+            return any(map(self._is_taken, owned)) and not self._is_overridden(scope.node, owned)
         for call in self.index.calls:
             arguments = [
                 *call.args,
@@ -324,6 +329,30 @@ class Devices:
                         if self.index.scope(argument).owner(name) is scope and self._used_as_device(inner, parameter):
                             return True
         return False
+
+    def _declares(self, cls: ast.AST, read: ast.Attribute) -> bool:
+        """Whether an attribute is read of a class, or of its objects."""
+        return any(value.declaration is cls for value in self.resolver.values(read.value))
+
+    def _is_taken(self, node: ast.expr) -> bool:
+        """Whether an expression is handed to what takes a device: `x.to(cfg.device)`, `torch.zeros(3, device=...)`."""
+        parent = self.index.parents.get(node)
+        if isinstance(parent, ast.keyword):
+            return parent.arg in ("device", "map_location", "device_type")
+        if not isinstance(parent, ast.Call) or node is parent.func:
+            return False
+        moves = isinstance(parent.func, ast.Attribute) and parent.func.attr in ("to", "cuda")
+        return moves or self.resolver.qualified(parent.func) == "torch.device"
+
+    def _is_overridden(self, cls: ast.AST, reads: list[ast.Attribute]) -> bool:
+        """Whether objects of a class may have another value of an attribute than it: by an argument, or set."""
+        made = {v.origin for read in reads for v in self.resolver.values(read.value) if v.declaration is cls}
+        calls = [call for call in made if isinstance(call, ast.Call)]
+        own = self.resolver.method(cls, "__init__") is not None
+        fields = not own and bool(getattr(cls, "decorator_list", []))
+        told = any(c.args or any(k.arg in (None, r.attr) for k in c.keywords) for c in calls for r in reads)
+        stored = any(isinstance(n.ctx, ast.Store) for r in reads[:1] for n in self.index.attributes.get(r.attr, []))
+        return (fields and told) or stored
 
     def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
         bindings = sorted(bindings, key=lambda b: position(b.node))

@@ -11,7 +11,7 @@ from functools import cached_property
 from accelift_codemod.facts import whereabouts
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate
 from accelift_codemod.facts.devices import Devices
-from accelift_codemod.facts.index import FUNCTIONS, How, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -102,6 +102,8 @@ class Moves:
             if target is None or self.devices.is_device(target) or self.is_number(target):
                 continue
             if isinstance(target, ast.Attribute) and target.attr in ("device", "dtype"):
+                if target.attr == "device" and self._is_setting(target):
+                    found.append(target)
                 continue
             if (self.resolver.qualified(target) or "").startswith("torch."):
                 continue
@@ -109,6 +111,29 @@ class Moves:
             if not roles & {Role.BATCH, Role.DATA}:
                 found.append(target)
         return found
+
+    def _is_setting(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is one of settings, and not where a tensor is: of a class that declares it, of an object
+        that is made with a device or of such a class, of options, or of what a decorator hands a function."""
+        if self.devices.follows(node):
+            return False
+        for value in self.resolver.values(node.value):
+            call = value.origin if isinstance(value.origin, ast.Call) else None
+            given = [*call.args, *(k.value for k in call.keywords)] if call is not None else []
+            classes = {value.declaration, *(v.declaration for a in given for v in self.resolver.values(a))}
+            if value.role is Role.ARGUMENTS or any(map(self.devices.is_device, given)):
+                return True
+            if any(isinstance(c, ast.ClassDef) and node.attr in self.index.scopes[c].bindings for c in classes):
+                return True
+        bindings = self.resolver.bindings(node.value) if isinstance(node.value, ast.Name) else []
+        return any(b.how is How.PARAMETER and self._is_injected(b) for b in bindings)
+
+    def _is_injected(self, parameter: Binding) -> bool:
+        """Whether a function with a decorator is called without what it has to be given."""
+        function = self.index.parents[self.index.parents[parameter.node]]
+        handed = self.resolver.handed(parameter)
+        decorated = isinstance(function, FUNCTIONS) and bool(function.decorator_list)
+        return decorated and bool(handed) and all(given is None for given in handed)
 
     def root(self, node: ast.expr | None) -> ast.expr | None:
         """What an expression is made of that stays on the same device: views, casts, moves and Variables taken off."""

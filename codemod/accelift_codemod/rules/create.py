@@ -83,14 +83,14 @@ accelerator = Accelerator(
         if in_place and variable is not None:
             code = creation
             if self._survives(draft, variable):
-                code += f"\n{variable.text} = {self._device(draft, variable)}"
+                code += f"\n{_target(draft, variable)} = {self._device(draft, variable)}"
             yield from self._swap(draft, variable, code, reason)
         elif reach.follows_variable and variable is not None:
             for statement in variable.statements:
                 yield draft.edit(_RULE, statement, Operation.DROP, reason)
             code = creation
             if self._survives(draft, variable):
-                code += f"\n{variable.text} = {self._device(draft, variable)}"
+                code += f"\n{_target(draft, variable)} = {self._device(draft, variable)}"
             yield draft.edit(_RULE, reach.block[reach.place], Operation.BEFORE, reason, code)
         else:
             where = reach.block[reach.place]
@@ -299,7 +299,7 @@ accelerator = Accelerator(
         reason = "the device is that of the process"
         if variable.whole:
             if self._survives(draft, variable):
-                code = f"{variable.text} = {self._device(draft, variable, state)}"
+                code = f"{_target(draft, variable)} = {self._device(draft, variable, state)}"
                 yield from self._swap(draft, variable, code, reason)
             else:
                 for statement in variable.statements:
@@ -431,3 +431,11 @@ def _imports_torch(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.ImportFrom):
         return statement.level == 0 and (statement.module or "").partition(".")[0] == "torch"
     return isinstance(statement, ast.Import) and any(a.name.partition(".")[0] == "torch" for a in statement.names)
+
+
+def _target(draft: Draft, variable: DeviceVariable) -> str:
+    """What is assigned to; in a class with its annotation, which may make it a field of a dataclass."""
+    statement = draft.facts.index.statement(variable.bindings[0].node)
+    if variable.scope is not None and variable.scope.is_class and isinstance(statement, ast.AnnAssign):
+        return f"{variable.text}: {draft.facts.segment(statement.annotation)}"
+    return variable.text
