@@ -168,6 +168,14 @@ KEPT = [
     ({"forward": "loss = F.cross_entropy(model(x), y).exp().cumsum(0)"}, "a mean or a sum"),
     ({"forward": "loss = unknown(model(x), y)", "imports": "from elsewhere import unknown"}, "a mean or a sum"),
     (
+        {"forward": "x = x[torch.randperm(16)]\nloss = F.cross_entropy(model(x), y, reduction='none').mean()"},
+        "a mean or a sum",  # whatever the loss is of, if that cannot be followed
+    ),
+    (
+        {"before": "each = nn.CrossEntropyLoss(reduction='none')", "forward": "loss = each(model(x), Y).mean()"},
+        "a mean or a sum",
+    ),
+    (
         {"forward": "loss = F.cross_entropy(model(x), y, weight=w)", "before": "w = torch.load('w.pt')"},
         "a mean or a sum",
     ),
@@ -538,6 +546,32 @@ def test_the_loss_of_a_function_that_trains() -> None:
     assert 'accelerator.backward(loss, reduction="sum")' in converted(
         script(**APPLIED, definitions=function, forward=CALL), shard_manual=True
     )
+
+
+# What becomes of what such a function returns, and what is said of it.
+RETURNED = [
+    ("train(model, x, y)", "", ""),
+    ("print(train(model, x, y))", "", "`train(model, x, y)` covers only the share"),
+    ("print(i, 'of', len(X))\ntrain(model, x, y)", "", ""),
+    ("seen.append(train(model, x, y))", "print(sum(seen) / len(seen))", "`seen` covers only the share"),
+    ("seen.append(train(model, x, y))", "print(len(X))", ""),
+    ("one = train(model, x, y)", "print(one)", "`one` covers only the share"),
+]
+
+
+@pytest.mark.parametrize(("calls", "end", "said"), RETURNED)
+def test_what_a_function_that_trains_returns(calls: str, end: str, said: str) -> None:
+    slots = {"forward": f"x, y = X[i : i + 16], Y[i : i + 16]\n{calls}", "epoch": "seen = []", "epoch_end": end}
+    found = convert(script(**{**APPLIED, "definitions": FUNCTION, **slots}), shard_manual=True)
+    assert found.output is not None and found.plan is not None
+    told = [f.message for f in found.plan.findings]
+    assert (len(told) == 1 and said in told[0]) if said else told == []
+
+
+def test_what_a_function_that_trains_returns_decides() -> None:
+    forward = "x, y = X[i : i + 16], Y[i : i + 16]\nif train(model, x, y) < 0.1:\n    break"
+    found = unchanged(script(**{**APPLIED, "definitions": FUNCTION, "forward": forward}), shard_manual=True)
+    assert "it cannot be followed what becomes of what `train` returns for them" in found.message
 
 
 NOT_HANDED = [

@@ -172,7 +172,7 @@ scheduler.step(running / len(loader))
             )
         last = {name: self._said_after(draft, node, name) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
-        said = self._said_inside(draft, node, local - set(others) - (set(kept) - set(own)) - decided)
+        said = self._said_inside(draft, loop, node, local - set(others) - (set(kept) - set(own)) - decided)
         places |= {name: read for name, read in said.items() if name not in scaled and not whole.get(name)}
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}
         places = {name: place for name, place in places.items() if name not in told}
@@ -303,16 +303,19 @@ scheduler.step(running / len(loader))
         reads = reads_after(draft, node, name)
         return bool(reads) and draft.facts.loops.gradients.reads.issuperset(reads)
 
-    def _said_inside(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.AST]:
+    def _said_inside(self, draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> dict[str, ast.AST]:
         """Where an iteration prints or logs what it has measured; how many samples it has seen is not asked about."""
         found: dict[str, ast.AST] = {}
+        step = draft.blueprint.handmade.get(loop)
         for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
             if draft.facts.resolver.builtin(call.func) != "print" and not self._logs(draft, call):
                 continue
             given = (n for a in (*call.args, *call.keywords) for n in walk(a))
-            for name in given:
-                if isinstance(name, ast.Name) and is_content(draft, name, names):
-                    found.setdefault(name.id, name)
+            for part in given:
+                if isinstance(part, ast.Name) and is_content(draft, part, names):
+                    found.setdefault(part.id, part)
+                elif step is not None and part in step.sites:  # what a function returns that trains on a share
+                    found.setdefault(draft.facts.short(part), part)
         return found
 
     def _logs(self, draft: Draft, call: ast.Call) -> bool:

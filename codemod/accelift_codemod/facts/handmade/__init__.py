@@ -223,12 +223,26 @@ class Handmade:
         try:
             if len(set(picks.values())) > 1:
                 raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
+            self._taken(site)
             self._follow(step, env)
             for call in (c for c in self._apart if self.index.function(c) is function):
                 self._loss(step, call)
         except NotProved as obstacle:
             step.obstacle, step.names = obstacle, ()
         return step
+
+    def _taken(self, site: ast.Call) -> None:
+        """What a function returns that trains on a share is measured on that: it has to be seen what becomes of it."""
+        statement = self.index.statement(site)
+        outer = statement.value if isinstance(statement, ast.Expr) else None
+        shown = isinstance(outer, ast.Call) and (
+            outer is site
+            or self.resolver.builtin(outer.func) == "print"
+            or (isinstance(outer.func, ast.Attribute) and isinstance(outer.func.value, ast.Name))
+        )
+        if not shown and not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            name = self.facts.short(site.func)
+            raise NotProved(site, f"and it cannot be followed what becomes of what `{name}` returns for them")
 
     def _interpret(self, step: Step, node: ast.For | ast.While) -> list[ast.stmt]:
         """Follow one iteration; returns the statements after which the batch may be shared out, the best one first.

@@ -57,4 +57,11 @@ class Step:
         """The variables of the loop that are of a share of the batch only, before anything is computed from these."""
         if self.function is None:
             return set(self.names)
-        return {n for s in self.loop.body if any(c in self.sites for c in ast.walk(s)) for n in stores(s)}
+        found: set[str] = set()
+        for statement in (s for s in self.loop.body if any(c in self.sites for c in ast.walk(s))):
+            call = statement.value if isinstance(statement, ast.Expr) else None
+            into = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+            found |= stores(statement)
+            if isinstance(into, ast.Name) and call not in self.sites:  # `losses.append(train(x, y))`
+                found.add(into.id)
+        return found

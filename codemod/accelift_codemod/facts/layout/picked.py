@@ -228,7 +228,8 @@ class Picked(Layouts):
         parts = [*call.args, *(k.value for k in call.keywords)]
         if found not in FIXED and self._trains(call) and any(self._made_for_rows(part, env) for part in parts):
             return Layout.UNKNOWN
-        if found in SCALARS and not isinstance(self._runs(call), FUNCTIONS):
+        each = found is Layout.ROWS and self._compares(call, qualified)  # a loss for each sample
+        if (found in SCALARS or each) and not isinstance(self._runs(call), FUNCTIONS):
             if self._compares(call, qualified) and any(self.read(a, env, frame) is Layout.CONST for a in call.args[:2]):
                 return Layout.UNKNOWN  # the loss of a share against something for the whole batch
             if isinstance(call.func, ast.Attribute) and not qualified and not self.resolver.values(call.func):
