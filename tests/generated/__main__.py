@@ -1,10 +1,12 @@
-"""`python -m tests.generated SEED` prints the script of a seed."""
+"""`python -m tests.generated SEED [by-hand]` prints the script of a seed."""
 
 from __future__ import annotations
 
 import sys
 
+from tests.generated.byhand import by_hand
 from tests.generated.script import generate
 
-for name, text in generate(int(sys.argv[1])).files.items():
+make = by_hand if "by-hand" in sys.argv else generate
+for name, text in make(int(sys.argv[1])).files.items():
     print(f"# ---- {name}\n{text}", end="")

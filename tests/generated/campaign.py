@@ -1,6 +1,7 @@
-"""Converts and runs the scripts of many seeds: `python -m tests.generated.campaign FIRST LAST [PROCESSES]`.
+"""Converts and runs the scripts of many seeds: `python -m tests.generated.campaign FIRST LAST [PROCESSES] [by-hand]`.
 
-Prints every difference, and how many scripts had which outcome.
+Prints every difference, and how many scripts had which outcome. `by-hand` are those that make their batches without a
+loader, converted with `--shard-manual`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from accelift_codemod.api import FileResult, convert_bytes, convert_files
 from accelift_codemod.options import Options
 
+from tests.generated.byhand import by_hand
 from tests.generated.files import ENTRY, Files
 from tests.generated.running import Workshop, differences
 from tests.generated.script import Script, generate
@@ -38,22 +40,22 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-def convert(text: str) -> FileResult:
+def convert(text: str, **options: bool) -> FileResult:
     """What the tool makes of a script."""
-    return convert_bytes(text.encode(), "/train.py", Options())
+    return convert_bytes(text.encode(), "/train.py", Options(**options))  # type: ignore[arg-type]
 
 
-def convert_project(files: Files) -> tuple[FileResult, Files]:
+def convert_project(files: Files, **options: bool) -> tuple[FileResult, Files]:
     """What the tool makes of a script and the files that it imports, and all their texts after it."""
     if len(files) == 1:
-        result = convert(files[ENTRY])
+        result = convert(files[ENTRY], **options)
         return result, {ENTRY: result.output.decode()} if result.output is not None else files
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             place = Path(folder, name)
             place.parent.mkdir(exist_ok=True)
             place.write_text(text)
-        (result,) = convert_files([(Path(folder, ENTRY), True)], Options())
+        (result,) = convert_files([(Path(folder, ENTRY), True)], Options(**options))  # type: ignore[arg-type]
         changed = {one.path: one.output for one in (result, *result.members) if one.output is not None}
         after = {name: changed.get(str(Path(folder, name)), text.encode()).decode() for name, text in files.items()}
     return result, after
@@ -81,11 +83,17 @@ def unexplained(found: dict[str, str], codes: set[str]) -> dict[str, str]:
     return {what: why for what, why in found.items() if not codes & _EXPLAINS[what]}
 
 
-def campaign(workshop: Workshop, seeds: Iterable[int], processes: int = 1, say: Say = lambda text: None) -> Tally:
+def campaign(
+    workshop: Workshop,
+    seeds: Iterable[int],
+    processes: int = 1,
+    say: Say = lambda text: None,
+    make: Callable[[int], Script] = generate,
+) -> Tally:
     """Convert the scripts of the seeds, and run them: before on one process, after on some; say what goes wrong."""
     tally = Tally()
     for seed in seeds:
-        _one(workshop, generate(seed), processes, tally)
+        _one(workshop, make(seed), processes, tally)
         for one in (tally.broken, tally.wrong):
             if one and one[-1].startswith(f"seed {seed}"):
                 say(one[-1])
@@ -94,7 +102,7 @@ def campaign(workshop: Workshop, seeds: Iterable[int], processes: int = 1, say: 
 
 def _one(workshop: Workshop, script: Script, processes: int, tally: Tally) -> None:
     tally.scripts += 1
-    result, after = convert_project(script.files)
+    result, after = convert_project(script.files, shard_manual=script.by_hand)
     if result.plan is None or result.error or result.fault:
         tally.wrong.append(f"seed {script.seed}: {result.error}")
         return
@@ -120,10 +128,12 @@ def _one(workshop: Workshop, script: Script, processes: int, tally: Tally) -> No
         tally.wrong.append(f"seed {script.seed} {' '.join(script.traits)} {sorted(codes)}: {found}")
 
 
-def main(first: int, last: int, processes: int = 1) -> None:
+def main(first: str, last: str, processes: str = "1", kind: str = "usual") -> None:
     """Print what became of the scripts from one seed to another."""
+    make = by_hand if kind == "by-hand" else generate
     with Workshop() as workshop:
-        found = campaign(workshop, range(first, last), processes, lambda text: print(text, flush=True))
+        say = lambda text: print(text, flush=True)  # noqa: E731
+        found = campaign(workshop, range(int(first), int(last)), int(processes), say, make)
     print(f"{found.scripts} scripts, {found.compared} run before and after: {found.identical} the same, ", end="")
     print(f"{found.trained_alike} with the same parameters after every step, ", end="")
     print(f"{len(found.wrong)} different and not explained")
@@ -134,4 +144,4 @@ def main(first: int, last: int, processes: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -66,6 +66,7 @@ class Script:
     seed: int
     files: Files
     traits: tuple[str, ...]
+    by_hand: bool = False  # it makes its batches without a loader
 
     @property
     def text(self) -> str:

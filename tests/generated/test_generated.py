@@ -7,6 +7,7 @@ import pytest
 from accelift_codemod.plan import Outcome
 
 from tests.codemod.scripts import script as usual
+from tests.generated.byhand import by_hand
 from tests.generated.campaign import Tally, campaign, convert, unexplained
 from tests.generated.running import Workshop, differences
 from tests.generated.script import generate
@@ -14,6 +15,8 @@ from tests.generated.script import generate
 SHARE = 15  # scripts of one test
 # Of the generated scripts, what is refused at most: the generator writes what people write.
 REFUSED = 0.1
+# Of those that make their batches by hand, what is converted at least.
+CONVERTED = 0.2
 
 
 def check(tally: Tally) -> None:
@@ -48,7 +51,44 @@ def test_two_processes_hundreds(first: int, workshop: Workshop) -> None:
     check(campaign(workshop, range(first, first + 50), processes=2))
 
 
+# ---- without a loader
+
+
+def check_by_hand(tally: Tally) -> None:
+    """Nothing differs. Many scripts do on purpose what keeps them from being converted."""
+    assert not tally.wrong, "\n".join(tally.wrong)
+    assert not tally.broken, "\n".join(tally.broken)
+    assert tally.compared >= CONVERTED * tally.scripts, tally.outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_batches_made_by_hand(processes: int, workshop: Workshop) -> None:
+    check_by_hand(campaign(workshop, range(300 * processes, 300 * processes + 45), processes, make=by_hand))
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("first", range(300_000, 302_000, 250))
+def test_batches_made_by_hand_thousands(first: int, processes: int, workshop: Workshop) -> None:
+    check_by_hand(campaign(workshop, range(first, first + 250), processes, make=by_hand))
+
+
 # ---- the generator and the comparison
+
+
+def test_a_seed_gives_one_script_by_hand() -> None:
+    assert [by_hand(seed) for seed in range(50)] == [by_hand(seed) for seed in range(50)]
+    assert len({by_hand(seed).text for seed in range(50)}) == 50
+
+
+def test_conversions_of_scripts_by_hand_convert_to_nothing() -> None:
+    for seed in range(40):
+        output = convert(by_hand(seed).text, shard_manual=True).output
+        if output is not None:
+            again = convert(output.decode(), shard_manual=True)
+            assert again.output is None and again.outcome is Outcome.NOTHING
 
 
 def test_a_seed_gives_one_script() -> None:
