@@ -66,6 +66,29 @@ SHARED = [
         "",
         "x, y = accelerator.split_batch(x, y)",
     ),
+    # what is left in the end
+    (
+        "if i + 16 > len(X):\n    x, y = X[i:], Y[i:]\nelse:\n    x, y = X[i : i + 16], Y[i : i + 16]",
+        {},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (f"rows = order[i : i + 16] if i < 70 - 16 else order[i:]\n{TAKEN}", {}, "else order[i:]", DEALT),
+    (
+        "start = k * 16\nend = start + 16\nx, y = X[start:end], Y[start:end]",
+        {"loop": "for k in range(4):"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        f"rows = torch.multinomial(torch.ones(70), 16)\n{TAKEN}",
+        {"loop": "for _ in range(9):"},
+        "rows = torch.multinomial(torch.ones(70), 16)",
+        DEALT,
+    ),
+    # nothing but its number ends a loop
+    (f"{ROWS}\n{TAKEN}", {"epoch": "i = 0", "loop": "while i < len(X):", "batch_end": "i += 16"}, ROWS, DEALT),
+    (f"{ROWS}\n{TAKEN}", {"epoch": "i = 0", "loop": "while i + 16 < 70:", "batch_end": "i = i + 16"}, ROWS, DEALT),
     (
         f"{ROWS}\nx = torch.from_numpy(X[rows]).float()\ny = torch.tensor([Y[r] for r in rows])",
         {},
@@ -232,7 +255,32 @@ KEPT = [
         {"forward": "if i > 16:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()", "backward": ""},
         "not every iteration",
     ),
+    # what is left, not only in the end, or not always
+    ({"move": "x, y = X[i:], Y[i:]"}, ""),
+    ({"move": "if i + 16 > 70:\n    x, y = X[i:], Y[i:]"}, ""),
+    ({"move": "if i:\n    x, y = X[i:], Y[i:]\nelse:\n    x = X[i : i + 16]"}, ""),
+    (
+        {"loop": "for k in range(4):", "move": "start = k * 16\nend = first + 16\nx, y = X[start:end], Y[start:end]"},
+        "",
+    ),
+    (
+        {"loop": "for k in range(4):", "move": "start = k * 8\nend = start + 16\nx, y = X[start:end], Y[start:end]"},
+        "",
+    ),
+    (
+        {
+            "loop": "for _ in range(4):",
+            "move": "rows = torch.multinomial(model(X).softmax(1)[:, 0], 16)\nx, y = X[rows], Y",
+        },
+        "",
+    ),
     # loops that end where a process cannot know of
+    (
+        {"epoch": "i, loss = 0, torch.ones(1)", "loop": "while i < 70 and loss > 0.1:", "batch_end": "i += 16"},
+        "while loop",
+    ),
+    ({"epoch": "i, n = 0, 70", "loop": "while i < n:", "batch_end": "n -= len(x) - 16\ni += 16"}, "while loop"),
+    ({"epoch": "i = 0", "loop": "while i < read():", "batch_end": "i += 16"}, "while loop"),
     (
         {"epoch": "i = 0", "loop": "while i < 70:", "move": f"rows = torch.randint(70, (16,))\n{TAKEN}\ni += 16"},
         "while loop",
@@ -500,6 +548,96 @@ def test_products_that_may_bring_samples_together(forward: str) -> None:
     assert found.code == "DATA-UNSHARDED" and "a mean or a sum" in found.message
 
 
+# Recurrent layers take a tensor of two dimensions for one sequence: its rows are steps, and no samples.
+RECURRENT = HEAD.replace("self.layers = ", "self.rnn, self.out = nn.GRU(8, 3, batch_first=True), ").replace(
+    "nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])", "nn.Linear(3, 3)"
+)
+SEQUENCES = [
+    "b, t, c = x.shape\nout, _ = self.rnn(x)\nreturn self.out(out[:, -1])",
+    "out, _ = self.rnn(x)\nreturn self.out(out[:, -1, :])",
+    "out, _ = self.rnn(x)\nreturn self.out(out).transpose(1, 2).mean(2) + out.mean(2).mean(1, keepdim=True)",
+    "out, h = self.rnn(x)\nreturn self.out(out.reshape(x.size(0), -1, out.size(2)).mean(1))",
+    "h = torch.zeros(1, x.size(0), 3, device=x.device)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",
+    "h = next(self.parameters()).new_zeros(1, x.size(0), 3)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",
+]
+ONE_SEQUENCE = [
+    "out, _ = self.rnn(x)\nreturn self.out(out)",
+    "out, _ = self.rnn(x)\nreturn self.out(out[-1:, :, None])",
+    "out, _ = self.rnn(x)\nout = out.view(-1, 1, 3)\nreturn self.out(out[:, -1, :])",  # another `out`
+    "h = None\nout, _ = self.rnn(x, h)\nreturn self.out(out)",
+    "h = torch.zeros(1, 16, 3)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",  # for the whole batch
+]
+
+
+@pytest.mark.parametrize("forward", SEQUENCES)
+def test_a_sequence_for_each_sample(forward: str) -> None:
+    text = script(**NETWORK, definitions=RECURRENT.format(textwrap.indent(forward, " " * 8)))
+    assert DEALT in converted(text, shard_manual=True)
+    slots = {**WHOLE, "data": LOADED, "forward": STRICT}
+    text = script(**slots, definitions=RECURRENT.format(textwrap.indent(forward, " " * 8)))
+    assert "X_share, Y_share = accelerator.split_batch(X, Y)" in converted(text, shard_manual=True)
+
+
+@pytest.mark.parametrize("forward", ONE_SEQUENCE)
+def test_samples_that_may_be_one_sequence(forward: str) -> None:
+    text = script(**NETWORK, definitions=RECURRENT.format(textwrap.indent(forward, " " * 8)))
+    assert "a mean or a sum" in unchanged(text, shard_manual=True).message
+    slots = {**WHOLE, "data": LOADED, "forward": STRICT}
+    text = script(**slots, definitions=RECURRENT.format(textwrap.indent(forward, " " * 8)))
+    assert "for one sequence" in unchanged(text, shard_manual=True).message
+
+
+# Functions that train on the whole data, which are bound outside of them.
+FIT = """\
+def fit(model):
+    for _ in range(9):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(X), Y)
+        loss.backward()
+        optimizer.step()
+"""
+FITTED = {"data": LOADED, "loader": "", "loop": "if epoch:", "move": "", "backward": "", "step": ""}
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        self.load()
+
+    def load(self):
+        self.x, self.y = torch.load('x.pt'), torch.load('y.pt')
+
+    def fit(self):
+        for _ in range(9):
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(self.x), self.y)
+            loss.backward()
+            self.optimizer.step()
+"""
+TRAINED = {"data": "", "loader": "", "epochs": "", "loop": "", "move": "", "forward": "", "backward": "", "step": ""}
+RUN = "trainer = Trainer(model, optimizer)\ntrainer.fit()"
+
+
+@pytest.mark.parametrize("more", [{}, {"epoch": "X = X * 0.5"}])
+def test_whole_data_that_are_bound_outside(more: dict[str, str]) -> None:
+    output = converted(script(**FITTED, **more, definitions=FIT, forward="fit(model)"), shard_manual=True)
+    assert "    X_share, Y_share = accelerator.split_batch(X, Y)\n    for _ in range(9):\n" in output
+
+
+@pytest.mark.parametrize("after", [RUN, f"{RUN}\ntrainer.load()"])
+def test_whole_data_that_are_bound_in_other_methods(after: str) -> None:
+    output = converted(script(**TRAINED, definitions=TRAINER, after=after), shard_manual=True)
+    assert "        x_share, y_share = accelerator.split_batch(self.x, self.y)\n        for _ in" in output
+    assert "F.cross_entropy(self.model(x_share), y_share)" in output
+
+
+@pytest.mark.parametrize("inside", ["self.load()", "self.again()"])
+def test_whole_data_that_are_bound_anew_meanwhile(inside: str) -> None:
+    again = "    def again(self):\n        self.load()\n"
+    definitions = f"{TRAINER}            {inside}\n\n{again}"
+    found = unchanged(script(**TRAINED, definitions=definitions, after=RUN), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and "--shard-manual" not in found.remedy
+
+
 # A function that trains on the batch that it is handed: its parameters and body, and the loop that calls it.
 TRAIN = """\
 def train({}):
@@ -546,6 +684,40 @@ def test_the_loss_of_a_function_that_trains() -> None:
     assert 'accelerator.backward(loss, reduction="sum")' in converted(
         script(**APPLIED, definitions=function, forward=CALL), shard_manual=True
     )
+
+
+DEALT_AND_HANDED = [
+    ("for x, y in zip(X.split(16), Y.split(16)):", "total += train(model, x, y)"),
+    ("for rows in torch.randperm(70).split(16):", "total += train(model, X[rows], Y[rows])"),
+    ("for k, (x, y) in enumerate(zip(X.chunk(4), Y.chunk(4))):", "total += train(model, x, y)"),
+]
+
+
+@pytest.mark.parametrize(("loop", "calls"), DEALT_AND_HANDED)
+def test_a_piece_that_is_handed_to_a_function(loop: str, calls: str) -> None:
+    output = converted(script(**{**APPLIED, "loop": loop}, definitions=FUNCTION, forward=calls), shard_manual=True)
+    assert "):\n    x, y = accelerator.split_batch(x, y)\n    optimizer.zero_grad()\n" in output
+
+
+@pytest.mark.parametrize(
+    ("loop", "calls"),
+    [
+        ("for x, y in zip(X.split(16), Y.chunk(16)):", "total += train(model, x, y)"),
+        ("for x, y in zip(X.split(16), Y):", "total += train(model, x, y)"),
+        ("for rows in torch.randperm(70).split(16):", "total += train(model, X[rows], Y[:16])"),
+    ],
+)
+def test_a_piece_that_is_handed_with_something_else(loop: str, calls: str) -> None:
+    text = script(**{**APPLIED, "loop": loop}, definitions=FUNCTION, forward=calls)
+    assert convert(text, shard_manual=True).output is None
+
+
+def test_a_function_that_a_counting_while_loop_hands_its_batches() -> None:
+    slots = {**APPLIED, "epoch": "i = total = 0", "loop": "while i < len(X):", "batch_end": "i += 16"}
+    output = converted(script(**slots, definitions=FUNCTION, forward=CALL), shard_manual=True)
+    assert "):\n    x, y = accelerator.split_batch(x, y)\n" in output
+    text = script(**{**slots, "loop": "while i < 70 and total < 9:"}, definitions=FUNCTION, forward=CALL)
+    assert unchanged(text, shard_manual=True).code == "DATA-UNSHARDED"
 
 
 # What becomes of what such a function returns, and what is said of it.

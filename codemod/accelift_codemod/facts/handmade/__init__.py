@@ -13,6 +13,7 @@ from accelift_codemod.facts.handmade.unknown import Unknown
 from accelift_codemod.facts.handmade.whole import Whole
 from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
 from accelift_codemod.facts.layout import Environment, Layout, Picked, Shape
+from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -113,10 +114,21 @@ class Handmade:
         given = self.resolver.bind(call, function)
         if given is None:
             return None
-        self.layouts.begin(loop)
-        outside = self.layouts.before(call, loop.body, self.start(loop)) or {}
+        outside = self._outside(call, loop)
         env = {name: self.layouts.read(argument, outside) for name, argument in given.items()}
         return loop, function.body, env
+
+    def _outside(self, call: ast.Call, loop: ast.For | ast.While) -> Environment:
+        """What holds in a loop where it calls a function; it may be dealt what another part of the script picks."""
+        start, dealing = self.start(loop), Dealing(self, self.layouts)
+        if isinstance(loop, ast.For):
+            layout = dealing.of(loop.iter)
+            if dealing.picks:
+                self.layouts.assign(loop.target, layout, start)
+        self.layouts.begin(loop)
+        outside = self.layouts.before(call, loop.body, start) or {}
+        self.layouts.picks.update(dealing.picks)
+        return outside
 
     def _only_site(self, function: ast.AST | None) -> tuple[Function, ast.Call, ast.For | ast.While] | None:
         """The only call of a function, if that is in a loop."""
@@ -183,18 +195,22 @@ class Handmade:
             self._loss(step, call)
         return True
 
-    def _backwards(self, node: ast.For) -> list[ast.Call]:
+    def _backwards(self, node: ast.For | ast.While) -> list[ast.Call]:
         return self.facts.loops.backwards_in(node, innermost=True)
 
     def _share_whole(self, step: Step, node: ast.For) -> None:
         """See whether what one iteration computes is computed row by row from the data of all of them."""
-        step.whole = Whole(self.facts, node).reads()
+        whole = Whole(self.facts, node)
+        step.whole = whole.reads()
         step.names = tuple(step.whole)
         env = self.start(node)
         env.update(dict.fromkeys(step.whole, Layout.ROWS))
-        self._follow(step, env)
-        for call in self._backwards(node):
-            self._loss(step, call)
+        try:
+            self._follow(step, env)
+            for call in self._backwards(node):
+                self._loss(step, call)
+        except NotProved as lacking:
+            raise whole.sequence() or lacking from None
 
     def _follow(self, step: Step, env: Environment) -> None:
         """See what becomes of rows that are there when the statements begin."""
@@ -210,7 +226,7 @@ class Handmade:
         """The loop that picks rows and hands them to the function of a backward pass."""
         place = self._only_site(self.index.function(backward))
         region = self.region(backward)
-        if place is None or region is None or not isinstance(place[2], ast.For) or self._loaded & {place[2]}:
+        if place is None or region is None or not self._lasts(place[2]) or self._loaded & {place[2]}:
             return None
         function, site, loop = place
         known = (*_HARMLESS, Layout.ROWS)
@@ -264,7 +280,7 @@ class Handmade:
                 step.picks += (p for p in picks if p not in step.picks)
                 rows |= set(picks.values())
                 ends = [statement]
-                if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                if not _assigns(statement, {n for n in gained if step.before[-1].get(n) is not Layout.ROWS}):
                     obstacle = obstacle or NotProved(statement, "not in a plain assignment of the loop")
                 elif computing is not None:
                     obstacle = obstacle or NotProved(statement, "after a part of the batch was used already")
@@ -303,7 +319,7 @@ class Handmade:
     def _check(self, step: Step, node: ast.For | ast.While, ends: list[ast.stmt]) -> None:
         if not ends:
             raise NotProved(step.picks[0], "inside an expression that computes with them")
-        if not isinstance(node, ast.For):
+        if not self._lasts(node):
             raise NotProved(node, "in a while loop, which may end sooner on one process than on another")
         self._state(step)
         for end in ends:
@@ -317,7 +333,18 @@ class Handmade:
         for call in self._backwards(node):
             self._loss(step, call)
 
-    def _names(self, step: Step, node: ast.For, end: ast.stmt) -> tuple[str, ...]:
+    def _lasts(self, node: ast.For | ast.While) -> bool:
+        """Whether a loop has as many iterations on every process: nothing but its number decides that it ends."""
+        if isinstance(node, ast.For):
+            return True
+        counted = Strides(self.resolver, node).number
+        bound = {name for statement in node.body for name in stores(statement)}
+        names = {n.id for n in loads(node.test)}
+        calls = (n for n in walk(node.test) if isinstance(n, ast.Call))
+        known = all(self.resolver.builtin(c.func) in ("len", "min") or _is_size(c) for c in calls)
+        return known and counted in names and not names & bound - {counted}
+
+    def _names(self, step: Step, node: ast.For | ast.While, end: ast.stmt) -> tuple[str, ...]:
         """The variables that hold the batch after a statement, as far as they are read later."""
         place = node.body.index(end)
         env = step.before[place + 1] if place + 1 < len(step.before) else {}
@@ -335,7 +362,7 @@ class Handmade:
             raise NotProved(end, "and nothing is computed from them")
         return tuple(names)
 
-    def _read_later(self, node: ast.For, made: ast.stmt, name: str) -> bool:
+    def _read_later(self, node: ast.For | ast.While, made: ast.stmt, name: str) -> bool:
         """Whether something reads a variable after the batch is complete; it must be the rest of the loop's body."""
         owner = self.index.scope(made).owner(name)
         if owner is None:
@@ -413,10 +440,25 @@ class Handmade:
             raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them{lost}")
 
 
+def _assigns(statement: ast.stmt, names: set[str]) -> bool:
+    """Whether a statement assigns, and binds all of some names, in whatever branch."""
+    if not isinstance(statement, ast.If):
+        return isinstance(statement, (ast.Assign, ast.AnnAssign))
+    return all(
+        names <= {n for s in branch for n in stores(s)} and all(_assigns(s, set()) for s in branch)
+        for branch in (statement.body, statement.orelse)
+    )
+
+
 def _stored(statement: ast.AST) -> list[str]:
     """Names that a statement or target binds, in source order."""
     names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
+
+
+def _is_size(call: ast.Call) -> bool:
+    """Whether a call is one of `x.size()`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "size"
 
 
 def _has_rows(value: Shape) -> bool:

@@ -11,6 +11,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.index import FUNCTIONS, Binding
+from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -144,9 +145,6 @@ class Whole:
         """Refuse what else may happen to the data while the loop runs."""
         for call in self.index.calls:
             qualified = self.resolver.qualified(call.func) or ""
-            if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] in _SEQUENTIAL:
-                shown = self.facts.short(call.func)
-                raise NotProved(call, f"and `{shown}` would take data of two dimensions for one sequence")
             if library.matches(qualified, library.ENVIRONMENTS):
                 raise NotProved(call, "and a simulated environment is run")
         for call in self._calls:
@@ -161,10 +159,29 @@ class Whole:
         for name, reads in names.items():
             owner = self.index.scope(reads[0]).owner(name)
             for binding in owner.bindings[name] if owner is not None else ():
-                if self.index.function(binding.node) is not self.index.function(self.loop):
+                if self._meanwhile(binding):
                     raise NotProved(binding.node, f"and `{name}` is bound in another function")
             for read in reads:
                 self._unchanged(read)
+
+    def _meanwhile(self, binding: Binding) -> bool:
+        """Whether a function may bind a variable anew while the loop runs."""
+        function, home = self.index.function(binding.node), self.index.function(self.loop)
+        if function is None or function is home:
+            return False  # what the loop itself binds is seen by the interpreter
+        if not self.resolver.sites(function) or self.facts.references(function):
+            return True
+        places = Timeline(self.resolver).places(binding.node, home)
+        return any(self.loop in self.index.ancestors(place) for place in places)
+
+    def sequence(self) -> NotProved | None:
+        """The reason if a layer is made that would take rows for the steps of one sequence."""
+        for call in self.index.calls:
+            qualified = self.resolver.qualified(call.func) or ""
+            if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] in _SEQUENTIAL:
+                shown = self.facts.short(call.func)
+                return NotProved(call, f"and `{shown}` would take data of two dimensions for one sequence")
+        return None
 
     def _unchanged(self, read: ast.Name) -> None:
         if self.index.function(read) is not self.index.function(self.loop):

@@ -8,6 +8,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
 # Layers that return as many dimensions as they are given, whatever they are given.
@@ -23,6 +24,8 @@ _MOVES = frozenset("transpose swapaxes permute softmax log_softmax tril triu rol
 _KEEP = torch_ops.ROW_WISE - _BROADCASTS - _RESHAPES | _MOVES
 _SHAPES = frozenset({"view", "reshape"})
 _CUTS = frozenset({"split", "chunk"})
+# Methods that are told numbers of dimensions.
+_PLACED = frozenset({"size", "transpose", "swapaxes", "permute", "mean", "sum", "max", "softmax", "log_softmax"})
 _MOST_STEPS = 12
 
 
@@ -42,6 +45,30 @@ class Dimensions:
         """Whether a dimension that is counted from the last one is surely not the first."""
         counted, number = integer(place), self.of(node)
         return counted is not None and number is not None and -number < counted < 0
+
+    def batched(self, call: ast.Call) -> bool:
+        """Whether what a recurrent layer is called on surely has three dimensions: two would be one sequence."""
+        if self.of(call.args[0] if call.args else None) == 3:
+            return True
+        function = self.index.function(call)
+        reads = [
+            n for n in walk(function or self.index.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        ]
+        return any(self._deep(n) and [b.value for b in self.resolver.bindings(n)] == [call] for n in reads)
+
+    def _deep(self, read: ast.Name) -> bool:
+        """Whether a use of what a recurrent layer returned fails unless that has three dimensions."""
+        outer = self.index.parents.get(read)
+        if isinstance(outer, ast.Subscript) and outer.value is read and isinstance(outer.slice, ast.Tuple):
+            return sum(not isinstance(e, ast.Constant) or isinstance(e.value, int) for e in outer.slice.elts) > 2
+        if not isinstance(outer, ast.Attribute):
+            return False
+        call = self.index.parents.get(outer)
+        if outer.attr == "shape" and isinstance(call, ast.Subscript):
+            return integer(call.slice) == 2
+        if isinstance(call, ast.Call) and call.func is outer and outer.attr in _PLACED:
+            return any(integer(a) == 2 for a in (*call.args, *(k.value for k in call.keywords)))
+        return False
 
     def of(self, node: ast.expr | None, steps: int = 0) -> int | None:
         """The number of dimensions of an expression, if it is known."""
@@ -129,12 +156,16 @@ class Dimensions:
     def _call(self, call: ast.Call, steps: int) -> int | None:
         qualified = self.resolver.qualified(call.func) or ""
         module, _, name = qualified.rpartition(".")
+        if module == "torch" and name in torch_ops.SIZED - {"full", "randint"} and call.args:
+            sizes = call.args[0].elts if isinstance(call.args[0], (ast.Tuple, ast.List)) else call.args
+            told = len(call.args) > 1 or sizes is not call.args or integer(call.args[0]) is not None
+            return len(sizes) if told and not any(isinstance(s, ast.Starred) for s in sizes) else None
         if module in ("torch", "torch.nn.functional") and call.args:
             if name in ("matmul", "bmm") and len(call.args) == 2:
                 left, right = (self.of(a, steps) for a in call.args)
                 return left if left == right and left is not None and left > 1 else None
             return self.of(call.args[0], steps) if name in _KEEP else None
-        layers = self._layers(call.func)
+        layers = self.layers(call.func)
         if layers:
             kept = all(v.name.startswith("torch.nn.") and v.name.rpartition(".")[2] in _KEEPS for v in layers)
             return self.of(call.args[0], steps) if kept and call.args else None
@@ -149,7 +180,7 @@ class Dimensions:
             return inner + 1 if inner is not None and integer(call.args[0] if call.args else None) is not None else None
         return self.of(func.value, steps) if func.attr in _KEEP else None
 
-    def _layers(self, func: ast.expr) -> list[Value]:
+    def layers(self, func: ast.expr) -> list[Value]:
         """The modules that are called, also those that a method calls by `self.layer(x)`."""
         values = [v for v in self.resolver.values(func) if v.role in (Role.MODEL, Role.LOSS)]
         if values or not (

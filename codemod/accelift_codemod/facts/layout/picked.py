@@ -13,7 +13,7 @@ from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value
 
 # Functions that draw indices: where the number of these stands among the positional arguments, and its keyword.
@@ -22,6 +22,7 @@ _DRAWS: dict[str, tuple[int, str]] = {
     "numpy.random.randint": (2, "size"),
     "random.sample": (1, "k"),
     "random.choices": (1, "k"),
+    "torch.multinomial": (1, "num_samples"),
 }
 _PERMUTES = frozenset({"torch.randperm", "numpy.random.permutation"})
 _CHANCE = ("numpy.random.", "random.")
@@ -37,8 +38,15 @@ _COPIES = frozenset(
 )
 # Libraries whose functions compute from their arguments alone.
 _PURE = ("torch.", "numpy.", "math.")
-METHODS = torch_ops.ROW_WISE | torch_ops.REDUCES.keys() | frozenset("size item t transpose view reshape format".split())
+METHODS = (
+    torch_ops.ROW_WISE
+    | torch_ops.REDUCES.keys()
+    | frozenset("size item t transpose view reshape format squeeze unsqueeze flatten permute swapaxes expand".split())
+)
 _OF_NETWORKS = frozenset({"parameters", "named_parameters"})  # methods that return what does not depend on a batch
+# Methods that make tensors of a size that they are told, and what they are methods of.
+_NEW = frozenset({"new_zeros", "new_ones", "new_empty"})
+_TENSORS = (*FIXED, Layout.ROWS)
 _CHANGES = frozenset("pop popleft popitem append extend insert remove add update setdefault clear sort reverse".split())
 _FOREIGN = frozenset({"next", "input", "open", "iter"})
 
@@ -98,7 +106,7 @@ class Picked(Layouts):
         super().step(statement, env, frame)
         env.update(dict.fromkeys(filled, Layout.ROWS))
         decides = getattr(statement, "test", getattr(statement, "iter", None))
-        if isinstance(decides, ast.expr) and any(map(self._chance, walk(decides))):
+        if isinstance(decides, ast.expr) and self._by_chance(decides):
             # Another process may draw otherwise, and compute its rows otherwise.
             env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
             if any(isinstance(n, ast.Return) for n in walk(statement)):
@@ -138,7 +146,16 @@ class Picked(Layouts):
     def decided_by_chance(self, function: ast.AST) -> bool:
         """Whether a random number decides what a function does, or how often."""
         tests = (getattr(n, "test", getattr(n, "iter", None)) for n in walk(function))
-        return any(self._chance(part) for test in tests if isinstance(test, ast.expr) for part in walk(test))
+        return any(self._by_chance(test) for test in tests if isinstance(test, ast.expr))
+
+    def _by_chance(self, node: ast.AST) -> bool:
+        """Whether an expression depends on random numbers; how many of them there are is no such number."""
+        func = node.func if isinstance(node, ast.Call) else node
+        if isinstance(func, ast.Attribute) and func.attr in ("shape", "size"):
+            return isinstance(node, ast.Call) and any(map(self._by_chance, node.args))
+        if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "len" and len(node.args) == 1:
+            return isinstance(node.args[0], ast.Call) and self._by_chance(node.args[0])
+        return self._chance(node) or any(map(self._by_chance, children(node)))
 
     # ---- expressions
 
@@ -215,6 +232,8 @@ class Picked(Layouts):
 
     def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         qualified = self.resolver.qualified(call.func) or ""
+        if self._parameters(call, frame):
+            return Layout.CONST
         drawn = self._drawn(call, qualified, env, frame)
         if drawn is not None:
             return drawn
@@ -226,6 +245,10 @@ class Picked(Layouts):
         if found is Layout.CONST and not self._computes(call, qualified):
             return Layout.UNKNOWN
         parts = [*call.args, *(k.value for k in call.keywords)]
+        if isinstance(found, tuple) and self._recurrent(call) and not self.dimensions.batched(call):
+            states = [self.read(part, env, frame) for part in parts[1:]]
+            if not states or not all(map(_columns, states)):
+                return Layout.UNKNOWN  # of two dimensions, the rows may be the steps of one sequence
         if found not in FIXED and self._trains(call) and any(self._made_for_rows(part, env) for part in parts):
             return Layout.UNKNOWN
         each = found is Layout.ROWS and self._compares(call, qualified)  # a loss for each sample
@@ -242,6 +265,8 @@ class Picked(Layouts):
         """What a call that draws, or makes as many rows as it is told, returns; None if it does neither."""
         module, _, name = qualified.rpartition(".")
         sizes = list(call.args)
+        if not qualified and isinstance(call.func, ast.Attribute) and call.func.attr in _NEW:
+            return self._made(sizes, env, frame) if self.read(call.func.value, env, frame) in _TENSORS else None
         if module == "torch" and name in torch_ops.SIZED - {"randint"}:
             made = self._made(sizes, env, frame)
             self.drew |= made is Layout.ROWS and name in _TORCH_CHANCE
@@ -250,6 +275,8 @@ class Picked(Layouts):
             size = next((a for a in sizes if isinstance(a, (ast.Tuple, ast.List))), argument(call, None, "size"))
         elif qualified in _DRAWS:
             size = argument(call, *_DRAWS[qualified])
+            if any(self.read(a, env, frame) not in FIXED for a in call.args):
+                return Layout.UNKNOWN
         else:
             return Layout.UNKNOWN if self._chance(call) else None
         if isinstance(size, (ast.Tuple, ast.List)):
@@ -269,6 +296,22 @@ class Picked(Layouts):
             return Layout.COLUMNS
         ones = all(isinstance(size, ast.Constant) and size.value == 1 for size in sizes[:-1])
         return Layout.CONST if ones and all(place in FIXED for place in places) else Layout.UNKNOWN
+
+    def _parameters(self, call: ast.Call, frame: Frame) -> bool:
+        """Whether a call returns the parameters of a network, or the first of them."""
+        if self.resolver.builtin(call.func) == "next" and len(call.args) == 1 and isinstance(call.args[0], ast.Call):
+            return self._parameters(call.args[0], frame)
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in _OF_NETWORKS:
+            return False
+        own = isinstance(func.value, ast.Name) and func.value.id == "self" and frame.owner is not None
+        named = own and self.resolver.method(frame.owner, func.attr) is not None
+        return bool(self.objects.models(func.value)) or (own and not named)
+
+    def _recurrent(self, call: ast.Call) -> bool:
+        """Whether a call is one of a recurrent layer."""
+        names = {v.name.rpartition(".")[2] for v in self.dimensions.layers(call.func)}
+        return bool(names & torch_ops.RECURRENT)
 
     def _trains(self, call: ast.Call) -> bool:
         """Whether a call is one of a network or a loss."""

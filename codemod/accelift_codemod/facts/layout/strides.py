@@ -14,20 +14,29 @@ class Strides:
 
     def __init__(self, resolver: Resolver, loop: ast.AST | None) -> None:
         self.resolver = resolver
+        self.loop = loop
         self.number, self.step = self._counts(loop) if isinstance(loop, ast.For) else self._raised(loop)
 
     def rows(self, bounds: ast.Slice) -> str | None:
         """The code that says how many rows a slice has, if the slices of two iterations have no row in common."""
         lower, upper = self._plain(bounds.lower), self._plain(bounds.upper)
+        if bounds.upper is None and bounds.step is None and lower is not None and self.number:
+            return self._rest(bounds, lower)
         if bounds.step is not None or lower is None or upper is None or not self.number:
             return None
         if isinstance(upper, ast.Call) and self.resolver.builtin(upper.func) == "min":  # min(i + size, len(x))
-            return next((rows for a in upper.args if (rows := self._between(lower, self._plain(a)))), None)
-        return self._between(lower, upper)
+            uppers = [self._plain(a) for a in upper.args]
+        else:
+            uppers = [upper]
+        own = ast.unparse(bounds.lower) if bounds.lower is not None else ""
+        return next((rows for one in uppers if (rows := self._between(lower, one, own))), None)
 
-    def _between(self, lower: ast.expr, upper: ast.expr | None) -> str | None:
+    def _between(self, lower: ast.expr, upper: ast.expr | None, own: str) -> str | None:
+        """How many rows are between two bounds; `own` is what the script calls the lower one."""
         number, step = self.number, self.step
         low, high = ast.unparse(lower), ast.unparse(upper) if upper is not None else ""
+        if own != low and high.startswith(f"{own} + "):  # `start = i * size`, `end = start + size`
+            high = high.replace(own, low, 1)
         if low == number and high in (f"{number} + {step}", f"{step} + {number}"):
             return step
         for size in self._factors(lower) if step == "1" else ():
@@ -36,6 +45,19 @@ class Strides:
                 if high in following:
                     return size
         return None
+
+    def _rest(self, bounds: ast.Slice, lower: ast.expr) -> str | None:
+        """Of all that is left: as many rows at most as other slices have, if it is taken in some iterations only."""
+        for outer in self.resolver.index.ancestors(bounds):
+            if outer is self.loop:
+                return None
+            if isinstance(outer, (ast.If, ast.IfExp)):
+                break
+        low = ast.unparse(lower)
+        if low == self.number:
+            return self.step
+        sizes = self._factors(lower) if self.step == "1" else []
+        return next((size for size in sizes if low in (f"{self.number} * {size}", f"{size} * {self.number}")), None)
 
     def _factors(self, node: ast.expr) -> list[str]:
         both = (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else ()
@@ -53,12 +75,12 @@ class Strides:
     def _raised(self, loop: ast.AST | None) -> tuple[str, str]:
         """The variable that a `while` loop raises at its end, and by how much; nothing else in it changes that."""
         last = loop.body[-1] if isinstance(loop, ast.While) else None
-        target = last.target if isinstance(last, ast.AugAssign) and isinstance(last.op, ast.Add) else None
-        if loop is None or not isinstance(last, ast.AugAssign) or not isinstance(target, ast.Name):
+        target, step = _added(last)
+        if loop is None or step is None or not isinstance(target, ast.Name):
             return "", ""
         bound = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
         changed = [n for n in bound if n.id == target.id]
-        return (target.id, ast.unparse(last.value)) if len(changed) == 1 else ("", "")
+        return (target.id, ast.unparse(step)) if len(changed) == 1 else ("", "")
 
     def _counts(self, loop: ast.For) -> tuple[str, str]:
         """The variable that a loop over a range counts with, and the step."""
@@ -74,3 +96,15 @@ class Strides:
                 break
             node = node.args[0]
         return "", ""
+
+
+def _added(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
+    """What a statement raises, and by how much: `i += size`, `i = i + size`."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
+        return statement.target, statement.value
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        target = statement.targets[0]  # type: ignore[union-attr]
+        if ast.unparse(value.left) == ast.unparse(target):
+            return target, value.right
+    return None, None
