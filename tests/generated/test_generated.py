@@ -138,6 +138,19 @@ def test_a_difference_on_two_processes_needs_a_finding(workshop: Workshop) -> No
     assert "steps" in unexplained(found, codes - {"LOSS-MASKMEAN"})
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "product",
+    ["torch.tensordot(out, out, dims=([0], [0]))", "torch.einsum('bi,bj->ij', out, out)", "out[:, 0].dot(out[:, 1])"],
+)
+def test_products_along_the_samples_are_summed(product: str, workshop: Workshop) -> None:
+    text = usual(forward=f"optimizer.zero_grad()\nout = model(x / 9)\nloss = 0.01 * {product}.mean()")
+    result = convert(text)
+    assert result.output is not None and result.plan is not None and not result.plan.findings
+    old, new = workshop.runs(text, result.output.decode(), processes=2)
+    assert differences(old, new, tolerance=1e-5) == {}
+
+
 def test_tolerance_is_relative_to_the_parameters() -> None:
     base = {"failed": "", "steps": [np.ones(4)], "stdout": "loss 0.5000", "files": {}, "apart": False}
     near = {**base, "steps": [np.ones(4) + 1e-7], "stdout": "loss 0.5001"}

@@ -104,6 +104,7 @@ REDUCES = {
     "pairwise_distance": "rows",
     "glu": "same",
     "flip": "same",
+    "flipud": "same",
     "roll": "same",
 }
 # Of these, those that of several shares of the samples do not give that of all of them, in any simple way.

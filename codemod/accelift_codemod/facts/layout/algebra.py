@@ -18,6 +18,7 @@ class Layout(Enum):
     BATCH = "a batch, or a collection of its tensors"
     ROWS = "dimension 0 runs over the samples"
     STACKED = "dimension 0 runs over the samples, several times"
+    TURNED = "dimension 0 runs over the samples in another order: backwards, or moved by some places"
     PICKED = "dimension 0 runs over some of the samples or of their parts, picked by what they are"
     PACKED = "sequences without their padding, packed"
     SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
@@ -72,13 +73,20 @@ ARITHMETIC: dict[str, ast.operator] = {
 FIXED = (Layout.CONST, Layout.ZERO)
 _MEANS = (Layout.MEAN, Layout.WEIGHTED)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
+# What is one for the whole batch, so that nothing but a straight line in it may be averaged over shares.
+CURVING = (*SCALARS, Layout.QUOTIENT, Layout.PART_SUM)
 # What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
-COMPARING: tuple[set[Shape], ...] = tuple(
-    {rows, Layout.COLUMNS} for rows in (Layout.ROWS, Layout.STACKED, Layout.PICKED)
+COMPARING: tuple[set[Shape], ...] = (
+    {Layout.ROWS, Layout.COLUMNS},
+    {Layout.STACKED, Layout.COLUMNS},
+    {Layout.TURNED, Layout.COLUMNS},
+    {Layout.PICKED, Layout.COLUMNS},
+    {Layout.ROWS, Layout.TURNED},
 )
 # Tensors that have, in dimension 0, something other than the samples one by one; and what becomes of them where that
 # of the samples themselves is something else. How many are picked is itself a sum over the samples.
 _INSTEAD: dict[Shape, dict[Shape, Shape]] = {
+    Layout.TURNED: {Layout.ROWS: Layout.TURNED},
     Layout.STACKED: {
         Layout.ROWS: Layout.STACKED,
         Layout.COUNT: Layout.UNKNOWN,
@@ -178,7 +186,7 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
         return Layout.PART_SUM if {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED} else Layout.UNKNOWN
     if left in FIXED and right in FIXED:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
-    if {left, right} in COMPARING or (isinstance(operator, ast.Pow) and left in _MEANS):
+    if {left, right} in COMPARING or (isinstance(operator, ast.Pow) and left in CURVING):
         return Layout.MIXED
     if Layout.SHIFTED in (left, right) and not isinstance(operator, (ast.Add, ast.Sub)):
         scaled = isinstance(operator, (ast.Mult, ast.Div)) and right in FIXED
@@ -218,6 +226,8 @@ def elementwise(parts: Iterable[Shape]) -> Shape:
 def altered(parts: Sequence[Shape], done: Callable[[list[Shape]], Shape]) -> Shape:
     """The layout of what is done with tensors that have something other than the samples one by one in dimension 0."""
     kinds = {part for part in parts if part in ALTERED}
+    if {Layout.ROWS, Layout.TURNED} <= set(parts):
+        return Layout.MIXED
     if Layout.ROWS in parts or len(kinds) > 1:
         return Layout.UNKNOWN
     found = done([Layout.ROWS if part in kinds else part for part in parts])

@@ -348,6 +348,9 @@ class Collated:
         target = self.resolver.callee(call)
         if isinstance(target, FUNCTIONS):
             return self._own(call, target, env)
+        plain = [g for g in map(_plain, given) if g is not None]
+        if home == "torch" and first not in FIXED and len(plain) == len(given):
+            return operations.operation(name, call, [*plain], {}, 1)
         return self._method(call, env, given)
 
     def _builtin(self, name: str, call: ast.Call, given: list[Known]) -> Known:
@@ -361,6 +364,8 @@ class Collated:
         if name == "filter" and len(given) == 2 and given[1] in (Part.PIECES, *_LISTS):
             return Part.PIECES
         if name == "map" and len(given) == 2:
+            if given[1] is Part.FIELDS and self.resolver.qualified(call.args[0]) in _STACKS:
+                return tuple([Layout.ROWS] * _MOST_FIELDS)
             return Part.EACH if given[1] in _LISTS else given[1] if given[1] is Part.FIELDS else Layout.UNKNOWN
         if name == "len" and first in _LISTS:
             return Layout.COUNT
@@ -395,7 +400,7 @@ class Collated:
             made = (name == "unsqueeze" and first == 0) or (name in ("view", "reshape") and first == 1)
             kept = receiver is Part.ROW and name in torch_ops.ROW_WISE
             return Part.ROW if made or kept else Part.SAMPLE
-        plain = [g for g in given if isinstance(g, Layout)]
+        plain = [g for g in map(_plain, given) if g is not None]
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
             return operations.method(name, call, receiver, [*plain], {})
         return _mixed([receiver, *given])
@@ -414,6 +419,13 @@ def _is_none(node: ast.expr) -> bool:
 
 def _of_sample(value: Known) -> bool:
     return value in _OF_SAMPLE or (isinstance(value, tuple) and any(map(_of_sample, value)))
+
+
+def _plain(value: Known) -> Layout | None:
+    """The layout of an argument; of dimensions in a tuple, that of one."""
+    if isinstance(value, tuple) and all(part in FIXED for part in value):
+        return Layout.CONST
+    return value if isinstance(value, Layout) else None
 
 
 def _mixed(parts: list[Known]) -> Known:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Function, Index
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.layout import operations, products
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
@@ -202,6 +202,8 @@ class Layouts:
             return tuple(self.read(e, env, frame) for e in node.elts)
         if isinstance(node, ast.BinOp):
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
+            if self._neighbours(node.left, node.right, env, frame):
+                return Layout.MIXED
             if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
                 return Layout.MIXED
             if isinstance(node.op, ast.MatMult) and self._one_for_each((left, right), (node.left, node.right)):
@@ -317,6 +319,20 @@ class Layouts:
         parts = (place.lower, place.upper, place.step) if isinstance(place, ast.Slice) else (place,)
         return all(self.read(part, env, frame) in FIXED for part in parts)
 
+    def _neighbours(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
+        """Whether two expressions are rows of one tensor, taken from different places: samples and their neighbours."""
+        of = products.neighbours(self._cut(left), self._cut(right))
+        return of is not None and tensor(self.read(of, env, frame)) in (Layout.ROWS, Layout.PICKED)
+
+    def _cut(self, node: ast.expr) -> ast.expr:
+        """An expression; that of a variable which is bound to one and only one."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.ASSIGN else None
+        for place in bindings[0].path if value is not None else ():
+            inside = isinstance(value, (ast.Tuple, ast.List)) and place is not None and place < len(value.elts)
+            value = value.elts[place] if inside else None  # type: ignore[union-attr]
+        return value if value is not None else node
+
     def _one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
         """Whether a matrix product is one for each sample, as attention computes."""
         return all(layout is Layout.ROWS for layout in layouts) and self.dimensions.apart(*factors)
@@ -335,6 +351,9 @@ class Layouts:
             return Layout.MIXED
         if factors is not None and self._one_for_each([self.read(f, env, frame) for f in factors], factors):
             return Layout.ROWS
+        compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
+        if compares and len(call.args) > 1 and self._neighbours(call.args[0], call.args[1], env, frame):
+            return Layout.MIXED
         ranked = self.choosing.ranked(call, qualified or "")
         if ranked is not None and self.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
             return (Layout.MIXED, Layout.MIXED)

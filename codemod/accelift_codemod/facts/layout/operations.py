@@ -9,6 +9,7 @@ from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     ARITHMETIC,
     COMPARING,
+    CURVING,
     FIXED,
     SCALARS,
     Layout,
@@ -28,6 +29,8 @@ _MOST_DIMENSIONS = 5
 _OF_STATISTICS = frozenset(
     "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand t contiguous".split()
 )
+# What puts the rows into another order, if it is told dimension 0 or none at all.
+_TURNS = frozenset({"flip", "roll", "flipud"})
 # Methods of lists and dicts, and of what else a batch may be if it is no tensor.
 _OF_COLLECTIONS = frozenset("keys values get copy pop append extend insert index count update pin_memory".split())
 
@@ -86,7 +89,7 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
     if receiver is Layout.PLACES:
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
-    if receiver in SCALARS and name in ops.CURVED:
+    if receiver in CURVING and name in ops.CURVED:
         return _curved(name, receiver)
     if receiver in SCALARS:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
@@ -156,6 +159,10 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return Layout.MIXED
     if name == "einsum":
         return _einsum(call, everything)
+    if name == "tensordot" and len(arguments) > 1:
+        return _tensordot(call, arguments[0], arguments[1], offset)
+    if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:
+        return Layout.SUM
     if name == "arange" and everything == [Layout.COUNT]:
         return Layout.PLACES
     if offset and (picks := _picks(name, call, everything, offset)) is not None:
@@ -165,7 +172,7 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
     if first in SCALARS and name in ("mean", "sum"):
         return first
-    if first in SCALARS and name in ops.CURVED:
+    if first in CURVING and name in ops.CURVED:
         return _curved(name, first)
     if name == "where" and offset == 1:
         return elementwise(arguments)
@@ -237,7 +244,27 @@ def _einsum(call: ast.Call, arguments: list[Shape]) -> Shape:
         return Layout.UNKNOWN
     if len(letters) > 1:
         return Layout.MIXED
-    return Layout.ROWS if result[:1] in letters else Layout.UNKNOWN
+    (letter,) = letters
+    if letter not in result and all(layout is Layout.ROWS or letter not in term for term, layout in given):
+        return Layout.SUM
+    return Layout.ROWS if result[:1] == letter else Layout.UNKNOWN
+
+
+def _tensordot(call: ast.Call, left: Shape, right: Shape, offset: int) -> Shape:
+    """A product of two tensors along some dimensions of each: along the first of both, it is a sum over the samples."""
+    if not {left, right} <= {Layout.ROWS, *FIXED}:
+        return Layout.UNKNOWN
+    told = argument(call, 1 + offset, "dims")
+    lists = told.elts if isinstance(told, (ast.Tuple, ast.List)) else []
+    along = [[integer(d) for d in getattr(one, "elts", [one])] for one in lists]
+    if left is right is Layout.ROWS and (len(along) == 2 or told is None or integer(told) is not None):
+        summed = [0 in dimensions for dimensions in along] == [True, True]
+        aligned = summed and along[0].index(0) == along[1].index(0)
+        return Layout.SUM if aligned else Layout.MIXED
+    if left is not Layout.ROWS or right not in FIXED:
+        return Layout.UNKNOWN
+    kept = along and None not in along[0] and 0 not in along[0]
+    return Layout.ROWS if kept or integer(told) == 1 else Layout.UNKNOWN
 
 
 def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
@@ -248,13 +275,13 @@ def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
     place = ops.DIMENSION_PLACE.get(name, 0) + offset
     if name == "cosine_similarity":
         place = 1 + offset
-    dimension = argument(call, place, "dim") or argument(call, None, "axis")
+    dimension = next((d for k in ("dim", "axis", "dims") if (d := argument(call, place, k)) is not None), None)
     if dimension is None:
         assumed = ops.DIMENSION_DEFAULT.get(name)
         if assumed is None:
             if kind == "rows":
                 return Layout.ROWS
-            return over if kind != "same" else Layout.UNKNOWN
+            return Layout.TURNED if name in _TURNS else over if kind != "same" else Layout.UNKNOWN
         dimensions: list[int | None] = [assumed]
     elif isinstance(dimension, (ast.Tuple, ast.List)):
         dimensions = [integer(d) for d in dimension.elts]
@@ -263,7 +290,7 @@ def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
     if None in dimensions:
         return Layout.UNKNOWN
     if 0 in dimensions:
-        return over
+        return Layout.TURNED if name in _TURNS else over
     return (Layout.ROWS, Layout.ROWS) if kind == "pair" else Layout.ROWS
 
 
@@ -331,8 +358,12 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
-    if any(a in (Layout.MIXED, Layout.SHIFTED, Layout.QUOTIENT, Layout.PART_SUM, *SCALARS) for a in arguments):
+    if any(a in (Layout.MIXED, Layout.SHIFTED, *CURVING) for a in arguments):
         return Layout.MIXED  # of a statistic of the batch, or weighted by one
+    if {Layout.ROWS, Layout.TURNED} <= set(arguments):
+        return Layout.MIXED
+    if Layout.TURNED in arguments:
+        return altered([Layout.TURNED], lambda parts: _reduced(keywords, parts, weighted))
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
     if Layout.PICKED in arguments:

@@ -1,0 +1,112 @@
+"""Rows that meet others of their batch: turned around, moved by some places, or multiplied along the samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import added, findings, script
+
+ZERO = "optimizer.zero_grad()\n"
+COLLATED = """\
+def collate(batch):
+    x, y = {}
+    {}
+    return x, y
+"""
+STACKS = ["default_collate(batch)", "map(torch.stack, zip(*batch))"]
+
+
+def loss(forward: str) -> str:
+    return script(forward=f"{ZERO}{forward}")
+
+
+def collating(stacks: str, statement: str) -> str:
+    return script(
+        from_imports="from torch.utils.data import default_collate",
+        definitions=COLLATED.format(stacks, statement),
+        loader="loader = DataLoader(data, batch_size=16, collate_fn=collate)",
+        forward=f"{ZERO}loss = F.cross_entropy(model(x), y)",
+    )
+
+
+@pytest.mark.parametrize("stacks", STACKS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = x.flip(0)",
+        "y = y.flip(0)",
+        "x = torch.flip(x, [0])",
+        "x = torch.flip(x, dims=(0, 1))",
+        "y = torch.roll(y, 1)",
+        "x = x.roll(1, 0)",
+        "x = 0.9 * x + 0.1 * x.flip(0)",
+    ],
+)
+def test_batches_turned_around_in_a_part(stacks: str, statement: str) -> None:
+    assert findings(collating(stacks, statement)) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize("stacks", STACKS)
+@pytest.mark.parametrize(
+    "statement",
+    ["x = x.flip(1)", "x, y = x.flip(0), y.flip(0)", "x = torch.flip(x, [1])", "x = x.roll(1, 1)", "x = x / 255"],
+)
+def test_batches_turned_around_as_a_whole_or_sample_by_sample(stacks: str, statement: str) -> None:
+    assert findings(collating(stacks, statement)) == []
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "loss = F.cross_entropy(model(torch.flip(x, dims=(0, 1))), y)",
+        "out = model(x)\nloss = (out[1:] - out[:-1]).pow(2).mean()",
+        "out = model(x)\nloss = F.mse_loss(out[1:], out[:-1])",
+        "out = model(x)\nloss = nn.L1Loss()(out[:-1, :2], out[1:, :2])",
+        "out = model(x)\nloss = F.cosine_similarity(out[:-1], out[1:]).mean()",
+        "out = model(x)\nlater, earlier = out[1:], out[:-1]\nloss = (later - earlier).abs().mean()",
+        "out = model(x)\nlater = out[1:]\nearlier = out[:-1]\nloss = F.mse_loss(later, earlier)",
+        "out = model(x)\nloss = torch.einsum('bi,bj->ij', out, out).pow(2).mean()",
+        "out = model(x)\nloss = (torch.einsum('bi,bj->ij', out, out) - torch.eye(3)).pow(2).mean()",
+        "out = model(x)\nloss = (torch.tensordot(out, out, dims=([0], [0])) / len(x) - torch.eye(3)).pow(2).mean()",
+        "out = model(x)\nloss = torch.tensordot(out, out, dims=([1], [1])).mean()",
+        "out = model(x)\nloss = torch.tensordot(out, out, dims=0).mean()",
+        "out = model(x)\nloss = (out.sum(0) ** 2).mean()",
+    ],
+)
+def test_samples_that_meet_others(forward: str) -> None:
+    assert findings(loss(forward)) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "loss = F.cross_entropy(model(torch.flip(x, dims=(1,))), y)",
+        "out = model(x)\nloss = (out[:, 1:] - out[:, :-1]).pow(2).mean()",
+        "out = model(x)\nloss = F.mse_loss(out[:, 1:], out[:, :-1])",
+        "out = model(x)\nloss = (out[1:] - out[1:].detach()).pow(2).mean()",
+        "out = model(x)\nloss = F.cross_entropy(out[:], y[:])",
+        "weights = torch.linspace(0, 1, 4)\nstep = weights[1:] - weights[:-1]\nloss = (model(x) * step).mean()",
+        "out = model(x)\nloss = torch.einsum('bi,bi->b', out, out).mean()",
+        "out = model(x)\nloss = torch.tensordot(out, torch.eye(3), dims=1).pow(2).mean()",
+        "out = model(x)\nloss = torch.tensordot(out, torch.eye(3), dims=([1], [0])).pow(2).mean()",
+    ],
+)
+def test_samples_that_meet_none(forward: str) -> None:
+    assert findings(loss(forward)) == []
+    assert "accelerator.backward(loss)" in added(loss(forward))
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "loss = torch.tensordot(out, out, dims=([0], [0])).mean()",
+        "loss = torch.tensordot(out, out, dims=([0, 1], [0, 1]))",
+        "loss = torch.einsum('bi,bj->ij', out, out).mean()",
+        "loss = torch.einsum('bi,bi->', out, out)",
+        "loss = torch.dot(out[:, 0], out[:, 1])",
+    ],
+)
+def test_products_along_the_samples_are_sums_over_them(forward: str) -> None:
+    text = loss(f"out = model(x)\n{forward}")
+    assert findings(text) == []
+    assert 'accelerator.backward(loss, reduction="sum")' in added(text)
