@@ -114,7 +114,7 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
         return result
     return replace(
         result,
-        config=_config(facts, draft, options),
+        config=_config(draft.facts, draft, options),
         cpu=draft.reach.cpu != FALSE,
         distributes=facts.processes.managed,
     )
@@ -147,7 +147,7 @@ def convert_program(program: Program, options: Options) -> FileResult:
         return _clash(program.entry.source, gates.UNSTABLE, fault=True)
     entry = replace(
         results[program.entry],
-        config=_config(facts, draft, options),
+        config=_config(draft.facts, draft, options),
         cpu=draft.reach.cpu != FALSE,
         distributes=facts.processes.managed,
         members=tuple(result for unit, result in results.items() if unit is not program.entry),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelift_codemod import headers
+from accelift_codemod import cases, headers
 from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
+from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
+from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
 from accelift_codemod.reach import states
 from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
@@ -20,13 +21,37 @@ _NOTHING = frozenset({"ALREADY-ACCELERATE", "ALREADY-DISTRIBUTED", "NO-TRAINING"
 
 def make_plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
     """The plan for one script, and the draft behind it (None if the script is left alone)."""
+    return _of_cases(facts.cases, options) if facts.cases else _plan(facts, options)
+
+
+def _of_cases(chosen: list[Facts], options: Options) -> tuple[Plan, Draft | None]:
+    """One plan for a script that chooses one of several classes, and the draft for one of them that may want the CPU,
+    if one may."""
+    planned: list[cases.Planned] = []
+    for case in chosen:
+        plan, work = _plan(case, options)
+        if work is None:
+            return (plan, None) if plan.outcome is Outcome.NOTHING else (cases.refused(plan, case.case.said), None)
+        planned.append((plan, work))
+    plan = cases.joined(planned)
+    if plan.outcome is not Outcome.REFUSED:
+        return plan, next((work for _, work in planned if work.reach.cpu != FALSE), planned[0][1])
+    if any(case.stateless for case in chosen) or not any(STATE in e.code for one, _ in planned for e in one.edits):
+        return plan, None
+    for case in chosen:
+        case.stateless = True  # one may ask early which process it is, and another may not
+    return _of_cases(chosen, options)
+
+
+def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
+    """The plan for a script of which every class is known."""
     source = facts.source
     try:
         work = Draft(facts, draft(facts, options))
         _run(work, options)
     except Refused as refused:
         if refused.loader and options.unsafe and refused.loader not in facts.assumed:
-            return make_plan(facts.assuming(refused.loader), options)
+            return _plan(facts.assuming(refused.loader), options)
         finding = refused.finding
         if refused.loader and not options.unsafe:
             finding = replace(finding, remedy=f"{finding.remedy}, or use --unsafe if {gives_loader(refused.loader)}")

@@ -75,6 +75,12 @@ def test_loaders_in_an_object_are_prepared_where_it_keeps_them(slots: dict[str, 
     assert after.index("accelerator = Accelerator(") < after.index("data = Data(")
 
 
+def test_an_object_that_a_function_makes() -> None:
+    after = flat(data(MADE, data="data = make()"))
+    assert after.count(".prepare(") == 2 and "self.train = accelerator.prepare(self.train)\n" in after
+    assert after.index("accelerator = Accelerator(") < after.index("data = make()")
+
+
 def test_the_object_is_handed_the_accelerator() -> None:
     after = flat(data(main=True))
     assert "def __init__(self, size, accelerator):\nself.accelerator = accelerator\n" in after
@@ -92,7 +98,7 @@ def test_loaders_that_a_function_takes_out_of_a_new_object_are_prepared_there() 
     [
         ({"loader": "data.train = DataLoader(data.train.dataset)"}, "PREP-NO-POINT", "`data.train`"),
         (
-            {"data": "data = make()", "definitions": MADE},
+            {"data": "data = make()", "definitions": MADE.replace("return Data(16)", "return [Data(16)][0]")},
             "LOADER-UNKNOWN",
             "of Data cannot be followed: the Data made here is not kept in one variable",
         ),

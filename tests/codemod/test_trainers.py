@@ -70,6 +70,32 @@ def test_everything_is_made_in_the_constructor() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "parts"),
+    [
+        ("def make():\n    return Trainer()\n\n\nmake().fit()", {}),
+        ("def make():\n    return Trainer()\n\n\ntrainer = make()\ntrainer.fit()", {}),
+        (
+            "def make(n):\n    if n:\n        return None\n    return Trainer()\n\n\ntrainer = make(0)\ntrainer.fit()",
+            {},
+        ),
+        (MADE, {"head": "from abc import ABC\n\n\nclass Trainer(ABC):"}),
+        (MADE, {"head": "import abc\n\n\nclass Trainer(metaclass=abc.ABCMeta):"}),
+        (MADE, {"head": "from abc import *\n\n\nclass Trainer(metaclass=ABCMeta):"}),
+        (MADE, {"head": "from abc import *\n\n\nclass Trainer(ABC, object):"}),
+        (MADE, {"methods": "def __len__(self):\n    return len(self.loader)"}),
+        (MADE, {"methods": "def __del__(self):\n    print('gone')"}),
+        (MADE, {"methods": "def __getitem__(self, n):\n    return self.model.layer.weight[n]"}),
+        (MADE, {"methods": "@classmethod\ndef code(cls):\n    return 'plain'"}),
+        (f"{MADE}\nprint(Trainer.code())", {"methods": "@staticmethod\ndef code():\n    return 'plain'"}),
+    ],
+)
+def test_what_does_not_change_what_an_object_is(body: str, parts: dict[str, str]) -> None:
+    text = lines(trainer(body, **parts))
+    assert text.count("accelerator.prepare(\nself.model, self.optimizer, self.loader\n)") == 1
+    assert text.count("accelerator.backward(loss)") == 1
+
+
 def test_the_methods_leave_the_training_to_functions() -> None:
     body = """\
 def step(model, optimizer, x, y):
@@ -376,6 +402,7 @@ def test_a_model_that_several_objects_share_would_be_prepared_twice(body: str) -
 # ---- left alone
 
 GET = "from other import get\n\n\nclass Trainer:"
+ELSE = "from other import get\n\n\ndef make(n):\n    if n:\n        return get()\n    return Trainer()\n\n"
 REFUSED = [
     ({"body": "trainers = [Trainer() for _ in range(3)]\ntrainers[0].fit()"}, "not kept in one variable"),
     ({"body": f"def run(t):\n    t.model = Net()\n\n{MADE}\nrun(trainer)"}, "is set outside the class"),
@@ -394,8 +421,12 @@ REFUSED = [
     ({"body": "import atexit\ntrainer = Trainer()\natexit.register(trainer.fit)"}, "handed on as a value"),
     ({"body": "trainer = Trainer()\ntrainer.fit = print\ntrainer.fit()"}, "is set outside the class"),
     ({"body": "trainers = {'a': Trainer()}\ntrainers['a'].fit()"}, "not kept in one variable"),
-    ({"body": "def make():\n    return Trainer()\n\nmake().fit()"}, "not kept in one variable"),
-    ({"body": "made = Trainer\nmade().fit()"}, "handed on as a value"),
+    ({"body": "def make():\n    return [Trainer()]\n\nmake()[0].fit()"}, "not kept in one variable"),
+    ({"body": "def make():\n    return Trainer()\n\nprint(make)\nmake().fit()"}, "not kept in one variable"),
+    ({"body": "@print\ndef make():\n    return Trainer()\n\nmake().fit()"}, "not kept in one variable"),
+    ({"body": "def make():\n    return Trainer()\n\nmade = [make()]\nmade[0].fit()"}, "not kept in one variable"),
+    ({"body": f"{ELSE}make(3).fit()"}, "something else than the Trainer"),
+    ({"body": "made = Trainer\nprint(made)\nmade().fit()"}, "handed on as a value"),
     ({"body": "trainer = 3\ntrainer = Trainer()\ntrainer.fit()"}, "bound more than once"),
     ({"body": "class Special(Trainer):\n    pass\n\nTrainer().fit()"}, "derived from"),
     ({"body": "Trainer.model = Net()\nTrainer().fit()"}, "handed on as a value"),
@@ -407,6 +438,10 @@ REFUSED = [
     ({"methods": "@property\ndef net(self):\n    return self.model.eval()"}, "has a decorator"),
     ({"methods": "@property\ndef net(self):\n    self.seen = True\n    return self.model"}, "has a decorator"),
     ({"methods": "@classmethod\ndef make(cls):\n    return cls()"}, "has a decorator"),
+    ({"head": "from abc import ABCMeta\n\n\nclass Trainer(other=ABCMeta):"}, "metaclass"),
+    ({"head": "from other import *\n\n\nclass Trainer(ABC):"}, "has a base class"),
+    ({"methods": "def __len__(self):\n    self.fit()\n    return 3"}, "without being called by name"),
+    ({"methods": "def __del__(self):\n    self.model = None"}, "without being called by name"),
     ({"methods": "def __getattr__(self, name):\n    return 3"}, "without being called by name"),
     ({"methods": "def __setattr__(self, name, value):\n    pass"}, "without being called by name"),
     ({"methods": "def __enter__(self):\n    self.fit()"}, "without being called by name"),

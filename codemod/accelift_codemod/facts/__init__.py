@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import inheritance, instances, outside, spawned
+from accelift_codemod.facts import choices, inheritance, instances, outside, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
@@ -36,16 +36,23 @@ class Facts:
 
     Answers are computed when first asked and kept; nothing changes them afterwards. In `tree`, of which `index` is the
     index, attributes of self may be variables (see instances.py) and bases part of their derived class (see
-    inheritance.py); `written` is the index of the source's own tree.
+    inheritance.py); `written` is the index of the source's own tree. With a `case`, they are those of the script where
+    one class is chosen of several (see choices.py).
     """
 
-    def __init__(self, source: Source | Program, known: Mapping[str, Role] | None = None) -> None:
+    def __init__(
+        self, source: Source | Program, known: Mapping[str, Role] | None = None, case: int | None = None
+    ) -> None:
         self.source = source
         self.known: Mapping[str, Role] = known or {}
         self.assumed: frozenset[str] = frozenset()  # library functions that are taken to give loaders
+        self.stateless = False  # whether no code may ask for the state of the processes instead of the accelerator
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
+        self.choices = choices.find(direct)
+        self.case = self.choices.whole if case is None else self.choices.cases[case]
+        direct = Index(self.case.tree) if self.case.originals else direct
         self.flat = inheritance.find(direct)
         direct = Index(self.flat.tree) if self.flat.originals else direct
         barred = frozenset[ast.AST]()
@@ -62,9 +69,18 @@ class Facts:
 
     def assuming(self, loader: str) -> Facts:
         """These facts, if a library function gives a DataLoader."""
-        facts = Facts(self.source, {**self.known, loader: Role.LOADER})
+        case = self.choices.cases.index(self.case) if self.case in self.choices.cases else None
+        facts = Facts(self.source, {**self.known, loader: Role.LOADER}, case)
         facts.assumed = self.assumed | {loader}
+        facts.stateless = self.stateless
         return facts
+
+    @cached_property
+    def cases(self) -> list[Facts]:
+        """The facts for each class that may be chosen, if what the classes do cannot be followed together."""
+        if self.case is not self.choices.whole or not self.choices.classes & self.instances.unknown.keys():
+            return []
+        return [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
 
     @cached_property
     def objects(self) -> Objects:
@@ -164,7 +180,8 @@ class Facts:
     def _unfolded(self, node: ast.AST) -> ast.AST:
         """The node that a node stands for in the tree in which classes are as they are written."""
         node = self.instances.originals.get(node, node)
-        return self.flat.originals.get(node, node)
+        node = self.flat.originals.get(node, node)
+        return self.case.originals.get(node, node)
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed, or the node has nothing to do with them."""

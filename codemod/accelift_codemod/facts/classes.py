@@ -9,6 +9,7 @@ from accelift_codemod.facts import library
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _CLASS_ROLES = {
@@ -44,7 +45,8 @@ class Classes(Names):
         while function is not None:
             owner = self.index.parents.get(function)
             if isinstance(owner, ast.ClassDef):
-                return owner if owner in self.followed and not is_static(function) else None
+                own = not is_static(function) and not is_class_method(function)
+                return owner if owner in self.followed and own else None
             function = self.index.function(function)
         return None
 
@@ -116,6 +118,25 @@ def is_static(function: Function) -> bool:
 def is_class_method(function: Function) -> bool:
     """Whether a method is given its class, whatever it is read from."""
     return _decorated(function, "classmethod") or function.name in ("__init_subclass__", "__class_getitem__")
+
+
+def stands_apart(function: Function) -> bool:
+    """Whether a method has nothing to do with an object: it is static, or one of the class, and never reads that."""
+    if not _decorated(function, "classmethod"):
+        return is_static(function)
+    first = (*function.args.posonlyargs, *function.args.args)[:1]
+    reads = (n for n in walk(function) if isinstance(n, ast.Name) and first and n.id == first[0].arg)
+    return next(reads, None) is None and bool(first)
+
+
+def asked_of_class(index: Index, cls: ast.ClassDef, read: ast.Name) -> bool:
+    """Whether a class is only named to call a method that has nothing to do with its objects: `Trainer.code()`."""
+    attribute = index.parents[read]
+    call = index.parents[attribute]
+    if not isinstance(attribute, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not attribute:
+        return False
+    own = [s for s in cls.body if isinstance(s, FUNCTIONS) and s.name == attribute.attr]
+    return len(own) == 1 and stands_apart(own[0])
 
 
 def _decorated(function: Function, name: str) -> bool:

@@ -143,7 +143,7 @@ def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassD
     """Whether a class of a chain is used for nothing but the chain."""
     if not index.scope(cls).is_module or len(index.module.bindings[cls.name]) != 1:
         return False
-    if cls is not chain[0] and (cls.decorator_list or cls.keywords):
+    if cls is not chain[0] and (cls.decorator_list or not all(is_abstract(index, names, k) for k in cls.keywords)):
         return False
     for node in walk(cls):
         if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
@@ -160,6 +160,17 @@ def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassD
         ):
             return False
     return True
+
+
+def is_abstract(index: Index, names: Names, keyword: ast.keyword) -> bool:
+    """`metaclass=ABCMeta`."""
+    return keyword.arg == "metaclass" and is_of_abc(index, names, keyword.value, "ABCMeta")
+
+
+def is_of_abc(index: Index, names: Names, node: ast.expr, name: str) -> bool:
+    """Whether an expression is something of the library `abc`, which changes nothing for the objects there are."""
+    starred = names.builtin(node) == name and "abc" in index.star_imports
+    return starred or names.qualified(node) == f"abc.{name}"
 
 
 class _Copier(Copier):

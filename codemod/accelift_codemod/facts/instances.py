@@ -14,9 +14,9 @@ import ast
 from collections.abc import Set
 from dataclasses import dataclass, field
 
+from accelift_codemod.facts.classes import asked_of_class, stands_apart
 from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import (
-    COMPREHENSIONS,
     FUNCTIONS,
     LOOPS,
     Binding,
@@ -26,16 +26,17 @@ from accelift_codemod.facts.index import (
     Scope,
     parameters,
 )
-from accelift_codemod.facts.inheritance import trainers
+from accelift_codemod.facts.inheritance import is_abstract, is_of_abc, trainers
 from accelift_codemod.facts.keepers import keepers
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.signatures import bind
+from accelift_codemod.facts.signatures import bind, own_nodes
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import is_called, often, reads
 
 _SPECIAL = frozenset({"__init__", "__repr__", "__str__", "__call__"})
+_ASKING = frozenset({"__len__", "__getitem__", "__contains__", "__bool__", "__del__"})
 # Decorators that run a method as it stands.
 _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
-_ROOTS = frozenset({"abc.ABC"})
 # What a method does that is more than computing.
 _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
 # Built-in functions that only look at an object.
@@ -113,9 +114,10 @@ class _Candidate:
         self.cls = cls
         self.barred = barred
         self.outside: dict[ast.Attribute, None] = {}  # where attributes are set that are no methods
+        self.returning: list[Function] = []  # functions that are looked at, for they return an object
         self.names = Names(index)
         self.methods = [s for s in cls.body if isinstance(s, FUNCTIONS)]
-        bound = [m for m in self.methods if not _static(m)]
+        bound = [m for m in self.methods if not stands_apart(m)]
         self.self_name = next((p.arg for m in bound for p in (*m.args.posonlyargs, *m.args.args)[:1]), "self")
         self.bound = bound
 
@@ -128,7 +130,7 @@ class _Candidate:
 
     def several(self) -> bool:
         """Whether more than one object may be made."""
-        return len(self.calls) > 1 or any(self._often(call) for call in self.calls)
+        return len(self.calls) > 1 or any(often(self.index, call) for call in self.calls)
 
     def _no(self, node: ast.AST, reason: str) -> Unknown:
         return Unknown(node.lineno, reason)  # type: ignore[attr-defined]
@@ -138,9 +140,9 @@ class _Candidate:
         if not self.index.scope(cls).is_module:
             return self._no(cls, f"the class {name} is defined inside a function or class")
         for base in cls.bases:
-            if self.names.builtin(base) != "object" and self.names.qualified(base) not in _ROOTS:
+            if self.names.builtin(base) != "object" and not is_of_abc(self.index, self.names, base, "ABC"):
                 return self._no(cls, f"{name} has a base class, whose methods may use its attributes, too")
-        if cls.keywords or cls.decorator_list:
+        if cls.decorator_list or not all(is_abstract(self.index, self.names, k) for k in cls.keywords):
             return self._no(cls, f"{name} has a decorator or a metaclass")
         for statement in cls.body:
             if isinstance(statement, ast.ClassDef) or not isinstance(
@@ -156,10 +158,10 @@ class _Candidate:
             if name in seen:
                 return self._no(method, f"the method {name}() is defined twice")
             seen.add(name)
-            if name.startswith("__") and name.endswith("__") and name not in _SPECIAL:
+            if name.startswith("__") and name.endswith("__") and name not in _SPECIAL and not self._asks(name):
                 return self._no(method, f"the method {name}() runs without being called by name")
             for decorator in method.decorator_list:
-                if _static(method) or self._plain(decorator) or self._looks(method):
+                if stands_apart(method) or self._plain(decorator) or self._looks(method):
                     continue
                 return self._no(method, f"the method {name}() has a decorator that may run it in another way")
         for method in self.methods:
@@ -175,9 +177,13 @@ class _Candidate:
                 return self._no(bindings[-1].node, f"{self.self_name} is bound again")
         return None
 
+    def _asks(self, name: str) -> bool:
+        """Whether a method that runs without being called by name only asks the object something, or leaves it."""
+        return name in _ASKING and self._passive(name)
+
     def _plain(self, decorator: ast.expr) -> bool:
         func = decorator.func if isinstance(decorator, ast.Call) else decorator
-        return self.names.qualified(func) in _PLAIN
+        return self.names.qualified(func) in _PLAIN or is_of_abc(self.index, self.names, func, "abstractmethod")
 
     def _looks(self, method: Function) -> bool:
         """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one."""
@@ -224,7 +230,7 @@ class _Candidate:
                     return self._no(
                         name, what or f"`{parent.attr}` is an attribute of the class, and of its object, too"
                     )
-                if parent.attr in methods and not _called(parents, parent) and not self._passive(parent.attr):
+                if parent.attr in methods and not is_called(self.index, parent) and not self._passive(parent.attr):
                     return self._no(name, f"the method {parent.attr}() is handed on as a value")
                 continue
             if isinstance(parent, ast.Call) and name in parent.args and self.names.builtin(parent.func) in _LOOKING:
@@ -237,7 +243,7 @@ class _Candidate:
     def _passive(self, name: str) -> bool:
         """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""
         method = next(m for m in self.methods if m.name == name)
-        if _static(method) or is_property(method):
+        if stands_apart(method) or is_property(method):
             return True
         parents = self.index.parents
         methods = {m.name for m in self.methods}
@@ -268,13 +274,13 @@ class _Candidate:
         if len(self.index.module.bindings[name]) != 1:
             return self._no(self.cls, f"{name} is bound more than once")
         self.calls: list[ast.Call] = []
-        for load in _loads(self.index, self.index.module, name):
+        for load in reads(self.index, self.index.module, name):
             parent = self.index.parents[load]
             if isinstance(parent, ast.Call) and parent.func is load:
                 self.calls.append(parent)
             elif isinstance(parent, ast.ClassDef):
                 return self._no(parent, f"{parent.name} is derived from {name}, and may set its attributes, too")
-            elif not self._harmless(load):
+            elif not self._harmless(load) and not asked_of_class(self.index, self.cls, load):
                 return self._no(load, f"the class {name} is handed on as a value")
         return None
 
@@ -293,46 +299,60 @@ class _Candidate:
                 return False
         return False
 
-    def _often(self, node: ast.AST, depth: int = 0) -> bool:
-        """Whether a node may be evaluated more than once."""
-        if depth > 8 or any(isinstance(p, (*LOOPS, *COMPREHENSIONS, ast.Lambda)) for p in self.index.ancestors(node)):
-            return True
-        function = self.index.function(node)
-        if function is None:
-            return False
-        owner = self.index.scope(function)
-        loads = _loads(self.index, owner, function.name)
-        if isinstance(self.index.parents[function], ast.ClassDef) or len(owner.bindings[function.name]) != 1:
-            return True
-        if not loads:
-            return False  # it never is
-        if len(loads) > 1:
-            return True
-        parent = self.index.parents[loads[0]]
-        return not (isinstance(parent, ast.Call) and parent.func is loads[0]) or self._often(loads[0], depth + 1)
-
     def _object(self, call: ast.Call) -> Unknown | None:
         """Whether an object stays in one variable, and is only asked for attributes, by functions that get it, too."""
         name, parents = self.cls.name, self.index.parents
-        holder = parents[call]
+        given: ast.expr = call
+        holder = parents[given]
+        while (
+            isinstance(holder, ast.IfExp)
+            and given is not holder.test
+            and _is_none(holder.orelse if given is holder.body else holder.body)
+        ):
+            given, holder = holder, parents[holder]
         if isinstance(holder, ast.Attribute):
             return self._asked(holder)
         if isinstance(holder, ast.Expr) or self._run(call):
             return None
+        if isinstance(holder, ast.Return):
+            return self._returned(call)
         if isinstance(holder, (ast.Call, ast.keyword)):
             return self._handed_on(call, f"the {name} made here", set())
-        target = self._target(call, holder)
+        target = self._target(given, holder)
         if not isinstance(target, ast.Name):
             return self._no(call, f"the {name} made here is not kept in one variable")
         return self._variable(self.index.scope(target).owner(target.id), target.id, call, set())
 
-    def _target(self, call: ast.Call, holder: ast.AST) -> ast.expr | None:
+    def _returned(self, call: ast.Call) -> Unknown | None:
+        """The same of an object that a function returns: where that is called."""
+        function = self.index.function(call)
+        problem = self._no(call, f"the {self.cls.name} made here is not kept in one variable")
+        if function is None or function.decorator_list or function in self.returning:
+            return problem
+        owner = self.index.scope(function)
+        loads = reads(self.index, owner, function.name)
+        if owner.is_class or len(owner.bindings[function.name]) != 1:
+            return problem
+        for part in (n.value for n in own_nodes(function) if isinstance(n, ast.Return)):
+            if part is not None and not _is_none(part) and call not in walk(part):
+                return self._no(part, f"{function.name}() may return something else than the {self.cls.name}")
+        self.returning.append(function)
+        for load in loads:
+            site = self.index.parents[load]
+            if not isinstance(site, ast.Call) or site.func is not load:
+                return problem
+            if (found := self._object(site)) is not None:
+                return found
+        self.returning.pop()
+        return None
+
+    def _target(self, given: ast.expr, holder: ast.AST) -> ast.expr | None:
         """What an object is assigned to: `a = Trainer()`, `a, b = Trainer(), Trainer()`."""
         statement = self.index.parents[holder] if isinstance(holder, ast.Tuple) else holder
         target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
         if isinstance(holder, ast.Tuple) and isinstance(target, ast.Tuple) and len(target.elts) == len(holder.elts):
             starred = any(isinstance(e, ast.Starred) for e in (*target.elts, *holder.elts))
-            return None if starred else target.elts[holder.elts.index(call)]
+            return None if starred else target.elts[holder.elts.index(given)]
         return target
 
     def _variable(self, owner: Scope | None, name: str, made: ast.AST, seen: set[ast.AST]) -> Unknown | None:
@@ -340,7 +360,7 @@ class _Candidate:
         if owner is None or not self._bound_once(owner, name):
             return self._no(made, f"`{name}` is bound more than once")
         parents = self.index.parents
-        for load in _loads(self.index, owner, name):
+        for load in reads(self.index, owner, name):
             parent = parents[load]
             classes = self._classes(load, owner)
             if self.cls not in classes:
@@ -363,8 +383,7 @@ class _Candidate:
 
     def _new(self, binding: Binding) -> bool:
         """Whether a variable gets a new object of a class of the script, or None."""
-        none = isinstance(binding.value, ast.Constant) and binding.value.value is None
-        return none or self._class(binding) is not None
+        return _is_none(binding.value) or self._class(binding) is not None
 
     def _class(self, binding: Binding) -> ast.ClassDef | None:
         """The class of the script of which a variable gets a new object."""
@@ -416,7 +435,7 @@ class _Candidate:
         if not isinstance(node.ctx, ast.Load):
             return self._no(node, f"`{node.attr}` is set outside the class")
         methods = {m.name for m in self.methods if not is_property(m)}
-        if node.attr in methods and not _called(self.index.parents, node):
+        if node.attr in methods and not is_called(self.index, node):
             return self._no(node, f"the method {node.attr}() is handed on as a value or replaced")
         return None
 
@@ -426,15 +445,5 @@ def is_property(function: Function) -> bool:
     return [d.id for d in function.decorator_list if isinstance(d, ast.Name)] == ["property"]
 
 
-def _called(parents: dict[ast.AST, ast.AST], node: ast.Attribute) -> bool:
-    parent = parents[node]
-    return isinstance(parent, ast.Call) and parent.func is node
-
-
-def _loads(index: Index, owner: Scope, name: str) -> list[ast.Name]:
-    """The loads of a scope's variable, in nested scopes too."""
-    return [n for s in index.scopes.values() for n in s.loads.get(name, ()) if s.owner(name) is owner]
-
-
-def _static(function: Function) -> bool:
-    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -57,7 +57,7 @@ def asked(reach: Reach, edit: Edit) -> Edit | None:
     """
     assert edit.node is not None
     other = edit.by_state()
-    if other is None or not _called_here(reach, edit.node) or _NAME in reach.facts.bound:
+    if other is None or reach.facts.stateless or not _called_here(reach, edit.node) or _NAME in reach.facts.bound:
         return None
     moments = reach.timeline.moments(edit.node, reach.home)
     made = reach.block[reach.place] if reach.place < len(reach.block) else reach.block[-1]
