@@ -6,35 +6,36 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Facts
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Outcome, Plan, Severity
+from accelift_codemod.plan import Edit, Finding, Operation, Outcome, Plan, Severity
 
-Planned = tuple[Plan, Draft]
 _Key = tuple[object, ...]
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _IMPORTING = ("import ", "from ")
+_BESIDE = (Operation.BEFORE, Operation.AFTER)
 
 
-def joined(planned: Sequence[Planned]) -> Plan:
+def joined(cases: Sequence[Facts], plans: Sequence[Plan]) -> Plan:
     """The plan for all cases. Each run of the script is one of them, so every statement has to get the edits that each
     case asks for in which it may run."""
-    plans = [plan for plan, _ in planned]
-    runs = [_run(work) for _, work in planned]
+    runs = [_run(facts) for facts in cases]
     wanted = [_by_node(plan) for plan in plans]
     found: dict[_Key, Edit] = {}
     for node in dict.fromkeys(node for one in wanted for node in one):
         asked = [one.get(node, {}) for one, run in zip(wanted, runs, strict=True) if node is None or node in run]
         asked = asked or [one[node] for one in wanted if node in one]
         if node is not None and any(_acting(one) != _acting(asked[0]) for one in asked):
-            return _apart(planned, node)
+            return _apart(cases, plans[0], node)
+        common = set.intersection(*(set(one) for one in asked))  # an import goes if it does in every case
         for one in asked:
-            found.update(one)
-    findings = sorted(dict.fromkeys(f for plan in plans for f in plan.findings), key=lambda f: (f.line, f.code))
+            found.update({k: e for k, e in one.items() if k in common or e.operation in _BESIDE})
+    told = (f for plan in plans if plan.outcome is not Outcome.NOTHING for f in plan.findings)
+    findings = sorted(dict.fromkeys(told), key=lambda f: (f.line, f.code))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
     outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
     edits = sorted(found.values(), key=lambda e: e.span)
-    return replace(plans[0], edits=tuple(edits), findings=tuple(findings), outcome=outcome)
+    return replace(plans[0], edits=tuple(edits), findings=tuple(findings), outcome=outcome, reason="")
 
 
 def refused(plan: Plan, said: str) -> Plan:
@@ -55,22 +56,20 @@ def _acting(edits: dict[_Key, Edit]) -> set[_Key]:
     return {k for k, e in edits.items() if not isinstance(e.node, _IMPORTS) and not e.code.startswith(_IMPORTING)}
 
 
-def _run(work: Draft) -> set[ast.AST]:
+def _run(facts: Facts) -> set[ast.AST]:
     """The nodes of the source that may run in a case; those of what is defined, if what it defines is run."""
-    facts = work.facts
     idle = {n for f in facts.index.functions if f not in facts.executed for n in walk(f)}
     return {facts.original(node) for node in walk(facts.tree) if node not in idle}
 
 
-def _apart(planned: Sequence[Planned], node: ast.AST) -> Plan:
+def _apart(cases: Sequence[Facts], plan: Plan, node: ast.AST) -> Plan:
     """The plan of a script in which a statement would have to be another in each case."""
-    plan, work = planned[0]
-    said = "; ".join(w.facts.case.said for _, w in planned[:2])
+    said = "; ".join(facts.case.said for facts in cases[:2])
     finding = Finding(
         "LOOP-IN-CLASS",
         Severity.ERROR,
         node.lineno,  # type: ignore[attr-defined]
-        f"`{work.facts.source.segment(node)}` would have to be converted differently for each class ({said}...)",
+        f"`{cases[0].short(node)}` would have to be converted differently for each class ({said}...)",
         "make the accelerator before the object, or keep a script for each class",
     )
     return replace(plan, edits=(), findings=(finding,), outcome=Outcome.REFUSED, reason=finding.message)

@@ -27,16 +27,19 @@ def make_plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
 def _of_cases(chosen: list[Facts], options: Options) -> tuple[Plan, Draft | None]:
     """One plan for a script that chooses one of several classes, and the draft for one of them that may want the CPU,
     if one may."""
-    planned: list[cases.Planned] = []
+    plans, drafts = list[Plan](), list[Draft]()
     for case in chosen:
         plan, work = _plan(case, options)
-        if work is None:
-            return (plan, None) if plan.outcome is Outcome.NOTHING else (cases.refused(plan, case.case.said), None)
-        planned.append((plan, work))
-    plan = cases.joined(planned)
+        if plan.outcome is Outcome.REFUSED:
+            return cases.refused(plan, case.case.said), None
+        plans.append(plan)
+        drafts += [work] if work is not None else []
+    if not drafts:
+        return plans[0], None
+    plan = cases.joined(chosen, plans)
     if plan.outcome is not Outcome.REFUSED:
-        return plan, next((work for _, work in planned if work.reach.cpu != FALSE), planned[0][1])
-    if any(case.stateless for case in chosen) or not any(STATE in e.code for one, _ in planned for e in one.edits):
+        return plan, next((work for work in drafts if work.reach.cpu != FALSE), drafts[0])
+    if any(case.stateless for case in chosen) or not any(STATE in e.code for one in plans for e in one.edits):
         return plan, None
     for case in chosen:
         case.stateless = True  # one may ask early which process it is, and another may not

@@ -206,3 +206,29 @@ def test_code_that_would_have_to_be_another_for_each_class() -> None:
     fast = fast.replace("self.device)\n", "torch.device('cpu'))\n")  # this device is not that of the process
     finding = unchanged(chosen(WAYS[0], f"{shared}{plain}\n\n{fast}"))
     assert finding.code == "LOOP-IN-CLASS" and "converted differently for each class" in finding.message
+
+
+def test_a_class_that_does_not_train_takes_no_part() -> None:
+    tester = (
+        "class Tester:\n    def __init__(self, device):\n        self.model = Net().to(device)\n\n    def fit(self):\n"
+    )
+    quiet = f"{tester}        torch.save(self.model, 'm.pt')\n\n\n{PLAIN}"
+    after = "if fast:\n    one = Tester(device)\nelse:\n    one = Plain(device)\none.fit()"
+    text = code(chosen(after, quiet))
+    assert text.count("self.accelerator.backward(loss)") == 1 and "torch.save(self.model, 'm.pt')" in text
+    # what both of them run would have to be as it was, and otherwise
+    quiet = quiet.replace("        self.device = device\n", "").replace("self.device", "device")
+    finding = unchanged(chosen(after, quiet))
+    assert finding.code == "LOOP-IN-CLASS" and "would have to be converted differently" in finding.message
+
+
+def test_imports_that_one_of_the_classes_uses_stay() -> None:
+    device = "self.device = th.device('cuda' if th.cuda.is_available() else 'cpu')"
+    plain = PLAIN.replace("self.device = device", device)
+    fast = FAST.replace("self.device = device", f"{device}\n        self.scale = th.ones(1)")
+    for both in (f"{plain}\n\n{fast}", f"{fast}\n\n{plain}"):
+        text = code(chosen(WAYS[0], both, imports="import torch as th", device="device = None"))
+        assert "import torch as th" in text and "th.ones(1)" in text and "th.cuda" not in text
+    both = f"{plain}\n\n{plain.replace('Plain', 'Fast')}"
+    text = code(chosen(WAYS[0], both, imports="import torch as th", device="device = None"))
+    assert "import torch as th" not in text and text.count("accelerator.prepare(") == 2

@@ -96,6 +96,22 @@ def test_what_does_not_change_what_an_object_is(body: str, parts: dict[str, str]
     assert text.count("accelerator.backward(loss)") == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "parts"),
+    [
+        (MADE, {}),
+        (MADE, {"methods": "def forward(self, x):\n    return self.model(x)"}),  # which nobody calls
+        (MADE, {"end": "self.eval()\nself.train()"}),
+        (f"{MADE}\ntrainer.eval()", {"methods": "def score(self):\n    return self.model.training"}),
+    ],
+)
+def test_a_module_that_only_holds_networks(body: str, parts: dict[str, str]) -> None:
+    held = {"head": "class Trainer(nn.Module):", "signature": "def __init__(self):\n    super().__init__()"}
+    plain = lines(trainer(body, **{**parts, "signature": held["signature"]}))
+    assert plain.count("self.model, self.optimizer, self.loader\n)") == plain.count("accelerator.backward(loss)") == 1
+    assert lines(trainer(body, **parts, **held)) == plain.replace("class Trainer:", held["head"])
+
+
 def test_the_methods_leave_the_training_to_functions() -> None:
     body = """\
 def step(model, optimizer, x, y):
@@ -401,6 +417,7 @@ def test_a_model_that_several_objects_share_would_be_prepared_twice(body: str) -
 
 # ---- left alone
 
+MODULE = {"head": "class Trainer(nn.Module):", "signature": "def __init__(self):\n    super().__init__()"}
 GET = "from other import get\n\n\nclass Trainer:"
 ELSE = "from other import get\n\n\ndef make(n):\n    if n:\n        return get()\n    return Trainer()\n\n"
 REFUSED = [
@@ -431,7 +448,19 @@ REFUSED = [
     ({"body": "class Special(Trainer):\n    pass\n\nTrainer().fit()"}, "derived from"),
     ({"body": "Trainer.model = Net()\nTrainer().fit()"}, "handed on as a value"),
     ({"head": "from other import Base\n\n\nclass Trainer(Base):"}, "has a base class"),
-    ({"head": "class Trainer(nn.Module):", "last": "super().__init__()"}, "has a base class"),
+    ({**MODULE, "optimizer": "self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)"}, "a network that trains"),
+    ({**MODULE, "forward": "loss = F.cross_entropy(self(x), y)"}, "a network that trains itself"),
+    ({**MODULE, "forward": "loss = F.cross_entropy(self.forward(x), y)"}, "a network that trains itself"),
+    ({**MODULE, "end": "torch.save(self.state_dict(), 'm.pt')"}, "a network that trains itself"),
+    ({**MODULE, "last": "self.register_buffer('n', torch.zeros(1))"}, "a network that trains itself"),
+    ({**MODULE, "last": "self.zero_grad()"}, "a network that trains itself"),
+    ({**MODULE, "last": "print(self)"}, "a network that trains itself"),
+    ({**MODULE, "methods": "def train(self, mode=True):\n    super().train(mode)"}, "a network that trains itself"),
+    ({**MODULE, "methods": "def modules(self):\n    return []", "end": "self.eval()"}, "a network that trains itself"),
+    ({**MODULE, "head": "class Trainer(nn.Sequential):"}, "a network that trains itself"),
+    ({**MODULE, "body": f"{MADE}\ntorch.save(trainer.state_dict(), 'm.pt')"}, "is called `state_dict`"),
+    ({**MODULE, "body": f"{MADE}\ntrainer(torch.zeros(8))"}, "is handed on"),
+    ({**MODULE, "body": "trainer = Trainer().cuda()\ntrainer.fit()"}, "is called `cuda`"),
     ({"head": "class Trainer(metaclass=type):"}, "metaclass"),
     ({"head": "import functools\n\n\n@functools.total_ordering\nclass Trainer:"}, "decorator"),
     ({"head": "class Trainer:\n    model = None\n"}, "is an attribute of the class"),

@@ -11,7 +11,9 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.copying import Copier, around
+from accelift_codemod.facts.holders import only_holds
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.tree import walk
@@ -29,10 +31,13 @@ def find(index: Index) -> Flat:
     """The tree of a script with the bases of classes that train folded into them, where they can be."""
     trains = trainers(index)
     derived = [cls for cls in index.classes if cls.bases] if trains else []
-    names = Names(index)
+    names = Classes(index, {}, {})
     families = [f for cls in derived if (f := _Family.of(index, names, cls)) is not None and trains & {*f.chain}]
     members = [cls for family in families for cls in family.chain]
-    if not families or len(members) != len(set(members)):
+    if len(members) != len(set(members)):
+        families, members = [], []
+    families += [f for cls in derived if cls in trains and (f := _Family.alone(index, names, cls)) is not None]
+    if not families:
         return Flat(index.tree)
     copier = _Copier(index, families)
     return Flat(copier.copy(index.tree), copier.originals)
@@ -68,7 +73,7 @@ class _Family:
     supers: dict[ast.Attribute, tuple[str, str]]  # for `super().fit`: how self is called, and the method's name here
 
     @classmethod
-    def of(cls, index: Index, names: Names, leaf: ast.ClassDef) -> _Family | None:
+    def of(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
         """The family of a class; None if it has no bases in the program, or they cannot be folded into it."""
         chain, outside = [leaf], list[ast.expr]()
         while True:
@@ -98,7 +103,13 @@ class _Family:
                         supers[read] = first[0].arg, _spelled(chain, read.attr, found)
                     elif found is not None:
                         return None
-        return cls(chain, outside, supers)
+        return cls(chain, [] if only_holds(index, names, chain, outside) else outside, supers)
+
+    @classmethod
+    def alone(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
+        """A class that has no bases in the program, if that which it has is nothing but a place for attributes."""
+        own = any(_class(names, base) is not None for base in leaf.bases)
+        return None if own or not only_holds(index, names, [leaf], leaf.bases) else cls([leaf], [], {})
 
     def body(self) -> Iterator[tuple[ast.stmt, str]]:
         """The statements of the whole family, the constants of bases first, with the names of methods."""

@@ -13,9 +13,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from accelift_codemod.facts.classes import asked_of_class, stands_apart
+from accelift_codemod.facts.classes import Classes, asked_of_class, stands_apart
 from accelift_codemod.facts.copying import Copier, around
+from accelift_codemod.facts.holders import HARMLESS
 from accelift_codemod.facts.index import (
     FUNCTIONS,
     LOOPS,
@@ -28,15 +30,16 @@ from accelift_codemod.facts.index import (
 )
 from accelift_codemod.facts.inheritance import is_abstract, is_of_abc, trainers
 from accelift_codemod.facts.keepers import keepers
-from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import bind, own_nodes
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import is_called, often, reads
+from accelift_codemod.facts.values import Role
 
 _SPECIAL = frozenset({"__init__", "__repr__", "__str__", "__call__"})
 _ASKING = frozenset({"__len__", "__getitem__", "__contains__", "__bool__", "__del__"})
 # Decorators that run a method as it stands.
 _PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
+_FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 # What a method does that is more than computing.
 _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
 # Built-in functions that only look at an object.
@@ -115,7 +118,7 @@ class _Candidate:
         self.barred = barred
         self.outside: dict[ast.Attribute, None] = {}  # where attributes are set that are no methods
         self.returning: list[Function] = []  # functions that are looked at, for they return an object
-        self.names = Names(index)
+        self.names = Classes(index, {}, {})
         self.methods = [s for s in cls.body if isinstance(s, FUNCTIONS)]
         bound = [m for m in self.methods if not stands_apart(m)]
         self.self_name = next((p.arg for m in bound for p in (*m.args.posonlyargs, *m.args.args)[:1]), "self")
@@ -141,7 +144,7 @@ class _Candidate:
             return self._no(cls, f"the class {name} is defined inside a function or class")
         for base in cls.bases:
             if self.names.builtin(base) != "object" and not is_of_abc(self.index, self.names, base, "ABC"):
-                return self._no(cls, f"{name} has a base class, whose methods may use its attributes, too")
+                return self._no(cls, self._based(base))
         if cls.decorator_list or not all(is_abstract(self.index, self.names, k) for k in cls.keywords):
             return self._no(cls, f"{name} has a decorator or a metaclass")
         for statement in cls.body:
@@ -150,6 +153,26 @@ class _Candidate:
             ):
                 return self._no(statement, f"the body of {name} has more than methods and constants")
         return None
+
+    def _based(self, base: ast.expr) -> str:
+        """Why a class with a base is not followed."""
+        name = self.cls.name
+        if self.names.class_role(self.cls) is Role.MODEL:
+            return (
+                f"{name} is a network that trains itself; DistributedDataParallel wraps a network from outside, and "
+                "what its own methods call goes past that"
+            )
+        if self.names.qualified(base) in _FUNCTIONS:
+            return f"{name} is a function of autograd, whose backward pass runs in that of the training"
+        others = [c.name for c in self.index.classes if c is not self.cls and self._derives(c, base)]
+        if others:
+            return f"{name} has a base class, that of {others[0]}, too, whose methods may use its attributes"
+        return f"{name} has a base class, whose methods may use its attributes, too"
+
+    def _derives(self, cls: ast.ClassDef, base: ast.expr) -> bool:
+        """Whether a class has a base of the program, too."""
+        found = self.names.bindings(base) if isinstance(base, ast.Name) else []
+        return any(b.node in self.names.ancestry(cls) and b.node is not cls for b in found)
 
     def _methods(self) -> Unknown | None:
         seen: set[str] = set()
@@ -437,7 +460,16 @@ class _Candidate:
         methods = {m.name for m in self.methods if not is_property(m)}
         if node.attr in methods and not is_called(self.index, node):
             return self._no(node, f"the method {node.attr}() is handed on as a value or replaced")
+        if node.attr not in self.known and node.attr not in self.index.attribute_bindings:
+            return self._no(node, f"nothing that {self.cls.name} defines is called `{node.attr}`")
         return None
+
+    @cached_property
+    def known(self) -> Set[str]:
+        """The attributes that the class and its methods name, and what a network does with all that it has."""
+        parents = (self.index.parents[name] for name in self._selves())
+        own = {p.attr for p in parents if isinstance(p, ast.Attribute)} | self.index.scopes[self.cls].bindings.keys()
+        return own if own & HARMLESS else own | HARMLESS
 
 
 def is_property(function: Function) -> bool:
