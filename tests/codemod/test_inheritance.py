@@ -96,6 +96,12 @@ def test_the_methods_of_a_base_are_those_of_the_object(called: str) -> None:
         ("class Special(Trainer):\n    pass", "Special(device).fit()"),  # three in a chain
         ("class Special(Trainer):\n    EPOCHS = 3\n\n    def done(self):\n        pass", "Special(device).fit()"),
         ("class Other:\n    pass", BODY),
+        ("class Second(Base):\n    pass", BODY),  # which is never made
+        ("class Second(Base):\n    pass\n\n\nclass Third(Second):\n    pass", BODY),
+        ("class Second(Base):\n    def fit(self):\n        return Second(self.device)", BODY),
+        ("class Special(Trainer):\n    pass", BODY),
+        ("class Second(Base):\n    pass", f"{BODY}\nimport argparse\nprint(vars(argparse.Namespace()))"),
+        ("class Second(Base):\n    pass", f"{BODY}\nprint(getattr(torch.optim, input()))"),
         ("def show(trainer: Base) -> None:\n    pass", BODY),
         ("print(isinstance(3, Base))", BODY),
     ],
@@ -133,7 +139,13 @@ def test_two_objects_of_a_derived_class() -> None:
 @pytest.mark.parametrize(
     ("others", "body"),
     [
-        ("class Second(Base):\n    pass", BODY),  # whose attributes would be which?
+        ("class Second(Base):\n    pass", f"{BODY}\nSecond(device).fit()"),  # whose attributes would be which?
+        ("class Second(Base):\n    pass", f"{BODY}\nprint(Second)"),
+        ("class Second(Base):\n    pass", f"{BODY}\nprint(Base.__subclasses__())"),
+        ("class Second(Base):\n    pass", f"{BODY}\nprint(globals()[input()])"),
+        ("class Second(Base):\n    pass", f"{BODY}\nimport sys\nprint(getattr(sys.modules['x'], input()))"),
+        ("class Second(Base):\n    pass", f"{BODY}\nimport other\nprint(getattr(other, input()))"),
+        ("@print\nclass Second(Base):\n    pass", BODY),
         ("class Special(Trainer):\n    pass", "Special(device).fit()\nTrainer(device).fit()"),
         ("", "Trainer(device).fit()\nBase(device)"),
         ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),

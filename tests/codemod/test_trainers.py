@@ -445,7 +445,7 @@ REFUSED = [
     ({"body": f"{ELSE}make(3).fit()"}, "something else than the Trainer"),
     ({"body": "made = Trainer\nprint(made)\nmade().fit()"}, "handed on as a value"),
     ({"body": "trainer = 3\ntrainer = Trainer()\ntrainer.fit()"}, "bound more than once"),
-    ({"body": "class Special(Trainer):\n    pass\n\nTrainer().fit()"}, "derived from"),
+    ({"body": "class Special(Trainer):\n    pass\n\nTrainer().fit()\nSpecial().fit()"}, "derived from"),
     ({"body": "Trainer.model = Net()\nTrainer().fit()"}, "handed on as a value"),
     ({"head": "from other import Base\n\n\nclass Trainer(Base):"}, "has a base class"),
     ({**MODULE, "optimizer": "self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)"}, "a network that trains"),

@@ -4,6 +4,7 @@
 `if args.wgan: gan = WGAN() else: gan = GAN()` a variable has an object of one of several. What a class does is known
 only where it is known which it is. So where a class that trains is chosen, once in the life of the script, there is a
 copy of the tree for each choice. In it the chosen class is called by its own name, and none of the others is made.
+Of these, and of others of their families that nobody uses, nothing is left in it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from accelift_codemod.facts.classes import Classes, asked_of_class, stands_apart
 from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope
 from accelift_codemod.facts.inheritance import trainers
+from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.uses import is_called, often, reads
 
 _MOST = 16  # trees of a script
+# What gets at classes by their names, and libraries that have none of the script's.
+_LOOKING_UP = frozenset({"globals", "locals", "eval", "exec", "__import__"})
+_LIBRARIES = frozenset({"torch", "torchvision", "numpy", "timm"})
 _LISTING = frozenset({"list", "sorted", "tuple", "set", "len"})  # what only names the keys of a dict
 
 
@@ -69,18 +74,20 @@ def find(index: Index) -> Choices:
         return Choices(whole)
     finder = _Finder(index, trains)
     plain = [c for c in finder.choices if len(c.classes) == 1]
-    if plain:
-        whole = _case(index, [(c, c.classes[0]) for c in plain])
+    unused = _idle(index, finder.derived(), {})
+    if plain or unused:
+        whole = _case(index, [(c, c.classes[0]) for c in plain], unused)
     several = [c for c in finder.choices if len(c.classes) > 1]
     ways = list(product(*(c.classes for c in several)))
     if not several or len(ways) > _MOST:
         return Choices(whole)
-    cases = (_case(index, [*((c, c.classes[0]) for c in plain), *zip(several, way, strict=True)]) for way in ways)
+    known = [(c, c.classes[0]) for c in plain]
+    cases = (_case(index, [*known, *zip(several, way, strict=True)], unused) for way in ways)
     families = (family for c in several for cls in c.classes for family in finder.names.ancestry(cls))
     return Choices(whole, tuple(cases), frozenset(cls.name for cls in families))
 
 
-def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]]) -> Case:
+def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]], unused: set[ast.ClassDef]) -> Case:
     instead: dict[ast.AST, str] = {}
     for choice, cls in way:
         instead.update(choice.instead(cls))
@@ -91,7 +98,7 @@ def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]]) -> Case:
             return None
         return ast.Name(instead[node], ast.Load()) if instead[node] else ast.Constant(None, None)
 
-    idle = _idle(index, [cls for c, chosen in way for cls in c.classes if cls is not chosen], instead)
+    idle = unused | _idle(index, [cls for c, chosen in way for cls in c.classes if cls is not chosen], instead)
 
     def empty(cls: ast.ClassDef) -> ast.ClassDef | None:
         if cls not in idle:
@@ -105,8 +112,10 @@ def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]]) -> Case:
 
 
 def _idle(index: Index, classes: list[ast.ClassDef], gone: Mapping[ast.AST, str]) -> set[ast.ClassDef]:
-    """Of classes that are not chosen, those that nothing else names: their code does not run."""
-    found = set(classes)
+    """Of some classes, those that nothing else names: their code does not run."""
+    found = {cls for cls in classes if not cls.decorator_list}
+    if found and _looks_up(index):
+        return set()
     while True:
         named = {
             cls
@@ -119,6 +128,26 @@ def _idle(index: Index, classes: list[ast.ClassDef], gone: Mapping[ast.AST, str]
         if not named:
             return found
         found -= named
+
+
+def _looks_up(index: Index) -> bool:
+    """Whether the script may get at a class by its name: `globals()[name]`, `getattr(trainers, name)`."""
+    names = Names(index)
+    if "__subclasses__" in index.attributes:
+        return True
+    if any(names.qualified(node) == "sys.modules" for node in index.attributes.get("modules", ())):
+        return True
+    for call in index.calls:
+        function = names.builtin(call.func)
+        if function in _LOOKING_UP or (function == "vars" and not call.args):
+            return True
+        if names.qualified(call.func) == "importlib.import_module":
+            return True
+        if function == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant):
+            library = names.qualified(call.args[0])
+            if library is not None and library.partition(".")[0] not in _LIBRARIES:
+                return True
+    return False
 
 
 class _Finder:
@@ -153,6 +182,12 @@ class _Finder:
     def _uses(self, choice: _Choice, looked_up: list[ast.expr]) -> bool:
         values = (b.value for e in choice.read if isinstance(e, ast.Name) for b in self.names.bindings(e))
         return any(e in looked_up for e in (*choice.read, *values))
+
+    def derived(self) -> list[ast.ClassDef]:
+        """The classes that have a base in the program, and share it with one that trains."""
+        families = {cls: self.names.ancestry(cls) for cls in self.index.classes if cls.bases}
+        bases = {base for cls in self.trains for base in families.get(cls, [])[1:]}
+        return [cls for cls, family in families.items() if bases.intersection(family[1:])]
 
     # ---- objects of one of several classes
 

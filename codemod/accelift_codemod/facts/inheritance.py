@@ -8,6 +8,7 @@ Nodes of the copy know the nodes that they stand for. What a base has and the de
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -33,9 +34,8 @@ def find(index: Index) -> Flat:
     derived = [cls for cls in index.classes if cls.bases] if trains else []
     names = Classes(index, {}, {})
     families = [f for cls in derived if (f := _Family.of(index, names, cls)) is not None and trains & {*f.chain}]
-    members = [cls for family in families for cls in family.chain]
-    if len(members) != len(set(members)):
-        families, members = [], []
+    members = Counter(cls for family in families for cls in family.chain)
+    families = [f for f in families if all(members[cls] == 1 for cls in f.chain)]
     families += [f for cls in derived if cls in trains and (f := _Family.alone(index, names, cls)) is not None]
     if not families:
         return Flat(index.tree)
