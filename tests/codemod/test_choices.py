@@ -133,6 +133,13 @@ def test_the_whole_text() -> None:
     assert converted(chosen(WAYS[0])) == chosen(WAYS[0], both).replace("from torch.utils.data import", imported)
 
 
+def test_a_class_that_is_nowhere() -> None:
+    after = "if fast:\n    one = Faster(device)\nelse:\n    one = Plain(device)\none.fit()"
+    assert code(chosen(after)).count("accelerator.backward(loss)") == 1
+    for bound in ("from elsewhere import Faster", "from elsewhere import *", "Faster = print"):
+        assert unchanged(chosen(after, PLAIN, f"{SETUP}\n{bound}")).code == "LOOP-IN-CLASS"
+
+
 def test_classes_of_one_base() -> None:
     base = TRAINER.format(name="Base", rate=0.1, **LEGACY)
     families = (

@@ -10,6 +10,7 @@ Of these, and of others of their families that nobody uses, nothing is left in i
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -55,7 +56,7 @@ class _Choice:
     classes: list[ast.ClassDef]
     read: list[ast.expr] = field(default_factory=list)  # what stands for the class that is chosen, where it is called
     named: list[ast.Name] = field(default_factory=list)  # where classes are named, to be chosen from
-    made: list[tuple[ast.Call, ast.ClassDef]] = field(default_factory=list)  # objects, of which one is made
+    made: list[tuple[ast.Call, ast.ClassDef | None]] = field(default_factory=list)  # objects, of which one is made
 
     def instead(self, chosen: ast.ClassDef) -> dict[ast.AST, str]:
         """The names in the place of nodes; empty ones for None."""
@@ -204,18 +205,23 @@ class _Finder:
 
     def _made(self, subject: str, values: list[ast.expr]) -> _Choice | None:
         parts = [part for value in values for part in _arms(value)]
-        found: list[tuple[ast.Call, ast.ClassDef]] = []
+        found: list[tuple[ast.Call, ast.ClassDef | None]] = []
         for part in parts:
             cls = self._class(part.func) if isinstance(part, ast.Call) else None
-            if cls is not None and isinstance(part, ast.Call):
+            if isinstance(part, ast.Call) and (cls is not None or self._fails(part)):
                 found.append((part, cls))
             elif not (isinstance(part, ast.Constant) and part.value is None):
                 return None
-        classes = list(dict.fromkeys(cls for _, cls in found))
+        classes = list(dict.fromkeys(cls for _, cls in found if cls is not None))
         calls = [call for call, _ in found]
-        if len(classes) < 2 or not self._one(calls):
+        if not classes or len({cls for _, cls in found}) < 2 or not self._one(calls):
             return None
         return _Choice(subject.rpartition(MARK)[2], classes, made=found)
+
+    def _fails(self, call: ast.Call) -> bool:
+        """Whether a call is of a name that nothing binds."""
+        name = self.names.builtin(call.func)
+        return name is not None and not hasattr(builtins, name) and not self.index.star_imports
 
     # ---- classes that have another name, or are looked up
 
