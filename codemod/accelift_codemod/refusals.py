@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Iterator
 
 from accelift_codemod import unsharded
 from accelift_codemod.facts import Facts, library, position
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role, Value
+from accelift_codemod.facts.values import Role, Value, Values
 from accelift_codemod.options import Options
 from accelift_codemod.project.surface import distributing
 from accelift_codemod.reasons import Refused, refuse
@@ -86,13 +87,25 @@ def _frameworks(facts: Facts) -> None:
     names = frozenset(library.FRAMEWORKS)
     for qualified, line, used in _imports(facts):
         match = library.matches(qualified, names)
-        if match is not None and used and not facts.index.methods.get("backward"):
+        if match is not None and used and all(map(_is_framework, _backward_receivers(facts))):
             raise refuse(
                 "FRAMEWORK",
                 line,
                 f"trains through {library.FRAMEWORKS[match]}, which distributes by itself",
                 "keep the code and start it with a launcher",
             )
+
+
+def _backward_receivers(facts: Facts) -> Iterator[Values]:
+    """What `backward` is called of, as far as that is known."""
+    for call in facts.index.methods.get("backward", []):
+        yield facts.resolver.values(call.func.value)  # type: ignore[attr-defined]
+
+
+def _is_framework(values: Values) -> bool:
+    """Whether something is certainly an object of a framework: Fabric, in `fabric.backward(loss)`."""
+    names = frozenset(library.FRAMEWORKS)
+    return bool(values) and all(library.matches(v.name, names) is not None for v in values)
 
 
 def _several_gpus(facts: Facts) -> None:
@@ -219,7 +232,7 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
                 "correct the name",
             )
         values = facts.resolver.values(loop.iter)
-        unknown = [v for v in _flat(values) if v.role is Role.OBJECT]
+        unknown = [v for v in _flat(values) if v.role is Role.OBJECT and not v.name.startswith(library.NO_LOADERS)]
         if unknown:
             return _not_a_loader(facts, loop, unknown[0])
     if loaders:
@@ -253,12 +266,35 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
     if isinstance(value.origin, ast.Call):
         made = " ".join(facts.segment(value.origin.func).split())
         message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
-        own = library.matches(value.name, frozenset(library.OWN_LOADERS))
+        source = value.name or _receiver(facts, value.origin)
+        own = library.matches(source, frozenset(library.OWN_LOADERS))
         message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"
         remedy = library.OWN_LOADERS[own] if own else remedy
-        if not own and value.declaration is None and "." in value.name and "[" not in value.name:
+        if isinstance(value.declaration, ast.ClassDef):
+            own_class = _own_class(facts, text, value.origin, value.declaration)
+            message, remedy = own_class or (message, remedy)
+        elif not own and "." in value.name and "[" not in value.name:
             return Refused(refuse("LOADER-UNKNOWN", loop.lineno, message, remedy).finding, value.name)
     return refuse("LOADER-UNKNOWN", loop.lineno, message, remedy)
+
+
+def _receiver(facts: Facts, call: ast.Call) -> str:
+    """The library name of the object whose method a call runs; empty if it is none of a library."""
+    values = facts.resolver.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    return next((v.name for v in values if v.declaration is None and v.role in (Role.MODEL, Role.OBJECT)), "")
+
+
+def _own_class(facts: Facts, text: str, made: ast.Call, cls: ast.ClassDef) -> tuple[str, str] | None:
+    """What is said of a loop over an object of a class of the script that hands out batches itself."""
+    methods = (facts.resolver.method(cls, name) for name in ("__iter__", "__next__", "__getitem__"))
+    method = next(filter(None, methods), None)
+    if method is None:
+        return None
+    return (
+        f"the training loop iterates over `{text}`, made in line {made.lineno}: an object of {cls.name}, a class of "
+        f"the script that hands out batches in its own way (line {method.lineno})",
+        "loop over a torch DataLoader, and do in the loop what the class does to its batches",
+    )
 
 
 def _imported_iterable(facts: Facts, backward: ast.AST) -> ast.expr | None:

@@ -31,6 +31,14 @@ FUNCTION = (
 DISTRIBUTED = "model = nn.parallel.DistributedDataParallel(Net())"
 NO_LOOP = {"loop": "", "move": "", "forward": "", "backward": "", "step": ""}
 
+FABRIC = {
+    "device": "fabric = Fabric()",
+    "model": "model = Net()",
+    "before": "model, optimizer = fabric.setup(model, optimizer)\nloader = fabric.setup_dataloaders(loader)",
+    "move": "",
+    "backward": "fabric.backward(loss)",
+}
+
 # What is no obstacle, but nothing to do either: the outcome of the file is good.
 NOTHING = [
     ({"imports": "import torch.distributed as dist", "setup": "dist.get_rank()"}, "ALREADY-DISTRIBUTED"),
@@ -53,6 +61,16 @@ NOTHING = [
     ),
     (
         {"imports": "from transformers import Trainer", "setup": "Trainer(0).train()", **NO_LOOP, "epochs": ""},
+        "FRAMEWORK",
+    ),
+    ({"from_imports": "from lightning.fabric import Fabric", **FABRIC}, "FRAMEWORK"),
+    (
+        {
+            "from_imports": "from lightning.fabric import Fabric",
+            **FABRIC,
+            "definitions": "def step(fabric, loss):\n    fabric.backward(loss)",
+            "backward": "step(fabric, loss)",
+        },
         "FRAMEWORK",
     ),
     ({"forward": "print(model(x))", "backward": "", "step": "pass"}, "NO-TRAINING"),
@@ -109,6 +127,43 @@ def test_it_is_refused(slots: dict[str, str], code: str) -> None:
     assert finding.message and finding.remedy
 
 
+OWN = """\
+class Batches:
+    def __init__(self, data):
+        self.data = data
+
+    def {method}
+"""
+WALK = {"from_imports": "from torch_geometric.nn import Node2Vec", "model": "model = Node2Vec(1, 2, 3, 4).to(device)"}
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        (
+            {"definitions": OWN.format(method="__iter__(self):\n        return iter(self.data)")},
+            "in its own way (line ",
+        ),
+        (
+            {"definitions": OWN.format(method="__getitem__(self, i):\n        return self.data[i]")},
+            "in its own way (line ",
+        ),
+        ({"definitions": OWN.format(method="size(self):\n        return 3")}, "cannot be proved to be a DataLoader"),
+        ({**WALK, "loader": "", "before": "loader = model.loader(batch_size=16)"}, "makes its batches itself"),
+        ({"imports": "import texar.torch as tx", "loader": "loader = tx.data.DataIterator(data)"}, "batches itself"),
+    ],
+)
+def test_what_hands_out_the_batches_is_told(slots: dict[str, str], told: str) -> None:
+    finding = unchanged(script(**{"loader": "loader = Batches(data)", **slots}))
+    assert finding.code == "LOADER-UNKNOWN" and told in finding.message
+
+
+@pytest.mark.parametrize("iterated", ["np.split(np.arange(64), 4)", "np.random.permutation(4)"])
+def test_arrays_are_no_loader_that_is_unknown(iterated: str) -> None:
+    slots = {"imports": "import numpy as np", "loader": f"rows = {iterated}"}
+    assert unchanged(script(**slots, loop="for i in rows:", move="x, y = data[i]")).code == "DATA-UNSHARDED"
+
+
 @pytest.mark.parametrize(
     ("slots", "line"),
     [
@@ -136,6 +191,7 @@ def test_a_framework_still_gets_its_launch_config() -> None:
         {"from_imports": "from torch.nn.parallel import DistributedDataParallel"},
         {"imports": "import pytorch_lightning as pl", "setup": "pl.seed_everything(3)"},  # the loop is the script's own
         {"imports": "import torch.multiprocessing as mp", "setup": 'mp.set_sharing_strategy("file_system")'},
+        {"from_imports": "from lightning.fabric import Fabric", "setup": "fabric = Fabric()"},  # and trains itself
         {"setup": "distributed = False"},
         {"setup": 'text = "torch.distributed and DistributedDataParallel"'},
         {"definitions": CLASS},  # never made

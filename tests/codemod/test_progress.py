@@ -105,6 +105,12 @@ def test_what_stays(imports: str, definitions: str, line: str) -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
+@pytest.mark.parametrize("module", ["rich.progress import track", "fastprogress import progress_bar"])
+def test_batches_that_bars_of_other_libraries_show(module: str) -> None:
+    slots = {"from_imports": f"from {module}", "loop": f"for x, y in {module.rpartition(' ')[2]}(loader):"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
 def test_bars_out_of_reach() -> None:
     """A bar is no reason to hand the accelerator on: the state of the processes is known everywhere."""
     slots = {"from_imports": TQDM, "setup": "load()"}

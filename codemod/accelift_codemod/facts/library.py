@@ -114,6 +114,8 @@ ITERATES = frozenset(
         "tqdm.autonotebook.tqdm",
         "tqdm.std.tqdm",
         "rich.progress.track",
+        "fastprogress.progress_bar",
+        "fastprogress.fastprogress.progress_bar",
         "itertools.islice",
         "itertools.cycle",
         "itertools.takewhile",
@@ -124,9 +126,11 @@ ITERATES_BUILTIN = frozenset({"iter", "list", "tuple", "reversed", "sorted"})
 
 # Iterables that yield no data.
 NOT_DATA = frozenset(
-    "itertools.count itertools.repeat itertools.product tqdm.trange tqdm.auto.trange six.moves.range "
-    "six.moves.xrange".split()
+    "itertools.count itertools.repeat itertools.product tqdm.trange tqdm.auto.trange tqdm.notebook.trange tqdm.tnrange "
+    "six.moves.range six.moves.xrange".split()
 )
+# Libraries whose objects are no loaders, whatever is iterated over: arrays, lists of files, tensors.
+NO_LOADERS = ("numpy.", "pandas.", "glob.", "os.", "pathlib.", "random.", "torch.")
 
 # The signature of torch.utils.data.DataLoader (documented order).
 LOADER_SIGNATURE = (
@@ -169,6 +173,7 @@ DISTRIBUTED = {
 }
 # Loaders of libraries that make their batches themselves, in ways that indices of samples do not tell, and what to do.
 OWN_LOADERS = {
+    "texar": "texar's iterators cut their batches themselves: make a torch.utils.data.DataLoader of their data set",
     "dgl": "DGL shares out what it samples itself: give its loader use_ddp=True in a job of several processes",
     "torch_geometric": "sharing out sampled graphs is for PyG: split its input_nodes by process, as its examples for "
     "several GPUs do",
