@@ -105,7 +105,7 @@ class Facts:
 
     @cached_property
     def devices(self) -> Devices:
-        return Devices(self.resolver, self.command_line, self.processes, self.segment)
+        return Devices(self.resolver, self.command_line, self.processes, self.segment, self.runs)
 
     @cached_property
     def moves(self) -> Moves:

@@ -141,10 +141,11 @@ def asked(test: ast.expr) -> tuple[ast.expr, bool]:
 class Conditions:
     """Reads the conditions of a script."""
 
-    def __init__(self, resolver: Resolver, segment: Callable[[ast.AST], str]) -> None:
+    def __init__(self, resolver: Resolver, segment: Callable[[ast.AST], str], runs: Callable[[ast.AST], bool]) -> None:
         self.resolver = resolver
         self.index = resolver.index
         self.segment = segment
+        self.runs = runs
 
     def read(self, node: ast.expr, depth: int = 0) -> Condition:
         """A test, with questions for an accelerator answered by yes and variables replaced by what they hold."""
@@ -260,8 +261,8 @@ class Conditions:
         return found.pop() if len(found) == 1 else None
 
     def _arguments(self, parameter: Binding) -> list[ast.expr]:
-        """What the calls of a function give a parameter; nothing if one of them cannot be told."""
-        given = self.resolver.handed(parameter)
+        """What the calls of a function that may run give a parameter; nothing if one of them cannot be told."""
+        given = self.resolver.handed(parameter, self.runs)
         known = [argument for argument in given if argument is not None]
         return known if len(known) == len(given) else []
 

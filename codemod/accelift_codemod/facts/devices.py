@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelift_codemod.facts import whereabouts
+from accelift_codemod.facts import whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
@@ -40,14 +40,20 @@ class Devices:
     """Finds how a script picks its device and what it moves there."""
 
     def __init__(
-        self, resolver: Resolver, command_line: CommandLine, processes: Processes, segment: Callable[[ast.AST], str]
+        self,
+        resolver: Resolver,
+        command_line: CommandLine,
+        processes: Processes,
+        segment: Callable[[ast.AST], str],
+        runs: Callable[[ast.AST], bool],
     ) -> None:
         self.resolver = resolver
         self.index = resolver.index
         self.command_line = command_line
         self.processes = processes
         self.segment = segment
-        self.conditions = Conditions(resolver, segment)
+        self.runs = runs
+        self.conditions = Conditions(resolver, segment, runs)
 
     # ---- expressions
 
@@ -92,12 +98,13 @@ class Devices:
             found = self.attribute_bindings(node)
             if found:
                 return all(self._binds_device(b, depth + 1) for b in found)
-            return self.option(node) is not None
+            field = written.field(self.resolver, node)
+            return self.option(node) is not None or (field is not None and self._binds_device(field, depth + 1))
         return False
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is How.PARAMETER:
-            arguments = self.resolver.handed(binding)
+            arguments = self.resolver.handed(binding, self.runs)
             return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
         return self._chooses(binding) and self.is_device(binding.value, depth)
 
@@ -136,6 +143,7 @@ class Devices:
 
     def cpu(self, node: ast.expr | None, depth: int = 0) -> Condition | None:
         """When a device expression is the CPU although an accelerator is there; None if that cannot be told."""
+        node = written.entry(self.resolver, node) or node
         if node is None or depth > 8:
             return None
         if isinstance(node, ast.Constant):
@@ -160,9 +168,7 @@ class Devices:
                 return FALSE if _template(node.func.value) else None
             target = self.resolver.callee(node)
             if isinstance(target, FUNCTIONS):
-                returned = self.resolver.returns(target)
-                found = [self.cpu(r.value, depth + 1) for r in returned]
-                return found[0] if len(set(found)) == 1 else None
+                return self._returned(target.body, depth + 1)
             return None
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
@@ -177,13 +183,32 @@ class Devices:
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             return self.cpu(bindings[0].value, depth + 1)
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
-            given = {self.cpu(argument, depth + 1) for argument in self.resolver.handed(bindings[0])}
+            given = {self.cpu(argument, depth + 1) for argument in self.resolver.handed(bindings[0], self.runs)}
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
             return None
         if len(bindings) > 1 and all(self._binds_device(b, depth + 1) and b.how is How.ASSIGN for b in bindings):
             if len({self.index.function(b.node) for b in bindings}) == 1:
                 return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
+        return None
+
+    def _returned(self, block: list[ast.stmt], depth: int) -> Condition | None:
+        """When the device that statements return is the CPU; None if that cannot be told, or they may return none."""
+        for place, statement in enumerate(block):
+            if isinstance(statement, ast.Return):
+                return self.cpu(statement.value, depth)
+            if not any(isinstance(n, (ast.Return, ast.Raise)) for n in walk(statement)):
+                continue
+            if not isinstance(statement, ast.If) or depth > 8:
+                return None
+            rest = block[place + 1 :]
+            yes = self._returned([*statement.body, *rest], depth + 1)
+            no = self._returned([*statement.orelse, *rest], depth + 1)
+            if _fails(statement.body):
+                return no
+            if yes is None or no is None:
+                return None
+            return choose(self.conditions.read(statement.test), yes, no)
         return None
 
     def is_before(self, node: ast.expr) -> bool:
@@ -198,6 +223,16 @@ class Devices:
         call = self.command_line.options.get(node.attr)
         kind = self.resolver.argument(call, None, "type") if call is not None else None
         return kind is not None and self.resolver.builtin(kind) == "int" and not self.attribute_bindings(node)
+
+    def is_numeral(self, node: ast.expr | None, steps: int = 0) -> bool:
+        """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int) and not isinstance(node.value, bool)
+        if steps > 8 or not isinstance(node, ast.Name):
+            return False
+        bindings = self.resolver.bindings(node)
+        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [_plain(b)])]
+        return bool(given) and all(self.is_numeral(value, steps + 1) for value in given)
 
     def picks(self, node: ast.expr | None, steps: int = 0) -> bool:
         """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable
@@ -300,14 +335,17 @@ class Devices:
         )
 
     def _bindings(self, node: ast.Name | ast.Attribute) -> list[Binding]:
-        return self.resolver.bindings(node) if isinstance(node, ast.Name) else self.attribute_bindings(node)
+        if isinstance(node, ast.Name):
+            return self.resolver.bindings(node)
+        field = written.field(self.resolver, node)
+        return self.attribute_bindings(node) or ([field] if field is not None else [])
 
     def _used_as_device(self, scope: Scope, name: str) -> bool:
         """Whether a string variable is handed to something that takes a device."""
-        if scope.is_class:
-            reads = [n for n in self.index.attributes.get(name, []) if isinstance(n.ctx, ast.Load)]
-            owned = [n for n in reads if self._declares(scope.node, n)]
-            return any(map(self._is_taken, owned)) and not self._is_overridden(scope.node, owned)
+        fields = self.index.attributes.get(name, []) if scope.is_class else []
+        owned = [n for n in fields if isinstance(n.ctx, ast.Load) and self._declares(scope.node, n)]
+        if any(map(self._is_taken, owned)) and not self._is_overridden(scope.node, owned):
+            return True
         for call in self.index.calls:
             arguments = [
                 *call.args,
@@ -319,6 +357,10 @@ class Devices:
             for argument in arguments if takes else arguments[len(call.args) :]:
                 if isinstance(argument, ast.Name) and argument.id == name:
                     if self.index.scope(argument).owner(name) is scope:
+                        return True
+                if argument in fields and isinstance(argument, ast.Attribute):
+                    field = written.field(self.resolver, argument)
+                    if field is not None and field in scope.bindings[name]:
                         return True
         for function in self.index.functions:  # handed on as a parameter
             for call in self.resolver.sites(function):
@@ -349,10 +391,9 @@ class Devices:
         made = {v.origin for read in reads for v in self.resolver.values(read.value) if v.declaration is cls}
         calls = [call for call in made if isinstance(call, ast.Call)]
         own = self.resolver.method(cls, "__init__") is not None
-        fields = not own and bool(getattr(cls, "decorator_list", []))
         told = any(c.args or any(k.arg in (None, r.attr) for k in c.keywords) for c in calls for r in reads)
         stored = any(isinstance(n.ctx, ast.Store) for r in reads[:1] for n in self.index.attributes.get(r.attr, []))
-        return (fields and told) or stored
+        return (told and not own) or stored
 
     def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
         bindings = sorted(bindings, key=lambda b: position(b.node))
@@ -421,6 +462,11 @@ class Devices:
                 return None
             return choose(self.conditions.read(statement.test), yes, no)
         return cpu
+
+
+def _fails(block: list[ast.stmt]) -> bool:
+    """Whether statements do nothing but say that something is wrong."""
+    return bool(block) and isinstance(block[-1], ast.Raise)
 
 
 def _is_none(binding: Binding) -> bool:

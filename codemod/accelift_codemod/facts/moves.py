@@ -66,7 +66,11 @@ class Moves:
             target = self.resolver.argument(call, 0, "device")
             if target is None:
                 continue
-            if self.is_number(target) or (self.devices.is_device(target) and not self.devices.is_elsewhere(target)):
+            if (
+                self.is_number(target)
+                or self.devices.is_numeral(target)
+                or (self.devices.is_device(target) and not self.devices.is_elsewhere(target))
+            ):
                 rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
                 found.append(Move(call, receiver, "to", target, tuple(rest)))
         for call in self._calls("cuda"):
@@ -101,6 +105,8 @@ class Moves:
             target = self.resolver.argument(call, 0, "device")
             if target is None or self.devices.is_device(target) or self.is_number(target):
                 continue
+            if self.devices.is_numeral(target):
+                continue
             if isinstance(target, ast.Attribute) and target.attr in ("device", "dtype"):
                 if target.attr == "device" and self._is_setting(target):
                     found.append(target)
@@ -121,7 +127,8 @@ class Moves:
             call = value.origin if isinstance(value.origin, ast.Call) else None
             given = [*call.args, *(k.value for k in call.keywords)] if call is not None else []
             classes = {value.declaration, *(v.declaration for a in given for v in self.resolver.values(a))}
-            if value.role is Role.ARGUMENTS or any(map(self.devices.is_device, given)):
+            own = value.role is Role.OBJECT and value.declaration is not None
+            if own or value.role is Role.ARGUMENTS or any(map(self.devices.is_device, given)):
                 return True
             if any(isinstance(c, ast.ClassDef) and node.attr in self.index.scopes[c].bindings for c in classes):
                 return True
@@ -194,9 +201,14 @@ class Moves:
 
     @cached_property
     def guards_cpu(self) -> Condition | None:
-        """For scripts that only call `.cuda()`: when they do not; None if their conditions disagree."""
+        """For scripts that only call `.cuda()`: when they do not; None if their conditions disagree.
+
+        A flag that decides about more than moves is no matter of the device, if batches are moved by another: a
+        network cannot be given what is on the CPU, if it is on a GPU itself.
+        """
         found: list[Condition] = []
-        for move in self.all:
+        sure, batches = list[Condition](), list[Condition]()
+        for move in self.running or self.all:
             if move.kind == "type" or self.follows(move):
                 continue
             by_name = move.kind == "to" and not (move.target is not None and self.is_number(move.target))
@@ -204,23 +216,44 @@ class Moves:
             if elsewhere is None:
                 return None
             guard = self._guard(move.call)
-            condition = TRUE
+            condition, only = TRUE, guard is None or self._only_moves(*guard)
             if guard is not None:
                 test = self.conditions.read(guard[0].test)
                 condition = test if guard[1] else negate(test)
-                if not self._about_devices(guard[0].test) and not self._only_moves(*guard):
+                if not self._about_devices(guard[0].test) and not only:
                     condition = TRUE
             expression = self._conditional(move.call)
             if expression is not None:
                 condition = self.conditions.read(expression.test)
             found.append(both(condition, negate(elsewhere)))
+            if only or expression is not None:
+                sure.append(found[-1])
+            if self._is_batch(move):
+                batches.append(found[-1])
         if not found:
             # Nothing is ever moved: the script runs on the CPU. What follows others there is for a GPU.
             return FALSE if any(map(self.follows, self.all)) else None if self.unreadable else TRUE
         distinct = set(found)
+        if TRUE not in distinct and sure and set(batches) == set(sure):
+            distinct = set(sure)
         if len(distinct) == 1:
             return negate(distinct.pop())
         return FALSE if TRUE in distinct else None
+
+    @cached_property
+    def running(self) -> list[Move]:
+        """The moves that running the script may come to."""
+        return [move for move in self.all if self.devices.runs(move.call)]
+
+    def _is_batch(self, move: Move) -> bool:
+        """Whether a move is that of a part of a batch, perhaps reshaped or cast."""
+        return Role.BATCH in self.resolver.roles(self.root(move.receiver))
+
+    @cached_property
+    def batches_cpu(self) -> Condition | None:
+        """When the device that batches are moved to by its name is the CPU; None if that cannot be told."""
+        found = {self.devices.cpu(m.target) for m in self.running if m.kind == "to" and self._is_batch(m)}
+        return found.pop() if len(found) == 1 else None
 
     def follows(self, move: Move) -> bool:
         """Whether something is moved to where another tensor is, or only if that one is on the GPU."""

@@ -9,7 +9,7 @@ the role OBJECT): rules act on what is known only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from accelift_codemod.facts import parts, signatures
 from accelift_codemod.facts.calls import Calls
@@ -133,13 +133,18 @@ class Resolver(Classes):
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
         return signatures.bind(call, function, self._is_bound(call, function))
 
-    def handed(self, parameter: Binding) -> list[ast.expr | None]:
-        """What each call of its function gives a parameter, or its default; None where that cannot be told."""
+    def handed(self, parameter: Binding, runs: Callable[[ast.AST], bool] | None = None) -> list[ast.expr | None]:
+        """What each call of its function gives a parameter, or its default; None where that cannot be told.
+
+        Of calls that may run only, if it is told which these are, and there are any.
+        """
         function = self.index.parents[self.index.parents[parameter.node]]
         if not isinstance(function, FUNCTIONS) or not isinstance(parameter.node, ast.arg):
             return [None]
         unsaid = signatures.default(function, parameter.node)
-        given = (self.bind(call, function) for call in self.sites(function))
+        sites = self.sites(function)
+        sites = (list(filter(runs, sites)) if runs is not None else sites) or sites
+        given = (self.bind(call, function) for call in sites)
         return [found.get(parameter.name, unsaid) if found is not None else None for found in given]
 
     def _is_bound(self, call: ast.Call, function: Function) -> bool:

@@ -183,6 +183,9 @@ class Home:
             variables = [self.variable]
         if variables:
             found = {v.cpu for v in variables}
+            batches = self.facts.moves.batches_cpu if self.variable is None else None
+            if batches is not None and None not in found:  # a GPU here, chosen there: networks are where batches are
+                found = {batches}
             condition = found.pop() if len(found) == 1 else None
             line = variables[0].statements[0].lineno
         else:

@@ -83,7 +83,18 @@ class Making:
             and len({id(self.index.block(c[depth + 1])[0]) for c in chains}) == 1
         ):
             depth += 1
+        while self._is_elif(chains[0][depth]):
+            depth -= 1
         return self.index.block(chains[0][depth])[0]
+
+    def _is_elif(self, statement: ast.stmt) -> bool:
+        """Whether a statement is an `elif`, before which nothing can be put but before the whole `if`."""
+        parent = self.index.parents.get(statement)
+        return (
+            isinstance(parent, ast.If)
+            and parent.orelse == [statement]
+            and (isinstance(statement, ast.If) and statement.col_offset == parent.col_offset)
+        )
 
     def _in_block(self, block: list[ast.stmt], node: ast.AST) -> int | None:
         """The place in a statement list of the statement that a node is in; None if it is in none of them."""

@@ -322,7 +322,12 @@ accelerator = Accelerator(
         visible = reach.sees(draft.function(statement))
         moments = draft.blueprint.timeline.moments(statement, reach.home)
         made = position(reach.block[reach.place])
-        if visible and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home)):
+        fixed = variable.cpu == FALSE and reach.cpu.constant is None  # a GPU even where the script means the CPU
+        if (
+            visible
+            and not fixed
+            and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home))
+        ):
             yield from self._rebind(draft, variable)
             return
         numbered = any(draft.facts.devices.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node))

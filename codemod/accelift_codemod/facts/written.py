@@ -1,0 +1,48 @@
+"""Where a setting is written that is read from a dict (`info["device"]`) or an object (`config.device`)."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.resolve import Resolver
+
+
+def entry(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
+    """What the entry of a dict that is written out holds, if nothing puts another in its place."""
+    values = resolver.values(node.value) if isinstance(node, ast.Subscript) else ()
+    made = values[0].origin if len(values) == 1 else None
+    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(made, ast.Dict)):
+        return None
+    key = node.slice.value
+    statement = resolver.index.parents.get(made)
+    targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is made else []
+    if any(_refills(resolver, container, key) for container in (node.value, *targets)):
+        return None
+    pairs = zip(made.keys, made.values, strict=True)
+    found = [value for k, value in pairs if isinstance(k, ast.Constant) and k.value == key]
+    return found[0] if None not in values[0].keys and len(found) == 1 else None
+
+
+def _refills(resolver: Resolver, container: ast.expr, key: object) -> bool:
+    """Whether an entry may be set again where the container goes by a name."""
+    owner = resolver.index.scope(container).owner(container.id) if isinstance(container, ast.Name) else None
+    if owner is None or not isinstance(container, ast.Name):
+        return False
+    fills = resolver.fills(owner, container.id)
+    return fills.otherwise or any(
+        e.key.value == key if isinstance(e.key, ast.Constant) else True for e in fills.entries
+    )
+
+
+def field(resolver: Resolver, node: ast.Attribute) -> Binding | None:
+    """The assignment in the body of a class of the script that alone gives its objects an attribute."""
+    values = resolver.values(node.value)
+    cls, made = (values[0].declaration, values[0].origin) if len(values) == 1 else (None, None)
+    if not isinstance(cls, ast.ClassDef) or resolver.index.attribute_bindings.get(node.attr):
+        return None
+    if not isinstance(made, ast.Call) or made.args or any(k.arg in (None, node.attr) for k in made.keywords):
+        return None  # the field of a dataclass may be given to its constructor
+    scopes = (resolver.index.scopes[c] for c in resolver.ancestry(cls))
+    found = [b for scope in scopes for b in scope.bindings.get(node.attr, [])]
+    return found[0] if len(found) == 1 and found[0].how is How.ASSIGN and not found[0].path else None

@@ -1,0 +1,177 @@
+"""ACCELERATOR: when a script means the CPU that chooses its device in several places, or keeps it in one of its own."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, creation, findings, script, unchanged
+from test_create import SPLIT, with_options
+
+GET = """\
+def get_device(prefer=True):
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if torch.cuda.is_available():\n        return torch.device('cuda')\n    return torch.device('cpu')",
+        "if torch.cuda.is_available():\n        return 'cuda'\n    elif torch.backends.mps.is_available():\n"
+        "        return 'mps'\n    else:\n        return 'cpu'",
+        "if hasattr(torch.backends, 'mps') and torch.backends.mps.is_available():\n        return torch.device('mps')\n"
+        "    name = 'cuda' if torch.cuda.is_available() else 'cpu'\n    return torch.device(name)",
+        "if not torch.cuda.is_available():\n        raise RuntimeError('no GPU')\n    return 'cuda'",
+    ],
+)
+def test_a_function_that_returns_one_of_several_devices(body: str) -> None:
+    text = script(definitions=GET.format(body), device="device = get_device()")
+    assert creation(text) == f"Accelerator({SPLIT})"
+    assert findings(text) == []
+
+
+def test_a_function_that_returns_the_cpu_by_a_flag() -> None:
+    body = "if not args.cuda:\n        return 'cpu'\n    return 'cuda' if torch.cuda.is_available() else 'cpu'"
+    text = with_options("device = get_device()", '"--cuda", action="store_true"', definitions=GET.format(body))
+    assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for name in ('cuda', 'cpu'):\n        if len(name) > 3:\n            return 'cuda'\n    return 'cpu'",
+        "if prefer is not None:\n        return 'cuda'\n    return 'cpu'",
+        "try:\n        return 'cuda'\n    except RuntimeError:\n        return 'cpu'",
+    ],
+)
+def test_a_function_of_which_it_cannot_be_told_what_it_returns(body: str) -> None:
+    assert unchanged(script(definitions=GET.format(body), device="device = get_device()")).code == "DEV-UNKNOWN"
+
+
+BY_FLAG = 'device = torch.device("cuda" if args.cuda and torch.cuda.is_available() else "cpu")'
+MASK = "def mask():\n    device = torch.device({})\n    return torch.ones(3, device=device)"
+
+
+def test_a_gpu_beside_a_device_that_is_chosen_by_a_flag() -> None:
+    """A network is where its batches are; what was always on a GPU stays there, as the author has it."""
+    slots = {"definitions": MASK.format("'cuda'"), "before": "weight = mask()"}
+    text = with_options(BY_FLAG, '"--cuda", action="store_true"', **slots)
+    assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+    assert slots["definitions"] in converted(text) and findings(text) == []
+    numbered = with_options(
+        BY_FLAG, '"--cuda", action="store_true"', **slots | {"definitions": MASK.format("'cuda:0'")}
+    )
+    assert findings(numbered) == ["DEV-LEFT"]
+
+
+def test_batches_on_devices_of_two_kinds() -> None:
+    chosen = GET.format("return 'cuda' if args.cuda and torch.cuda.is_available() else 'cpu'")
+    slots = {"model": "model = Net().to(get_device())", "move": "x, y = x.to(get_device()), y.to(get_device())"}
+    text = with_options(
+        "", '"--cuda", action="store_true"', definitions=chosen + "\n\n" + MASK.format("'cuda'"), **slots
+    )
+    assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+    chosen = GET.format("device = 'cuda' if args.cuda else 'cpu'\n    return torch.device(device)")
+    other = "def evaluate():\n    device = torch.device('cuda')\n    for x, y in loader:\n        model(x.to(device))"
+    text = with_options(
+        "", '"--cuda", action="store_true"', definitions=f"{chosen}\n\n{other}", after="evaluate()", **slots
+    )
+    assert findings(text) == ["DEV-UNKNOWN"]
+
+
+def test_what_code_chooses_that_never_runs_does_not_count() -> None:
+    flag = '"--cuda", action="store_true"'
+    moved = {"model": "model = Net()\nif args.cuda:\n    model.cuda()"}
+    unused = "def unused(net, gpu):\n    if gpu:\n        net = net.cuda()\n    return net"
+    text = with_options("", flag, definitions=unused, **moved, move="if args.cuda:\n    x, y = x.cuda(), y.cuda()")
+    assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+    used = with_options(
+        "",
+        flag,
+        definitions=unused,
+        **moved,
+        after="unused(model, len(data) > 3)",
+        move="if args.cuda:\n    x = x.cuda()",
+    )
+    assert findings(used) == ["DEV-UNKNOWN"]
+    place = "def place(net, cuda):\n    if cuda:\n        net = net.cuda()\n    return net"
+    given = f"{place}\n\n\ndef unused(net):\n    place(net, 1)"
+    text = with_options(
+        "", flag, definitions=given, model="model = place(Net(), args.cuda)", move="if args.cuda:\n    x = x.cuda()"
+    )
+    assert creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+
+
+@pytest.mark.parametrize(("move", "known"), [("if args.cuda:\n    x, y = x.cuda(), y.cuda()", True), ("", False)])
+def test_a_flag_for_more_than_the_device(move: str, known: bool) -> None:
+    options = ('"--cuda", action="store_true"', '"--resume", default=""')
+    loaded = "if args.resume:\n    model.cuda()\n    model.load_state_dict(torch.load(args.resume))"
+    text = with_options("", *options, model="model = Net()\nif args.cuda:\n    model.cuda()", before=loaded, move=move)
+    assert findings(text) == ["DEV-UNKNOWN"] or known
+    assert not known or creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
+
+
+KEPT = "class Config:\n    device = {}\n    rate = 0.1"
+BY_FIELD = {
+    "device": "config = Config()",
+    "model": "model = Net().to(config.device)",
+    "move": "x = x.to(config.device)",
+}
+
+
+@pytest.mark.parametrize("device", ["'cuda'", "'cuda' if torch.cuda.is_available() else 'cpu'", "'cuda:0'"])
+def test_a_device_that_a_class_keeps(device: str) -> None:
+    text = script(definitions=KEPT.format(device), **BY_FIELD)
+    assert creation(text) == f"Accelerator({SPLIT})"
+    assert findings(text) == [] and "'cuda:0'" not in converted(text)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"setup": "Config.device = input()"},
+        {"device": "config = Config()\nconfig.device = input()"},
+        {"device": "config = Config(device='cpu')"},
+        {"device": "config = Config('cpu')"},
+    ],
+)
+def test_a_device_that_an_object_may_have_in_place_of_that_of_its_class(slots: dict[str, str]) -> None:
+    assert unchanged(script(definitions=KEPT.format("'cuda'"), **BY_FIELD | slots)).code == "DEV-UNKNOWN"
+
+
+INFO = """\
+def get_info():
+    name = 'cuda' if torch.cuda.is_available() else 'cpu'
+    info = {{'device': name, 'n': 3}}
+    {}
+    return info
+"""
+
+
+def test_a_device_in_a_dict() -> None:
+    device = "device = torch.device(get_info()['device'])"
+    text = script(definitions=INFO.format("info['gpu'] = 'x'"), device=device)
+    assert creation(text) == f"Accelerator({SPLIT})"
+    for change in ("info['device'] = input()", "info.update(other())", "info[input()] = 'cpu'"):
+        assert unchanged(script(definitions=INFO.format(change), device=device)).code == "DEV-UNKNOWN"
+
+
+def test_the_number_of_a_gpu_that_is_handed_on() -> None:
+    definitions = "def place(net, gpu_id: int):\n    return net.to(gpu_id)"
+    text = script(definitions=definitions, device="device = 0", model="model = place(Net(), device)")
+    assert creation(text) == f"Accelerator({SPLIT})"
+    assert "return net\n" in converted(text) and ".to(" not in converted(text)
+    other = script(definitions=definitions, device="device = int(input())", model="model = place(Net(), device)")
+    assert unchanged(other).code == "DEV-UNKNOWN"
+
+
+def test_it_is_not_made_before_an_elif() -> None:
+    trains = (
+        "def {}():\n    model = Net()\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "    for x, y in DataLoader(data):\n        F.cross_entropy(model(x), y).backward()\n        optimizer.step()\n"
+    )
+    branches = "if len(data) > 99:\n    print('a')\nelif len(data) > 9:\n    fit()\nelif len(data) > 3:\n    tune()"
+    names = ("device", "loader", "model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step")
+    definitions = trains.format("fit") + trains.format("tune")
+    output = converted(script(**dict.fromkeys(names, ""), definitions=definitions, after=branches))
+    before, _, after = output.partition("\nif len(data) > 99:")
+    assert "\naccelerator = Accelerator(" in before and "Accelerator(" not in after
