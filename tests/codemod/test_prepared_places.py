@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, script, unchanged
+from scripts import convert, converted, findings, script, unchanged
 from test_trainers import DATA, lines, trainer
 
 LOADER = f"DataLoader({DATA}, batch_size=16)"
@@ -186,3 +186,44 @@ def test(model, loader):
 def test_prepare_takes_what_may_be_none(before: str, call: str) -> None:
     text = script(loader=before.format(LOADER), move="print(x.numpy().sum())\nx, y = x.to(device), y.to(device)")
     assert f"loader = accelerator.{call}\n" in converted(text)
+
+
+# ---- a network that a function is handed and moves
+
+
+TRAIN = """\
+def train(net):
+    {first}
+    net = net.to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(net(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+"""
+HANDED = {"optimizer": "", "after": "train(model)\nprint(model(torch.ones(1, 8).to(device)))"} | dict.fromkeys(
+    ("epochs", "loop", "move", "forward", "backward", "step"), ""
+)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "count = sum(p.numel() for p in net.parameters())",
+        "net.train()",
+        "w = net.layer.weight.norm()",
+    ],
+)
+def test_it_is_prepared_before_it_is_handed_in_whatever_is_read_first(first: str) -> None:
+    after = converted(script(definitions=TRAIN.format(first=first), **HANDED))
+    assert "model, loader = accelerator.prepare(model, loader)\ntrain(model)\n" in after
+    assert "net = accelerator.prepare" not in after and "optimizer = accelerator.prepare(optimizer)\n" in after
+
+
+@pytest.mark.parametrize("first", ["net.layer = nn.Linear(8, 3)", "net.layer.bias = None", "net = nn.Sequential(net)"])
+def test_it_is_not_if_the_function_changes_what_it_is_made_of(first: str) -> None:
+    text = script(definitions=TRAIN.format(first=first), **HANDED)
+    assert (
+        "model, loader = accelerator.prepare(model, loader)\ntrain(model)\n"
+        not in (convert(text).output or b"").decode()
+    )

@@ -342,11 +342,11 @@ class Roots:
         if any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
             return set()
         reads = [n for n in self.facts.loads(binding.scope, node.id) if n is not node]
-        if node.id == binding.name and any(n.lineno < node.lineno for n in reads):
-            return set()
-        if node.id != binding.name and any(
-            map(self._changed, (*reads, *self.facts.loads(binding.scope, binding.name)))
-        ):
+        if node.id == binding.name:
+            reads = [n for n in reads if n.lineno < node.lineno]
+        else:
+            reads += self.facts.loads(binding.scope, binding.name)
+        if any(map(self._changed, reads)):
             return set()  # it is prepared after that
         return self._trace(node, search) or set()
 
