@@ -377,6 +377,75 @@ def test_an_optimizer_of_which_a_part_cannot_be_told(parameters: str, other: str
         assert prepared(text) == ["model, other, optimizer, loader"]
 
 
+PARTS = """\
+class Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+    def chosen(self, rate):
+        {}
+"""
+CHOSEN = {"model": "model = Parts().to(device)", "optimizer": "optimizer = torch.optim.SGD(model.chosen(0.1), lr=0.1)"}
+OF_MODULES = """\
+for m in [self.body, self.head][0].named_modules():
+            if isinstance(m[1], nn.Linear):
+                for p in m[1].parameters():
+                    yield p"""
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        OF_MODULES,
+        "for name, m in self.body.named_children():\n            yield from m.parameters()",
+        "return self.head.parameters()",
+        "groups = [{'params': self.head.parameters(), 'lr': rate}]\n"
+        "        groups.append({'params': self.body.parameters()})\n        return groups",
+    ],
+)
+def test_a_method_of_the_network_that_chooses_among_its_parameters(chosen: str) -> None:
+    text = script(**CHOSEN, definitions=PARTS.format(chosen))
+    assert prepared(text) == ["model, optimizer, loader"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "code"),
+    [
+        ("return [torch.zeros(3, requires_grad=True)]", "OPT-UNKNOWN"),
+        ("return other.parameters()", "OPT-UNKNOWN"),  # of another network, which the loop does not train
+    ],
+)
+def test_a_method_of_the_network_that_gives_other_parameters(chosen: str, code: str) -> None:
+    text = script(**CHOSEN, definitions=PARTS.format(chosen), before="other = Net()")
+    assert unchanged(text).code == code
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        "for name, p in model.named_parameters():\n    groups += [{'params': [p], 'lr': 0.1}]",
+        "groups += [{'params': model.parameters()}]",
+        "groups += list(model.parameters())",
+    ],
+)
+def test_a_list_of_parameters_that_grows(fill: str) -> None:
+    grown = f"groups = []\n{fill}\noptimizer = torch.optim.SGD(groups, lr=0.1)"
+    assert prepared(script(optimizer=grown)) == ["model, optimizer, loader"]
+    helper = {"imports": "from elsewhere import helper", "optimizer": grown.replace("model.", "helper(model).")}
+    assert unchanged(script(**helper)).code == "OPT-UNKNOWN"
+
+
+@pytest.mark.parametrize(("many", "known"), [(45, True), (99, False)])
+def test_a_function_that_makes_one_of_many_networks(many: int, known: bool) -> None:
+    tests = "".join(f"    if name == {n}:\n        return nn.Linear(8, {n})\n" for n in range(3, many))
+    text = script(definitions=f"def make(name):\n{tests}", model="model = make(len(data) // 20)\nmodel.to(device)")
+    assert prepared(text) == ["model, optimizer, loader"] if known else unchanged(text).code == "OPT-UNKNOWN"
+
+
 def test_what_decides_whether_parameters_are_trained_is_no_model() -> None:
     parameters = "model.parameters() if setup.all else model.layer.parameters()"
     optimizer = f"setup = Setup()\noptimizer = torch.optim.SGD({parameters}, lr=0.1)"

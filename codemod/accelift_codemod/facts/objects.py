@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
+_GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
 _TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
 _COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
 _MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
@@ -124,9 +125,11 @@ class Objects:
                 return
             target = self.resolver.callee(node)
             if isinstance(target, FUNCTIONS):
-                for statement in self.resolver.returns(target):
+                inside: list[Value] = []
+                for statement in (*self.resolver.returns(target), *self.resolver.yields(target)):
                     if statement.value is not None:
-                        self._roots(statement.value, models, loose, seen)
+                        self._roots(statement.value, inside, loose, seen)
+                models += self._seen_from(node, target, inside)
                 return
             if self.resolver.qualified(func) in _TENSORS:
                 loose.append(node)
@@ -158,6 +161,19 @@ class Objects:
                 if isinstance(child, ast.expr):
                     self._roots(child, models, loose, seen)
 
+    def _seen_from(self, call: ast.Call, method: Function, inside: list[Value]) -> Iterator[Value]:
+        """What a function finds, as its call sees it: parts of the network whose method it is are that network."""
+        receivers = self.resolver.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+        networks = [v for v in receivers if v.role is Role.MODEL]
+        cls = self.index.parents.get(method)
+        parts = set[Key]()
+        if networks and len(networks) == len(receivers) and isinstance(cls, ast.ClassDef):
+            for binding in (b for found in self.index.attribute_bindings.values() for b in found):
+                if self.index.enclosing_class(binding.node) is cls:
+                    parts.update(map(key, self.resolver.bound(binding)))
+        for value in inside:
+            yield from networks if key(value) in parts else (value,)
+
     def _name(self, node: ast.Name, models: list[Value], loose: list[ast.expr], seen: set[ast.AST]) -> None:
         values = self.resolver.values(node)
         if any(v.role in (Role.MODEL, Role.LOSS) for v in values):
@@ -173,6 +189,9 @@ class Objects:
             for expression in self._bound_expressions(binding):
                 self._roots(expression, models, loose, seen)
         owner = self.index.scope(node).owner(node.id)
+        for binding in owner.bindings.get(node.id, ()) if owner is not None else ():
+            if binding.how is How.AUGMENT and binding.value is not None:  # groups += [{"params": ...}]
+                self._roots(binding.value, models, loose, seen)
         for name in _COLLECTS:
             for call in self.index.methods.get(name, []):
                 receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -193,6 +212,7 @@ class Objects:
     def _receiver(self, node: ast.expr, models: list[Value]) -> None:
         """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""
         while True:
+            node = self._gone_through(node) or node
             values = [v for v in self.resolver.values(node) if v.role in _MODEL_ROLES]
             if isinstance(node, ast.Attribute) and self._is_network(
                 node.value
@@ -207,6 +227,14 @@ class Objects:
                 node = node.func.value
             else:
                 return
+
+    def _gone_through(self, node: ast.expr) -> ast.expr | None:
+        """The network whose parts a loop goes through, of such a part: `m` in `for name, m in net.named_modules()`."""
+        name = node.value if isinstance(node, ast.Subscript) else node
+        bindings = self.resolver.bindings(name) if isinstance(name, ast.Name) else []
+        over = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.LOOP else None
+        func = over.func if isinstance(over, ast.Call) else None
+        return func.value if isinstance(func, ast.Attribute) and func.attr in _GOES_THROUGH else None
 
     def _is_network(self, node: ast.expr) -> bool:
         """Whether an expression is certainly a network."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from accelift_codemod.facts.values import Role, Value, Values
 
-MAX_VALUES = 24  # an expression that may be more things than this is as good as unknown
+MAX_VALUES = 64  # an expression that may be more things than this is as good as unknown
 MAX_NESTING = 3
 MAX_SIZE = 300  # of a value; containers of containers without end are what a recursive function makes
 PASSES = frozenset({Role.ITERATOR, Role.ENUMERATE, Role.ZIP})  # over something else
