@@ -344,6 +344,8 @@ class Roots:
         reads = [n for n in self.facts.loads(binding.scope, node.id) if n is not node]
         if node.id == binding.name:
             reads = [n for n in reads if n.lineno < node.lineno]
+            if not all(isinstance(self.index.parents.get(n), ast.Attribute) for n in reads):
+                return set()  # who else has it by then, is not known
         else:
             reads += self.facts.loads(binding.scope, binding.name)
         if any(map(self._changed, reads)):
