@@ -102,9 +102,9 @@ def sums(text: str) -> list[str]:
         (MADE, "loaders[phase]", ()),
         (LOADERS, "enumerate(loaders[phase])", ()),
         (f"{TWO}\nloaders = {{'train': a, 'val': b}}", "loaders[phase]", ()),
-        ("loaders = dict(train=DataLoader(data), val=DataLoader(data))", "loaders[phase]", ()),
-        ("loaders = {k: DataLoader(v) for k, v in {'train': data, 'val': data}.items()}", "loaders[phase]", ()),
-        ("sets = {'train': data, 'val': data}\nloaders = {k: DataLoader(sets[k]) for k in sets}", "loaders[phase]", ()),
+        ("loaders = dict(train=DataLoader(data, 4), val=DataLoader(data, 4))", "loaders[phase]", ()),
+        ("loaders = {k: DataLoader(v, 4) for k, v in {'train': data, 'val': data}.items()}", "loaders[phase]", ()),
+        ("sets = {'train': data, 'val': data}\nloaders = {k: DataLoader(sets[k], 4) for k in sets}", "loaders[phase]", ()),
         (TWO, "(a if phase == 'train' else b)", ("a", "b")),
         (TWO, "{'train': a, 'val': b}[phase]", ("a", "b")),
         (f"{TWO}\nloaders = [a, b]", "loaders[phase == 'val']", ("loaders[0]", "loaders[1]")),
@@ -141,14 +141,14 @@ def test_loops_over_the_entries(loop: str) -> None:
 @pytest.mark.parametrize(
     "loaders",
     [
-        "loaders = (DataLoader(data), DataLoader(data))",  # a tuple stays as it is
-        "loaders = {p.lower(): DataLoader(data) for p in ['TRAIN', 'VAL']}",  # keys that are not written out
-        "loaders = {p: DataLoader(data) for p in ['train', 'val', 'test'] if p != 'test'}",
+        "loaders = (DataLoader(data, 4), DataLoader(data, 4))",  # a tuple stays as it is
+        "loaders = {p.lower(): DataLoader(data, 4) for p in ['TRAIN', 'VAL']}",  # keys that are not written out
+        "loaders = {p: DataLoader(data, 4) for p in ['train', 'val', 'test'] if p != 'test'}",
         f"{TWO}\nloaders = {{'train': a, 'val': [b]}}",  # a container in a container
-        "loaders = {'train': DataLoader(data), 'val': data}",  # something else than a loader
-        "loaders = {'train': DataLoader(data)}\nloaders['val'] = data",  # or who knows what
-        "loaders = {'train': DataLoader(data)}\nloaders.update(val=data)",
-        "names = ['train']\nnames.append('val')\nloaders = {p: DataLoader(data) for p in names}",
+        "loaders = {'train': DataLoader(data, 4), 'val': data}",  # something else than a loader
+        "loaders = {'train': DataLoader(data, 4)}\nloaders['val'] = data",  # or who knows what
+        "loaders = {'train': DataLoader(data, 4)}\nloaders.update(val=data)",
+        "names = ['train']\nnames.append('val')\nloaders = {p: DataLoader(data, 4) for p in names}",
         f"{TWO}\nloaders = {{'train': a, 'val': b}}\nfor x, y in a:\n    optimizer.zero_grad()",  # under two names
     ],
 )
