@@ -90,6 +90,15 @@ def test_the_methods_of_a_base_are_those_of_the_object(called: str) -> None:
     assert f"{called}.done()" in after and f"{called}.__init__(accelerator.device)" in after
 
 
+def test_methods_of_a_base_that_are_called_by_its_name() -> None:
+    def named(text: str, device: str) -> str:
+        text = text.replace(f"super().__init__({device})", f"Base.__init__(self, {device})")
+        return text.replace("super().done()", "Base.done(self)")
+
+    assert converted(named(family(), "device")) == named(converted(family()), "accelerator.device")
+    assert "Base.done(self)" in converted(named(family(), "device"))
+
+
 @pytest.mark.parametrize(
     ("others", "body"),
     [
@@ -148,6 +157,19 @@ def test_two_objects_of_a_derived_class() -> None:
         ("@print\nclass Second(Base):\n    pass", BODY),
         ("class Special(Trainer):\n    pass", "Special(device).fit()\nTrainer(device).fit()"),
         ("", "Trainer(device).fit()\nBase(device)"),
+        ("", "trainer = Trainer(device)\nBase.fit(trainer)"),
+        (
+            "class Special(Trainer):\n    @staticmethod\n    def say(x):\n        pass\n\n\nclass Last(Special):\n"
+            "    def fit(self):\n        Special.say(self)",
+            "Last(device).fit()",
+        ),
+        ("class Special(Trainer):\n    def fit(self):\n        Base.fit(None)", "Special(device).fit()"),
+        ("class Special(Trainer):\n    def fit(self):\n        Base.fit(*[self])", "Special(device).fit()"),
+        ("class Special(Trainer):\n    def fit(self):\n        Base.other(self)", "Special(device).fit()"),
+        (
+            "class Special(Trainer):\n    def fit(self):\n        run = Base.fit\n        run(self)",
+            "Special(device).fit()",
+        ),
         ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),
         ("", "made = [Trainer(device), Trainer(device)]"),
         ("class Mixin:\n    pass\n\n\nclass Special(Mixin, Trainer):\n    pass", "Special(device).fit()"),

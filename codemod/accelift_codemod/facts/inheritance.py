@@ -1,7 +1,8 @@
 """Classes with bases in the program as one class: a tree in which a derived class has its inherited methods itself.
 
 A class that trains and has bases in the program is one class to whoever makes its object. So in a copy
-of the tree the methods and constants of its bases stand in its own body, and `super().fit()` calls `self.fit@Base()`.
+of the tree the methods and constants of its bases stand in its own body, and `super().fit()` calls `self.fit@Base()`,
+as `Base.fit(self)` does.
 Nodes of the copy know the nodes that they stand for. What a base has and the derived class replaces is left out.
 """
 
@@ -9,11 +10,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from accelift_codemod.facts.classes import Classes
-from accelift_codemod.facts.copying import Copier, around
+from accelift_codemod.facts.classes import Classes, is_class_method, is_static
+from accelift_codemod.facts.copying import Copier, Hook, around
 from accelift_codemod.facts.holders import only_holds
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.names import Names
@@ -71,6 +72,7 @@ class _Family:
     chain: list[ast.ClassDef]
     outside: list[ast.expr]  # bases that the program does not define
     supers: dict[ast.Attribute, tuple[str, str]]  # for `super().fit`: how self is called, and the method's name here
+    direct: dict[ast.Call, tuple[str, str]]  # the same for `Base.fit(self)`
 
     @classmethod
     def of(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
@@ -85,7 +87,9 @@ class _Family:
             if len(own) > 1 or base is None:
                 return None
             chain.append(base)
-        if len(chain) == 1 or not all(_plain(index, names, member, chain) for member in chain):
+        direct = dict(_direct(index, names, chain))
+        called = {call.func.value for call in direct if isinstance(call.func, ast.Attribute)}
+        if len(chain) == 1 or not all(_plain(index, names, member, chain, called) for member in chain):
             return None
         supers = {}
         for place, member in enumerate(chain):
@@ -103,13 +107,13 @@ class _Family:
                         supers[read] = first[0].arg, _spelled(chain, read.attr, found)
                     elif found is not None:
                         return None
-        return cls(chain, [] if only_holds(index, names, chain, outside) else outside, supers)
+        return cls(chain, [] if only_holds(index, names, chain, outside) else outside, supers, direct)
 
     @classmethod
     def alone(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
         """A class that has no bases in the program, if that which it has is nothing but a place for attributes."""
         own = any(_class(names, base) is not None for base in leaf.bases)
-        return None if own or not only_holds(index, names, [leaf], leaf.bases) else cls([leaf], [], {})
+        return None if own or not only_holds(index, names, [leaf], leaf.bases) else cls([leaf], [], {}, {})
 
     def body(self) -> Iterator[tuple[ast.stmt, str]]:
         """The statements of the whole family, the constants of bases first, with the names of methods."""
@@ -120,7 +124,7 @@ class _Family:
                     yield statement, ""
         for statement in self.chain[0].body:
             yield statement, statement.name if isinstance(statement, FUNCTIONS) else ""
-        called = {name for _, name in self.supers.values()}
+        called = {name for _, name in (*self.supers.values(), *self.direct.values())}
         for member in self.chain[1:]:
             for method in _methods(member):
                 name = _spelled(self.chain, method.name, member)
@@ -150,8 +154,26 @@ def _spelled(chain: list[ast.ClassDef], name: str, owner: ast.ClassDef) -> str:
     return name if _inherited(chain, name, 0) is owner else f"{name}@{owner.name}"
 
 
-def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassDef]) -> bool:
-    """Whether a class of a chain is used for nothing but the chain."""
+def _direct(index: Index, names: Names, chain: list[ast.ClassDef]) -> Iterator[tuple[ast.Call, tuple[str, str]]]:
+    """The calls of a class's methods by its name, `Base.fit(self)`, in those derived from it."""
+    for place, member in enumerate(chain):
+        for method in _methods(member):
+            first = (*method.args.posonlyargs, *method.args.args)[:1]
+            for call in (n for n in walk(method) if isinstance(n, ast.Call) and n.args and first):
+                func, given = call.func, call.args[0]
+                base = _class(names, func.value) if isinstance(func, ast.Attribute) else None
+                if base not in chain[place + 1 :] or not isinstance(func, ast.Attribute) or base is None:
+                    continue
+                found = _inherited(chain, func.attr, chain.index(base))
+                if any(m.name == func.attr and (is_static(m) or is_class_method(m)) for m in _methods(found or base)):
+                    continue
+                own = isinstance(given, ast.Name) and given.id == first[0].arg and index.function(call) is method
+                if own and found is not None and len(index.scopes[method].bindings[first[0].arg]) == 1:
+                    yield call, (first[0].arg, _spelled(chain, func.attr, found))
+
+
+def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassDef], called: Set[ast.expr]) -> bool:
+    """Whether a class of a chain is used for nothing but the chain. `called` are reads whose methods are called."""
     if not index.scope(cls).is_module or len(index.module.bindings[cls.name]) != 1:
         return False
     if cls is not chain[0] and (cls.decorator_list or not all(is_abstract(index, names, k) for k in cls.keywords)):
@@ -167,6 +189,7 @@ def _plain(index: Index, names: Names, cls: ast.ClassDef, chain: list[ast.ClassD
                 return False
         elif cls is not chain[0] and not (
             isinstance(parent, ast.arg)
+            or load in called
             or (isinstance(parent, ast.Call) and names.builtin(parent.func) in ("isinstance", "super"))
         ):
             return False
@@ -191,9 +214,15 @@ class _Copier(Copier):
         self.leaves = {family.chain[0]: family for family in families}
         self.bases = {cls for family in families for cls in family.chain[1:]}
         self.supers = {read: found for family in families for read, found in family.supers.items()}
+        self.direct = {call: found for family in families for call, found in family.direct.items()}
         twice = [n for family in families for base in family.outside for n in walk(base)]
-        changing = around(index, (*self.leaves, *self.bases, *self.supers, *twice))
-        super().__init__({ast.ClassDef: self._class, ast.Attribute: self._attribute}, changing)
+        changing = around(index, (*self.leaves, *self.bases, *self.supers, *self.direct, *twice))
+        hooks: dict[type[ast.AST], Hook] = {
+            ast.ClassDef: self._class,
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+        }
+        super().__init__(hooks, changing)
 
     def _class(self, node: ast.ClassDef) -> ast.ClassDef | None:
         family = self.leaves.get(node)
@@ -220,3 +249,12 @@ class _Copier(Copier):
             return None
         own, name = self.supers[node]
         return ast.Attribute(self.noted(ast.Name(own, ast.Load()), node.value), name, ast.Load())
+
+    def _call(self, node: ast.Call) -> ast.Call | None:
+        """`self.fit@Base(x)` in the place of `Base.fit(self, x)`."""
+        if node not in self.direct:
+            return None
+        own, name = self.direct[node]
+        func = ast.Attribute(self.noted(ast.Name(own, ast.Load()), node.args[0]), name, ast.Load())
+        arguments = [self.copy(argument) for argument in node.args[1:]]
+        return ast.Call(self.noted(func, node.func), arguments, [self.copy(keyword) for keyword in node.keywords])
