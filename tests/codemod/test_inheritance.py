@@ -150,6 +150,7 @@ def test_two_objects_of_a_derived_class() -> None:
     [
         ("class Second(Base):\n    pass", f"{BODY}\nSecond(device).fit()"),  # whose attributes would be which?
         ("class Second(Base):\n    pass", f"{BODY}\nprint(Second)"),
+        ("class Second(Base):\n    pass", "print(3)"),  # where others make their objects
         ("class Second(Base):\n    pass", f"{BODY}\nprint(Base.__subclasses__())"),
         ("class Second(Base):\n    pass", f"{BODY}\nprint(globals()[input()])"),
         ("class Second(Base):\n    pass", f"{BODY}\nimport sys\nprint(getattr(sys.modules['x'], input()))"),

@@ -57,7 +57,7 @@ class Facts:
         direct = Index(self.flat.tree) if self.flat.originals else direct
         barred = frozenset[ast.AST]()
         while True:
-            self.instances = instances.find(direct, barred)
+            self.instances = instances.find(direct, barred, self.flat.modules)
             self.tree = self.instances.tree
             self.index = Index(self.tree) if self.instances.followed else direct
             self.index.bind_outside(self.instances.outside)

@@ -75,7 +75,7 @@ def find(index: Index) -> Choices:
         return Choices(whole)
     finder = _Finder(index, trains)
     plain = [c for c in finder.choices if len(c.classes) == 1]
-    unused = _idle(index, finder.derived(), {})
+    unused = finder.unused()
     if plain or unused:
         whole = _case(index, [(c, c.classes[0]) for c in plain], unused)
     several = [c for c in finder.choices if len(c.classes) > 1]
@@ -184,11 +184,14 @@ class _Finder:
         values = (b.value for e in choice.read if isinstance(e, ast.Name) for b in self.names.bindings(e))
         return any(e in looked_up for e in (*choice.read, *values))
 
-    def derived(self) -> list[ast.ClassDef]:
-        """The classes that have a base in the program, and share it with one that trains."""
+    def unused(self) -> set[ast.ClassDef]:
+        """The classes that nobody makes objects of, but of others of their families, which train."""
         families = {cls: self.names.ancestry(cls) for cls in self.index.classes if cls.bases}
         bases = {base for cls in self.trains for base in families.get(cls, [])[1:]}
-        return [cls for cls, family in families.items() if bases.intersection(family[1:])]
+        idle = _idle(self.index, [cls for cls, family in families.items() if bases.intersection(family[1:])], {})
+        used = {b for call in self.index.calls if (c := self._class(call.func)) for b in self.names.ancestry(c)} - idle
+        named = {n for c in self.choices for cls in c.classes for n in self.names.ancestry(cls)} - idle
+        return {cls for cls in idle if (used | named).intersection(families[cls])}
 
     # ---- objects of one of several classes
 

@@ -27,6 +27,7 @@ class Flat:
 
     tree: ast.Module
     originals: Mapping[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
+    modules: frozenset[str] = frozenset()  # the classes that are modules, and only hold networks
 
 
 def find(index: Index) -> Flat:
@@ -41,7 +42,8 @@ def find(index: Index) -> Flat:
     if not families:
         return Flat(index.tree)
     copier = _Copier(index, families)
-    return Flat(copier.copy(index.tree), copier.originals)
+    modules = (f.chain[0].name for f in families if f.holds)
+    return Flat(copier.copy(index.tree), copier.originals, frozenset(modules))
 
 
 def trainers(index: Index) -> set[ast.ClassDef]:
@@ -73,6 +75,7 @@ class _Family:
     outside: list[ast.expr]  # bases that the program does not define
     supers: dict[ast.Attribute, tuple[str, str]]  # for `super().fit`: how self is called, and the method's name here
     direct: dict[ast.Call, tuple[str, str]]  # the same for `Base.fit(self)`
+    holds: bool  # whether it derives from a module only to hold networks
 
     @classmethod
     def of(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
@@ -107,13 +110,14 @@ class _Family:
                         supers[read] = first[0].arg, _spelled(chain, read.attr, found)
                     elif found is not None:
                         return None
-        return cls(chain, [] if only_holds(index, names, chain, outside) else outside, supers, direct)
+        holds = only_holds(index, names, chain, outside)
+        return cls(chain, [] if holds else outside, supers, direct, holds)
 
     @classmethod
     def alone(cls, index: Index, names: Classes, leaf: ast.ClassDef) -> _Family | None:
         """A class that has no bases in the program, if that which it has is nothing but a place for attributes."""
         own = any(_class(names, base) is not None for base in leaf.bases)
-        return None if own or not only_holds(index, names, [leaf], leaf.bases) else cls([leaf], [], {}, {})
+        return None if own or not only_holds(index, names, [leaf], leaf.bases) else cls([leaf], [], {}, {}, True)
 
     def body(self) -> Iterator[tuple[ast.stmt, str]]:
         """The statements of the whole family, the constants of bases first, with the names of methods."""

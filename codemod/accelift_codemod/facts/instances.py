@@ -69,10 +69,10 @@ class Instances:
     )  # `trainer.epoch = 3`: which variable
 
 
-def find(index: Index, barred: Set[ast.AST] = frozenset()) -> Instances:
+def find(index: Index, barred: Set[ast.AST] = frozenset(), modules: Set[str] = frozenset()) -> Instances:
     """The tree of a script with the attributes of the classes that train as variables, where they can be.
 
-    `barred` are attributes that may not be set outside of their class.
+    `barred` are attributes that may not be set outside of their class, `modules` the classes that are modules.
     """
     tree = index.tree
     classes = trainers(index) | keepers(index)
@@ -82,7 +82,7 @@ def find(index: Index, barred: Set[ast.AST] = frozenset()) -> Instances:
     several: set[ast.ClassDef] = set()
     outside: dict[ast.Attribute, ast.ClassDef] = {}
     for cls in sorted(classes, key=lambda c: c.lineno):
-        candidate = _Candidate(index, cls, barred)
+        candidate = _Candidate(index, cls, barred, cls.name in modules)
         unknown = candidate.unknown()
         if unknown is not None:
             found.unknown[cls.name] = unknown
@@ -112,10 +112,11 @@ def _variable(field: ast.Attribute) -> ast.Name:
 class _Candidate:
     """One class, and whether all that happens to the attributes of its object is known."""
 
-    def __init__(self, index: Index, cls: ast.ClassDef, barred: Set[ast.AST]) -> None:
+    def __init__(self, index: Index, cls: ast.ClassDef, barred: Set[ast.AST], module: bool) -> None:
         self.index = index
         self.cls = cls
         self.barred = barred
+        self.module = module
         self.outside: dict[ast.Attribute, None] = {}  # where attributes are set that are no methods
         self.returning: list[Function] = []  # functions that are looked at, for they return an object
         self.names = Classes(index, {}, {})
@@ -460,8 +461,8 @@ class _Candidate:
         methods = {m.name for m in self.methods if not is_property(m)}
         if node.attr in methods and not is_called(self.index, node):
             return self._no(node, f"the method {node.attr}() is handed on as a value or replaced")
-        if node.attr not in self.known and node.attr not in self.index.attribute_bindings:
-            return self._no(node, f"nothing that {self.cls.name} defines is called `{node.attr}`")
+        if self.module and node.attr not in self.known and node.attr not in self.index.attribute_bindings:
+            return self._no(node, f"{self.cls.name} is a module, and `{node.attr}` that of all networks in it")
         return None
 
     @cached_property
