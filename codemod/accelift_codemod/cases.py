@@ -70,6 +70,6 @@ def _apart(cases: Sequence[Facts], plan: Plan, node: ast.AST) -> Plan:
         Severity.ERROR,
         node.lineno,  # type: ignore[attr-defined]
         f"`{cases[0].short(node)}` would have to be converted differently for each class ({said}...)",
-        "make the accelerator before the object, or keep a script for each class",
+        "make model, optimizer and loaders in the same places for all of them, or keep a script for each class",
     )
     return replace(plan, edits=(), findings=(finding,), outcome=Outcome.REFUSED, reason=finding.message)

@@ -61,8 +61,10 @@ REASONS = (
         "trains inside a class",
         "The training loop is a method of a class whose attributes cannot be followed. They can where the script "
         "keeps each object of the class in one variable and only asks it for attributes and methods, calls it, or sets "
-        "numbers in it, also in functions that are handed it: no second derived class, no property that computes, no "
-        "other place for the object.",
+        "numbers in it, also in functions that are handed it or make it: no property that computes, no other place for "
+        "the object. Of classes derived from one base, objects of one may be made, or the script chooses once between "
+        "them. A module that trains can only hold networks: what wraps a network stands outside of it, so one that "
+        "calls itself, or trains all its parameters, needs its loop in a function.",
     ),
     Reason(
         "DATA-UNSHARDED",

@@ -21,6 +21,7 @@ from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, S
 from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import own_nodes
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import is_called, often, reads
 
 _MOST = 16  # trees of a script
@@ -105,11 +106,27 @@ def _case(index: Index, way: list[tuple[_Choice, ast.ClassDef]], unused: set[ast
         if cls not in idle:
             return None
         asked: list[ast.stmt] = [copier.copy(s) for s in cls.body if isinstance(s, FUNCTIONS) and stands_apart(s)]
-        return ast.ClassDef(cls.name, [], [], asked or [ast.copy_location(ast.Pass(), cls.body[0])], [])
+        return ast.ClassDef(cls.name, [], [], [*asked, _kept(index, cls, imports=cls in unused)], [])
 
     hooks = dict.fromkeys((ast.Name, ast.Call, ast.Subscript, ast.IfExp), other)
     copier = Copier({**hooks, ast.ClassDef: empty}, around(index, (*instead, *idle)))
     return Case(copier.copy(index.tree), " and ".join(said), copier.originals)
+
+
+def _kept(index: Index, cls: ast.ClassDef, imports: bool) -> ast.stmt:
+    """A function that only reads the globals that a class reads: they are used, though that does not run.
+
+    Not what is imported, if the class is chosen in another case, which has a say in what becomes of that.
+    """
+    kinds = (How.ASSIGN, How.IMPORT) if imports else (How.ASSIGN,)
+    found = dict[str, ast.stmt]()
+    for name in (n for s in cls.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)):
+        bindings = index.module.bindings[name.id] if index.scope(name).owner(name.id) is index.module else []
+        if bindings and all(b.how in kinds for b in bindings):
+            found.setdefault(name.id, ast.copy_location(ast.Expr(name), name))
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    body = [*found.values()] or [ast.copy_location(ast.Pass(), cls.body[0])]
+    return ast.copy_location(ast.FunctionDef("unused", nothing, body, []), cls.body[0])
 
 
 def _idle(index: Index, classes: list[ast.ClassDef], gone: Mapping[ast.AST, str]) -> set[ast.ClassDef]:
