@@ -171,3 +171,67 @@ def test_which_classes_keep_what_trains(body: str, found: bool) -> None:
     text = f"from torch.utils.data import DataLoader\nclass A:\n    def f(self):\n        {body}\n"
     index = Index(Source.decode(text.encode(), "x.py").tree)
     assert bool(keepers(index)) is found
+
+
+# ---- objects that save networks, or copy their state
+
+
+STOPPER = """\
+class Stopper{base}:
+    def __init__(self, path):
+        self.path, self.best = path, None
+
+    def __call__(self, loss, net):
+        if self.best is None or loss < self.best:
+            self.best = loss
+            self.save(net)
+
+    def save(self, net):
+        torch.save({saved}, self.path)
+"""
+STOP = {"before": "stopper = Stopper('best.pt')", "epoch_end": "stopper(epoch, model)"}
+COPY = """\
+class Average:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def update(self, mean, net):
+        self.reset(mean, net)
+
+    def reset(self, mean, net):
+        mean.load_state_dict(net.state_dict())
+"""
+
+
+@pytest.mark.parametrize(
+    ("saved", "after"),
+    [
+        ("net.state_dict()", "accelerator.unwrap_model(net).state_dict()"),
+        ("net", "accelerator.unwrap_model(net)"),
+        ("{'net': net.state_dict(), 'best': self.best}", "{'net': accelerator.unwrap_model(net).state_dict(), "),
+    ],
+)
+def test_an_early_stopper_saves_by_the_accelerator(saved: str, after: str) -> None:
+    definitions = STOPPER.replace("{base}", "").replace("{saved}", saved)
+    output = converted(script(**STOP, definitions=definitions))
+    assert f"        accelerator.save({after}" in output and findings(script(**STOP, definitions=definitions)) == []
+    inside = converted(script(**STOP, definitions=definitions, main=True))
+    assert "self.accelerator.unwrap_model(net)" in inside and "self.accelerator.save(" in inside
+    assert "stopper = Stopper('best.pt', accelerator)" in inside
+
+
+def test_one_whose_base_is_not_known_cannot_be_given_the_accelerator() -> None:
+    definitions = STOPPER.replace("{base}", "(Base)").replace("{saved}", "net.state_dict()")
+    text = script(**STOP, definitions=definitions, from_imports="from elsewhere import Base")
+    assert findings(text) == ["SAVE-RACE"]
+
+
+def test_an_average_of_a_network_takes_its_own_state() -> None:
+    before = "import copy\nmean, average = copy.deepcopy(model), Average(0.9)"
+    slots = {"before": before, "batch_end": "average.update(mean, model)", "definitions": COPY}
+    output = converted(script(**slots, main=True))
+    assert "mean.load_state_dict(self.accelerator.unwrap_model(net).state_dict())" in output
+    assert "Average(0.9, accelerator)" in output
+    plain = COPY.replace("net.state_dict()", "net")  # a state that is handed in
+    output = converted(script(**slots | {"definitions": plain, "batch_end": "average.update(mean, mean.state_dict())"}))
+    assert "mean.load_state_dict(net)" in output and "Average(0.9)" in output

@@ -1,4 +1,4 @@
-"""Classes that do not train, and whose objects keep what does: loaders, an optimizer."""
+"""Classes that do not train, and whose objects keep what does, loaders or an optimizer, or save or copy networks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from accelift_codemod.facts.values import Role
 
 
 def keepers(index: Index) -> set[ast.ClassDef]:
-    """The classes whose methods make a DataLoader that their object keeps, or step an optimizer that it has."""
+    """The classes whose methods make a DataLoader that their object keeps, step an optimizer that it has, or save
+    something, or give a network the state of another."""
     names = Names(index)
     found = set[ast.ClassDef]()
     for call in index.calls:
@@ -21,9 +22,22 @@ def keepers(index: Index) -> set[ast.ClassDef]:
         if cls is None or cls in found:
             continue
         steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
-        if steps or (role(names.qualified(call.func) or "") is Role.LOADER and _keeps(index, call, function)):
+        if (
+            steps
+            or _saves(call, names)
+            or (role(names.qualified(call.func) or "") is Role.LOADER and _keeps(index, call, function))
+        ):
             found.add(cls)
     return found
+
+
+def _saves(call: ast.Call, names: Names) -> bool:
+    """Whether a call saves something, or copies the state of a network: `ema.load_state_dict(model.state_dict())`."""
+    if names.qualified(call.func) == "torch.save":
+        return True
+    given = call.args[0] if call.args else None
+    copied = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "state_dict"
+    return copied and isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
 
 
 def _keeps(index: Index, call: ast.Call, function: Function | None) -> bool:
