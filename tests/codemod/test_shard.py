@@ -441,6 +441,8 @@ NOT_ENTIRE = [
     ({"data": "X, Y = torch.randn(1, 8), torch.zeros(1)"}, "`X` has one row"),
     ({"forward": "out = model(X)\nloss = F.cross_entropy(out - out.mean(0), Y)"}, "a mean or a sum"),
     ({"forward": "loss = F.cross_entropy(model(X) @ model(X).t(), Y)"}, "a mean or a sum"),
+    ({"forward": f"out = model(X)\n{STRICT}", "after": "plot(X, out)"}, "`out` is used after the loop"),
+    ({"forward": f"out = model(X)\n{STRICT}", "epoch_end": "print((out.argmax(1) == Y).sum())"}, "after the loop"),
     ({"batch_end": "shuffle(X)", "from_imports": "from random import shuffle"}, "also used in `shuffle(X)`"),
     ({"batch_end": "X.mul_(0.5)"}, ""),
     ({"batch_end": "X[0] = 0.0"}, ""),
@@ -628,6 +630,16 @@ def test_whole_data_that_are_bound_in_other_methods(after: str) -> None:
     output = converted(script(**TRAINED, definitions=TRAINER, after=after), shard_manual=True)
     assert "        x_share, y_share = accelerator.split_batch(self.x, self.y)\n        for _ in" in output
     assert "F.cross_entropy(self.model(x_share), y_share)" in output
+
+
+def test_whole_data_of_a_function_that_something_else_runs() -> None:
+    outer = f"def search(X, Y, model):\n{textwrap.indent(FIT.replace('model)', ')', 1), '    ')}    study(fit)"
+    slots = {**TRAINED, "definitions": outer, "imports": "from elsewhere import study"}
+    after = f"{LOADED}\nsearch(X, Y, model)"
+    assert "`X` is bound in another function" in unchanged(script(**slots, after=after), shard_manual=True).message
+    slots["definitions"] = outer.replace("study(fit)", "fit()")
+    output = converted(script(**slots, after=after), shard_manual=True)
+    assert "        X_share, Y_share = accelerator.split_batch(X, Y)\n" in output
 
 
 @pytest.mark.parametrize("inside", ["self.load()", "self.again()"])

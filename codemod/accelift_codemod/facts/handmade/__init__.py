@@ -211,6 +211,8 @@ class Handmade:
                 self._loss(step, call)
         except NotProved as lacking:
             raise whole.sequence() or lacking from None
+        for name in (n for n in sorted(whole.changing) if _has_rows(env.get(n, Layout.CONST))):
+            self._read_later(node, node.body[-1], name)  # with the whole data, say
 
     def _follow(self, step: Step, env: Environment) -> None:
         """See what becomes of rows that are there when the statements begin."""

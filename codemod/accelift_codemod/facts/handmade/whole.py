@@ -10,7 +10,7 @@ from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
-from accelift_codemod.facts.index import FUNCTIONS, Binding
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -166,10 +166,13 @@ class Whole:
 
     def _meanwhile(self, binding: Binding) -> bool:
         """Whether a function may bind a variable anew while the loop runs."""
-        function, home = self.index.function(binding.node), self.index.function(self.loop)
-        if function is None or function is home:
-            return False  # what the loop itself binds is seen by the interpreter
-        if not self.resolver.sites(function) or self.facts.references(function):
+        home = self.index.function(self.loop)
+        function = binding.scope.node if binding.how is How.PARAMETER else self.index.function(binding.node)
+        if function is home or (home is not None and self.facts.references(home)):
+            return function is not home  # what the loop itself binds is seen by the interpreter
+        if not isinstance(function, FUNCTIONS):
+            return False
+        if self.facts.references(function) or not self.resolver.sites(function):
             return True
         places = Timeline(self.resolver).places(binding.node, home)
         return any(self.loop in self.index.ancestors(place) for place in places)
