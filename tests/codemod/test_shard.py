@@ -484,6 +484,44 @@ def test_the_whole_data_are_left_alone_beside_a_loader() -> None:
     assert convert(text, shard_manual=True).output is None
 
 
+AGAIN = """\
+for _ in range(5):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(V), W)
+    loss.backward()
+    optimizer.step()
+"""
+BY_SLICES = """\
+for i in range(0, 70, 16):
+    x, y = X[i : i + 16], Y[i : i + 16]
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+TWICE = {**WHOLE, "data": f"{LOADED}\nV, W = torch.load('v.pt'), torch.load('w.pt')", "forward": STRICT}
+
+
+def test_the_whole_data_of_one_loop_after_the_other() -> None:
+    output = converted(script(**TWICE, epoch_end=AGAIN), shard_manual=True)
+    for data, loop in (("X, Y", "    for _ in range(9):"), ("V, W", "    for _ in range(5):")):
+        shares = ", ".join(f"{name}_share" for name in data.split(", "))
+        assert f"    {shares} = accelerator.split_batch({data})\n{loop}\n" in output
+    output = converted(script(**TWICE, epoch_end=BY_SLICES), shard_manual=True)
+    assert "    X_share, Y_share = accelerator.split_batch(X, Y)\n" in output
+    assert "        x, y = accelerator.split_batch(x, y)\n" in output
+
+
+@pytest.mark.parametrize("inside", [AGAIN, BY_SLICES, "again()"])
+def test_the_whole_data_of_a_loop_in_another(inside: str) -> None:
+    """What the inner loop is dealt would be taken for what the loss of the outer one is over."""
+    again = f"def again():\n{textwrap.indent(AGAIN, '    ')}"
+    assert convert(script(**TWICE, definitions=again, batch_end=inside), shard_manual=True).output is None
+    handed = f"def again(x, y):\n{textwrap.indent(AGAIN.replace('(V), W', '(x), y'), '    ')}"
+    slots = {**OPEN, "definitions": handed, "move": f"{ROWS}\n{TAKEN}", "batch_end": "again(X, Y)"}
+    assert convert(script(**slots), shard_manual=True).output is None
+
+
 # Matrix products in a forward pass: one for each sample if there surely are more dimensions than two, else perhaps of
 # every sample with every other.
 HEAD = """\

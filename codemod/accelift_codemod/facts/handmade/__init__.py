@@ -15,6 +15,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
 from accelift_codemod.facts.layout import Environment, Layout, Picked, Shape
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -73,8 +74,27 @@ class Handmade:
     def sharable(self) -> bool:
         """Whether there are such loops, and the batches of every one can be shared out."""
         steps = self.steps.values()
-        alone = len(steps) == 1 or not any(step.whole for step in steps)
-        return bool(steps) and not self.loose and alone and all(step.names for step in steps)
+        return bool(steps) and not self.loose and all(step.names for step in steps) and not self._within_another
+
+    @property
+    def _within_another(self) -> bool:
+        """Whether a loop runs inside another one, of which one trains on the whole data: these are dealt once, and what
+        is dealt later would be taken for what its losses are over."""
+        runs = {step.loop.node: self._runs(step) for step in self.steps.values()}
+        whole = {step.loop.node for step in self.steps.values() if step.whole}
+        return any(
+            inner is not outer
+            and bool(whole & {inner, outer})
+            and (outer in self.index.ancestors(inner) or self.index.function(inner) in functions)
+            for outer, functions in runs.items()
+            for inner in runs
+        )
+
+    def _runs(self, step: Step) -> set[Function]:
+        """The functions that a loop may run."""
+        timeline, node = Timeline(self.resolver), step.loop.node
+        body = node.body if isinstance(node, _LOOPS) else []
+        return {function for statement in body for function in timeline.calls_into(statement)}
 
     @cached_property
     def _loaded(self) -> set[ast.AST]:
