@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
-from accelift_codemod.facts.layout import operations, products
+from accelift_codemod.facts.layout import each, operations, products
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
@@ -62,6 +62,7 @@ class Layouts:
         self.modules = Modules(self)
         self.choosing = Choosing(objects.resolver)
         self.dimensions = Dimensions(objects.resolver)
+        self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
 
     # ---- statements
@@ -93,6 +94,10 @@ class Layouts:
         elif isinstance(statement, ast.If):
             self._branches(env, frame, *_taken(statement, env))
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
+            sample = each.one(self, statement.iter, env, frame)
+            if sample is not None:
+                each.run(self, statement, sample, env, frame)
+                return
             iterated = self.read(statement.iter, env, frame)
             for _ in range(2):
                 before = dict(env)

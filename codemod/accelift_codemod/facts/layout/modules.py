@@ -47,6 +47,8 @@ class Modules:
     def forward(self, value: Value, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
         """What calling a module returns."""
         everything = [*arguments, *keywords.values()]
+        if self.layouts.single and all(part in FIXED for part in everything):
+            return Layout.CONST
         if value.role is Role.LOSS:
             return operations.loss(value, everything)
         if isinstance(value.declaration, ast.ClassDef):
