@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
-from accelift_codemod.facts.layout import each, operations, products
+from accelift_codemod.facts.layout import each, operations, products, settled
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
@@ -72,6 +72,8 @@ class Layouts:
         frame = frame or Frame(None)
         for statement in statements:
             self.step(statement, env, frame)
+            if isinstance(statement, ast.If) and settled.leaves(self.resolver, statement):
+                return
 
     def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
         """Interpret one statement."""
@@ -92,7 +94,8 @@ class Layouts:
             value = Layout.CONST if statement.value is None else self.read(statement.value, env, frame)
             frame.returned = value if frame.returned is None else join(frame.returned, value)
         elif isinstance(statement, ast.If):
-            self._branches(env, frame, *_taken(statement, env))
+            arm = settled.arm(self.resolver, statement)
+            self._branches(env, frame, *(_taken(statement, env) if arm is None else [arm]))
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
             sample = each.one(self, statement.iter, env, frame)
             if sample is not None:
