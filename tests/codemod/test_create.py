@@ -472,6 +472,35 @@ def test_a_device_of_settings_that_cannot_be_read_is_no_script_for_the_cpu(setti
     assert finding.code == "DEV-UNKNOWN" and "settings.device" in finding.message
 
 
+TRAINER = """
+class Trainer:
+    def __init__(self, data):
+        use_cuda = torch.cuda.is_available()
+        self.device = {device}
+        self.model = Net().to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loader = DataLoader(data, batch_size=16)
+
+    def train(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x.to(self.device)), y.to(self.device)).backward()
+            self.optimizer.step()
+
+
+Trainer(TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)).train()
+"""
+
+
+@pytest.mark.parametrize("device", ['"cuda" if use_cuda else "cpu"', '"cuda"'])
+def test_the_name_of_a_device_that_an_object_keeps(device: str) -> None:
+    head = script(definitions="").partition("\n\n\ndevice =")[0].partition("\n\n\nloader =")[0]
+    text = head.partition("device = ")[0] + TRAINER.format(device=device)
+    output = converted(text)
+    assert f"self.device = {device}" not in output and "self.accelerator = Accelerator(" in output
+    assert "self.model = Net()\n" in output and findings(text) == []
+
+
 def test_settings_that_a_decorator_hands_in() -> None:
     body = script(device="", main=True).replace("def main():", "import hydra\n@hydra.main()\ndef main(settings):")
     body = body.replace("model = Net().to(device)", "model = Net().to(settings.device)").replace(
