@@ -104,7 +104,11 @@ def sums(text: str) -> list[str]:
         (f"{TWO}\nloaders = {{'train': a, 'val': b}}", "loaders[phase]", ()),
         ("loaders = dict(train=DataLoader(data, 4), val=DataLoader(data, 4))", "loaders[phase]", ()),
         ("loaders = {k: DataLoader(v, 4) for k, v in {'train': data, 'val': data}.items()}", "loaders[phase]", ()),
-        ("sets = {'train': data, 'val': data}\nloaders = {k: DataLoader(sets[k], 4) for k in sets}", "loaders[phase]", ()),
+        (
+            "sets = {'train': data, 'val': data}\nloaders = {k: DataLoader(sets[k], 4) for k in sets}",
+            "loaders[phase]",
+            (),
+        ),
         (TWO, "(a if phase == 'train' else b)", ("a", "b")),
         (TWO, "{'train': a, 'val': b}[phase]", ("a", "b")),
         (f"{TWO}\nloaders = [a, b]", "loaders[phase == 'val']", ("loaders[0]", "loaders[1]")),
