@@ -343,8 +343,7 @@ class Devices:
     def _used_as_device(self, scope: Scope, name: str) -> bool:
         """Whether a string variable is handed to something that takes a device."""
         fields = self.index.attributes.get(name, []) if scope.is_class else []
-        owned = [n for n in fields if isinstance(n.ctx, ast.Load) and self._declares(scope.node, n)]
-        if any(map(self._is_taken, owned)) and not self._is_overridden(scope.node, owned):
+        if any(map(self._is_taken, written.reads(self.resolver, scope.node, name) if fields else ())):
             return True
         for call in self.index.calls:
             arguments = [
@@ -372,10 +371,6 @@ class Devices:
                             return True
         return False
 
-    def _declares(self, cls: ast.AST, read: ast.Attribute) -> bool:
-        """Whether an attribute is read of a class, or of its objects."""
-        return any(value.declaration is cls for value in self.resolver.values(read.value))
-
     def _is_taken(self, node: ast.expr) -> bool:
         """Whether an expression is handed to what takes a device: `x.to(cfg.device)`, `torch.zeros(3, device=...)`."""
         parent = self.index.parents.get(node)
@@ -385,15 +380,6 @@ class Devices:
             return False
         moves = isinstance(parent.func, ast.Attribute) and parent.func.attr in ("to", "cuda")
         return moves or self.resolver.qualified(parent.func) == "torch.device"
-
-    def _is_overridden(self, cls: ast.AST, reads: list[ast.Attribute]) -> bool:
-        """Whether objects of a class may have another value of an attribute than it: by an argument, or set."""
-        made = {v.origin for read in reads for v in self.resolver.values(read.value) if v.declaration is cls}
-        calls = [call for call in made if isinstance(call, ast.Call)]
-        own = self.resolver.method(cls, "__init__") is not None
-        told = any(c.args or any(k.arg in (None, r.attr) for k in c.keywords) for c in calls for r in reads)
-        stored = any(isinstance(n.ctx, ast.Store) for r in reads[:1] for n in self.index.attributes.get(r.attr, []))
-        return (told and not own) or stored
 
     def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
         bindings = sorted(bindings, key=lambda b: position(b.node))

@@ -46,3 +46,17 @@ def field(resolver: Resolver, node: ast.Attribute) -> Binding | None:
     scopes = (resolver.index.scopes[c] for c in resolver.ancestry(cls))
     found = [b for scope in scopes for b in scope.bindings.get(node.attr, [])]
     return found[0] if len(found) == 1 and found[0].how is How.ASSIGN and not found[0].path else None
+
+
+def reads(resolver: Resolver, cls: ast.AST, name: str) -> list[ast.Attribute]:
+    """The reads of an attribute that the body of a class sets, of the class or its objects; none if some of them may
+    have another value: by an argument of theirs, or set."""
+    attributes = resolver.index.attributes.get(name, [])
+    owners = {n: resolver.values(n.value) for n in attributes if isinstance(n.ctx, ast.Load)}
+    found = [n for n, values in owners.items() if any(v.declaration is cls for v in values)]
+    made = {v.origin for n in found for v in owners[n] if v.declaration is cls}
+    told = any(
+        call.args or any(k.arg in (None, name) for k in call.keywords) for call in made if isinstance(call, ast.Call)
+    )
+    stored = any(isinstance(n.ctx, ast.Store) for n in attributes)
+    return [] if stored or (told and resolver.method(cls, "__init__") is None) else found
