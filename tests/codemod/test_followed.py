@@ -8,6 +8,7 @@ from test_trainers import PREPARED, lines, trainer
 
 CALL = {"fit": "def __call__(self):"}
 COUNT = {"last": "self.epoch = 0", "loop": "for x, y in self.loader if self.epoch < 3 else []:"}
+TWICE = "for n in range(2):\n    if n:\n        t = Other()\n    else:\n        t = Trainer()\n    t.fit()"
 OTHER = "class Other:\n    def __init__(self):\n        self.x = 1\n\n    def fit(self):\n        print(self.x)\n\n\n"
 
 
@@ -52,6 +53,7 @@ def test_the_object_is_called_in_the_place_of_its_method() -> None:
         ("t = Trainer()\nt.fit()\nt = 3", {}, "bound more than once"),
         ("t = Trainer()\nt.fit()\nfor t in [Trainer()]:\n    t.fit()", {}, "bound more than once"),
         ("t, u = Trainer(), 3\nt, u = [t, u]\nt.fit()", {}, "bound more than once"),
+        (f"{OTHER}{TWICE}", {}, "of Other, too"),
         ("t = Trainer()\nt.model = Net()\nt.fit()", {}, "`t.model` is set outside the class"),
         ("t = Trainer()\nt.epoch = 1\nt.fit()", {"last": "self.epoch = Net()"}, "`t.epoch` is set outside the class"),
         ("t = Trainer()\nt.epoch = Net()\nt.fit()", COUNT, "`t.epoch` is set outside the class"),
