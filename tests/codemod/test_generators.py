@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, lifted, script, unchanged
+from scripts import converted, findings, lifted, script, unchanged
 
 LOOP = """\
 def endless(loader):
@@ -84,3 +84,59 @@ def test_the_loader_is_prepared_before_it_is_handed_on(wrapped: str) -> None:
 def test_generators_that_do_something_else_with_the_batches(definition: str) -> None:
     slots = drawing(definition, "for x, y in batches:")
     assert unchanged(script(**slots)).code == "LOADER-UNKNOWN"
+
+
+# ---- generators that hand on parts of the batches
+
+PARTS = "def endless(loader):\n    while True:\n        for x, y in {}:\n            yield {}\n"
+SQUARE = "optimizer.zero_grad()\nloss = model(x).pow(2).mean()"
+
+
+@pytest.mark.parametrize("over", ["loader", "iter(loader)"])
+@pytest.mark.parametrize("given", ["x", "x.to(device)"])
+def test_a_part_of_each_batch(over: str, given: str) -> None:
+    slots = {"definitions": PARTS.format(over, given), "before": "batches = endless(loader)", "forward": SQUARE}
+    text = script(**slots, loop="for step in range(4):", move="x = next(batches).to(device)")
+    output = converted(text)
+    assert "loader = accelerator.prepare(loader)\n" in output or "optimizer, loader)\nbatches" in output
+    assert findings(text) == [] and "accelerator.backward(loss)" in output
+
+
+@pytest.mark.parametrize(("given", "target"), [("y, x", "y, x"), ("(y, x, x)", "y, x, _"), ("[x, y]", "x, y")])
+def test_parts_of_each_batch_in_another_order(given: str, target: str) -> None:
+    slots = {"definitions": PARTS.format("loader", given), "loop": f"for {target} in endless(loader):"}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == []
+
+
+def test_the_loss_of_parts_is_known_as_that_of_the_batch() -> None:
+    """A sum over the samples is told from a mean, and what compares them is, too."""
+    slots = {"definitions": PARTS.format("loader", "y, x"), "loop": "for y, x in endless(loader):"}
+    total = script(**slots, forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction='sum')")
+    assert 'accelerator.backward(loss, reduction="sum")' in converted(total)
+    compared = script(**slots, forward="optimizer.zero_grad()\nh = model(x)\nloss = (h @ h.T).mean()")
+    assert findings(compared) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["x[:8]", "x.mean()", "len(x)", "torch.cat([x, x])", "x if len(x) > 3 else y", "x, model", "other(x)", "x, *y"],
+)
+def test_what_is_made_of_a_batch_is_no_part_of_it(given: str) -> None:
+    definitions = f"def other(x):\n    return x\n\n\n{PARTS.format('loader', given)}"
+    text = script(definitions=definitions, loop="for x in endless(loader):", move="", forward=SQUARE)
+    assert unchanged(text).code in ("LOADER-UNKNOWN", "DATA-UNSHARDED")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for x, y in loader:\n        if len(x) > 3:\n            yield x",
+        "for x, y in loader:\n        yield x\n        yield y",
+        "for i, (x, y) in enumerate(loader):\n        yield x",
+        "for x, y in loader:\n        x = x[::2]\n        yield x",
+    ],
+)
+def test_generators_that_do_more_with_the_parts(body: str) -> None:
+    text = script(definitions=f"def endless(loader):\n    {body}", loop="for x in endless(loader):", forward=SQUARE)
+    assert unchanged(text).code in ("LOADER-UNKNOWN", "DATA-UNSHARDED")

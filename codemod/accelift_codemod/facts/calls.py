@@ -71,7 +71,10 @@ class Calls:
 
     def _stream(self, call: ast.Call, function: Function) -> Value | None:
         """The batches of loaders, if that is what a generator hands on."""
-        iterable = self.resolver.passing.handed_on(function)
+        passing = self.resolver.passing
+        iterable, parted = passing.handed_on(function), None
+        if iterable is None and (parted := passing.parts_handed_on(function)) is not None:
+            iterable = parted[0]
         if isinstance(iterable, ast.Name):
             bindings = self.resolver.bindings(iterable)
             if len(bindings) == 1 and bindings[0].how is How.PARAMETER and isinstance(bindings[0].node, ast.arg):
@@ -80,7 +83,21 @@ class Calls:
         values = self.resolver.values(iterable)
         if not values or any(v.role not in (Role.LOADER, *parts.PASSES) for v in values):
             return None
-        return Value(Role.ITERATOR, call, function.name, (values,))
+        if parted is None:
+            return Value(Role.ITERATOR, call, function.name, (values,))
+        return Value(Role.ITERATOR, call, function.name, (values, self._parts(values, *parted[1:])))
+
+    def _parts(self, values: Values, target: ast.expr, given: ast.expr) -> Values:
+        """What a generator yields of each element of some values."""
+        element = parts.element(values)
+        places = {e.id: n for n, e in enumerate(target.elts)}  # type: ignore[attr-defined]
+
+        def part(node: ast.expr) -> Values:
+            return parts.item(element, places[self.resolver.passing.moved(node) or ""])
+
+        if isinstance(given, (ast.Tuple, ast.List)):
+            return (Value(Role.TUPLE, given, inner=tuple(map(part, given.elts))),)
+        return part(given)
 
     def _made_by(self, call: ast.Call, function: Function) -> Values:
         """What a call of a function returns: objects that each call makes anew are told apart."""

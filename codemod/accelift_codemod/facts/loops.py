@@ -149,7 +149,8 @@ class Loops:
         found = []
         for node in self.index.loops:
             function = self.index.function(node)
-            if function is not None and self.resolver.passing.handed_on(function) is not None:
+            passing = self.resolver.passing
+            if function is not None and (passing.handed_on(function) or passing.parts_handed_on(function)) is not None:
                 continue  # its batches are used where they are drawn from it
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))

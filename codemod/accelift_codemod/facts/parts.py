@@ -26,8 +26,8 @@ def element(values: Values) -> Values:
             found.append(Value(Role.TUPLE, value.origin, inner=((), element(value.inner[0]))))
         elif value.role is Role.ZIP:
             found.append(Value(Role.TUPLE, value.origin, inner=tuple(element(v) for v in value.inner)))
-        elif value.role is Role.ITERATOR:
-            found += element(value.inner[0])
+        elif value.role is Role.ITERATOR:  # of some, what they hand on of each element is told
+            found += value.inner[1] if len(value.inner) > 1 else element(value.inner[0])
         elif value.role in (Role.SEQUENCE, Role.TUPLE):
             found += (v for inner in value.inner for v in inner)
         elif value.role is Role.BATCH:

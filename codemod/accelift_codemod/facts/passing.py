@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -48,9 +49,23 @@ class Passing:
     def handed_on(self, function: Function) -> ast.expr | None:
         """What a generator iterates over, if it yields each element of that once, perhaps moved.
 
-        It may begin again when there are no more. One that leaves elements out, or takes them apart, hands nothing on:
-        how many there are would depend on what is in them.
+        It may begin again when there are no more. One that leaves elements out, or cuts them, hands nothing on: how
+        many there are would depend on what is in them.
         """
+        return self._handed_on(function, self._same)
+
+    @memoised
+    def parts_handed_on(self, function: Function) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+        """The same of a generator that yields parts of each element: what it is at in its loop, and what it yields.
+
+        `for x, y in loader: yield x`, `yield y, x`.
+        """
+        iterable = self._handed_on(function, self._are_parts)
+        loop = next((n for n in own_nodes(function) if isinstance(n, ast.For) and n.iter is iterable), None)
+        given = self.resolver.yields(function)[0].value if loop is not None else None
+        return (loop.iter, loop.target, given) if loop is not None and given is not None else None
+
+    def _handed_on(self, function: Function, hands_on: Callable[[ast.expr, ast.expr], bool]) -> ast.expr | None:
         yields = self.resolver.yields(function)
         if len(yields) != 1 or any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in own_nodes(function)):
             return None
@@ -63,7 +78,7 @@ class Passing:
             return given if all(map(self._goes_on, around)) else None
         if around and isinstance(loop := around[0], ast.For) and given is not None:
             alone = loop.body == [statement] and not loop.orelse and all(map(self._goes_on, around[1:]))
-            return loop.iter if alone and self._same(given, loop.target) else None
+            return loop.iter if alone and hands_on(given, loop.target) else None
         if all(isinstance(n, ast.Try) or self._goes_on(n) for n in around):
             return self._source(given)
         return None
@@ -75,6 +90,16 @@ class Passing:
             found = [self._same(left, right) for left, right in pairs]
             return len(found) == len(target.elts) == len(getattr(given, "elts", ())) and all(found)
         return isinstance(target, ast.Name) and self.moved(given) == target.id
+
+    def _are_parts(self, given: ast.expr, target: ast.expr) -> bool:
+        """Whether what is yielded is some of the variables that a loop unpacks an element into, perhaps moved."""
+        names = [e.id for e in getattr(target, "elts", ()) if isinstance(e, ast.Name)]
+        parts = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
+        return (
+            bool(names)
+            and len(names) == len(getattr(target, "elts", ()))
+            and all(self.moved(p) in names for p in parts)
+        )
 
     def _goes_on(self, node: ast.AST) -> bool:
         """`while True:`, `for epoch in range(n):`: how often does not depend on what is yielded."""

@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, Facts, Kind
 from accelift_codemod.facts.effects import Effects, assignments, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Environment, Layout, Shape
+from accelift_codemod.facts.layout.algebra import handed_on
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Values
 
@@ -101,7 +102,8 @@ class _Cutter:
             elif value.role is Role.ENUMERATE:
                 shapes.append((Layout.CONST, self._element(value.inner[0])))
             elif value.role is Role.ITERATOR:
-                shapes.append(self._element(value.inner[0]))
+                batch = self._element(value.inner[0])
+                shapes.append(handed_on(value.inner[1], batch) if len(value.inner) > 1 else batch)
         return shapes[0] if shapes and all(s == shapes[0] for s in shapes) else Layout.UNKNOWN
 
     def _first_escape(

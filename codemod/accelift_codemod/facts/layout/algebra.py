@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
-from accelift_codemod.facts.values import Role, Values
+from accelift_codemod.facts.values import Role, Value, Values
+
+_PLACES = re.compile(r"\[(\d+)\]")  # in the name of a part of a batch
 
 
 class Layout(Enum):
@@ -137,9 +140,26 @@ def dealt(values: Values, batch: Shape) -> Shape:
         if value.role is Role.ENUMERATE:
             return (Layout.CONST, dealt(value.inner[0], batch))
         if value.role is Role.ITERATOR:
-            return dealt(value.inner[0], batch)
+            return handed_on(value.inner[1], batch) if len(value.inner) > 1 else dealt(value.inner[0], batch)
         if value.role is Role.ZIP:
             return tuple(dealt(inner, batch) for inner in value.inner)
+    return batch
+
+
+def handed_on(values: Values, batch: Shape) -> Shape:
+    """The layout of parts of a batch that a generator hands on, from that of the batch."""
+    found = {_part_of(value, batch) for value in values}
+    return found.pop() if len(found) == 1 else Layout.UNKNOWN
+
+
+def _part_of(value: Value, batch: Shape) -> Shape:
+    if value.role is Role.TUPLE:
+        return tuple(handed_on(inner, batch) for inner in value.inner)
+    places = _PLACES.findall(value.name)
+    if value.role is not Role.BATCH or value.name != "".join(f"[{place}]" for place in places):
+        return Layout.UNKNOWN
+    for place in places:
+        batch = item(batch, int(place))
     return batch
 
 

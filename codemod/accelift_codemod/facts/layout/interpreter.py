@@ -24,6 +24,7 @@ from accelift_codemod.facts.layout.algebra import (
     combine,
     element,
     elementwise,
+    handed_on,
     item,
     join,
     merge,
@@ -421,10 +422,10 @@ class Layouts:
         for value in values:
             if value.role is Role.TUPLE:
                 return tuple(self._next_of(part) for part in value.inner)
-            if value.role is Role.BATCH and not value.name:
+            if value.role is Role.BATCH:
                 loaders = [v for part in value.inner for v in part if v.role is Role.LOADER]
                 stock = loaders and all(self.objects.loader(loader).stock_batches for loader in loaders)
-                return Layout.BATCH if stock else Layout.UNKNOWN
+                return handed_on((value,), Layout.BATCH) if stock else Layout.UNKNOWN
             if value.role in (Role.BATCH, Role.DATA):
                 return Layout.UNKNOWN
         return Layout.CONST
