@@ -573,6 +573,35 @@ TOGETHER = [
 NETWORK = {**OPEN, "move": f"{ROWS}\n{TAKEN}", "imports": "import math\nfrom elsewhere import unknown"}
 
 
+# What a network of layers is made of, and whether each surely computes on the rows one by one.
+LAYERED = """\
+class Net(nn.Module):
+    def __init__(self, deep=True):
+        super().__init__()
+        self.first = {}
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(x if self.first is None else self.first(x))
+"""
+LAYERS = [
+    ("nn.utils.weight_norm(nn.Linear(8, 8))", True),
+    ("nn.utils.spectral_norm(nn.Linear(8, 8)) if deep else nn.Identity()", True),
+    ("nn.utils.parametrizations.weight_norm(nn.Sequential(nn.Linear(8, 8), nn.ReLU()))", True),
+    ("nn.Linear(8, 8) if deep else None", True),
+    ("nn.utils.weight_norm(unknown(8))", False),
+    ("unknown(nn.Linear(8, 8))", False),
+    ("nn.Linear(8, 8) if deep else unknown(8)", False),
+    ("nn.Softmax(dim=0) if deep else None", False),
+]
+
+
+@pytest.mark.parametrize(("layer", "known"), LAYERS)
+def test_layers_that_are_made_otherwise(layer: str, known: bool) -> None:
+    text = script(**NETWORK, definitions=LAYERED.format(layer))
+    assert (convert(text, shard_manual=True).output is not None) == known
+
+
 def _network(forward: str) -> str:
     return script(**NETWORK, definitions=HEAD.format(textwrap.indent(forward, " " * 8)))
 

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
 
 _MAX_DEPTH = 12
+# What computes the weights of a layer otherwise, and returns that layer.
+_WEIGHTS = frozenset(
+    f"torch.nn.utils.{home}{name}"
+    for home in ("", "parametrizations.")
+    for name in ("weight_norm", "spectral_norm", "orthogonal")
+)
 
 
 class Modules:
@@ -151,7 +157,7 @@ class Modules:
             for binding in self.index.attribute_bindings.get(name, []):
                 if binding.how is not How.ASSIGN or self.index.enclosing_class(binding.node) is not owner:
                     continue
-                values = self.resolver.values(binding.value)
+                values = [v for part in self._parts(binding.value) for v in self.resolver.values(part)]
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):
                     return Layout.UNKNOWN
@@ -162,6 +168,16 @@ class Modules:
         for other in found[1:]:
             joined = join(joined, other)
         return joined
+
+    def _parts(self, node: ast.expr | None) -> list[ast.expr]:
+        """What an attribute of a module may be bound to: one of two layers, or none; of one with other weights, the
+        layer itself."""
+        if isinstance(node, ast.IfExp):
+            return [*self._parts(node.body), *self._parts(node.orelse)]
+        if isinstance(node, ast.Call) and node.args and self.resolver.qualified(node.func) in _WEIGHTS:
+            return self._parts(node.args[0])
+        none = node is None or (isinstance(node, ast.Constant) and node.value is None)  # which nobody can call
+        return [] if none else [node]  # type: ignore[list-item]
 
     def listed(self, func: ast.expr) -> list[Value]:
         """The modules that a call of an element of a list runs: `layer` of `for layer in self.layers`."""
