@@ -90,7 +90,7 @@ _BACKWARD = {
     "torch.nn.utils.clip_grad_norm_($model.parameters(), 0.5)\n$optimizer.step()",
     "twice": "$optimizer.zero_grad()\n{forward}\n$loss.backward(retain_graph=True)\n"
     "(0.1 * $out.pow(2).mean()).backward()\n$optimizer.step()",
-    "now-and-then": "{forward}\n$loss.backward()\ndone += 1\nif done % 2 == 0:\n"
+    "now-and-then": "{forward}\n(0.1 * $loss).backward()\ndone += 1\nif done % 2 == 0:\n"
     "    $optimizer.step()\n    $optimizer.zero_grad()",
     "closure": "def closure():\n    $optimizer.zero_grad()\n{indented}\n    $loss.backward()\n    return $loss\n\n\n"
     "$optimizer.step(closure)",
