@@ -16,7 +16,7 @@ SHARE = 15  # scripts of one test
 # Of the generated scripts, what is refused at most: the generator writes what people write.
 REFUSED = 0.1
 # Of those that make their batches by hand, what is converted at least.
-CONVERTED = 0.2
+CONVERTED = 0.3
 
 
 def check(tally: Tally) -> None:
