@@ -131,3 +131,18 @@ def test_what_else_is_updated_with_a_number_of_samples_stays() -> None:
     meter = "class Meter:\n    def update(self, n):\n        self.n = n"
     slots = {"definitions": meter, "before": "meter = Meter()", "batch_end": "meter.update(len(x))"}
     assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize(
+    ("made", "counted"),
+    [
+        ("flat = x.view(x.size(0), -1)", True),
+        ("flat = torch.autograd.Variable(x.reshape(len(x), 8))", True),
+        ("flat = x[y > 0]", False),  # some of the samples
+        ("flat = x.view(-1)", True),  # of all processes, there are as many times more
+        ("flat = x.t()", False),
+    ],
+)
+def test_what_is_computed_from_a_batch_has_its_rows(made: str, counted: bool) -> None:
+    text = converted(script(loop=LOOP, batch_end=f"{made}\nn = i * len(flat)"))
+    assert ("n = i * len(flat) * accelerator.num_processes" in text) is counted

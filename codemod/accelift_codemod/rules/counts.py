@@ -81,8 +81,11 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
             tensor = node.value.value if zero else None
         if isinstance(tensor, ast.Name):
             env = draft.environment(loop, node)
-            if env is not None and draft.facts.layouts.read(tensor, env) not in (Layout.ROWS, Layout.BATCH):
+            shape = draft.facts.layouts.read(tensor, env) if env is not None else Layout.BATCH
+            if shape not in (Layout.ROWS, Layout.BATCH):
                 return False  # a part of the batch
+            if shape is Layout.ROWS and draft.facts.resolver.only(tensor, Role.DATA):
+                return True  # computed from it: `x = x.view(x.size(0), -1)`
         values = draft.facts.resolver.values(tensor)
         return bool(values) and all(
             v.role is Role.BATCH and any(part in loop.loaders for inner in v.inner for part in inner) for v in values
