@@ -38,8 +38,8 @@ class HashOrder:
         self.index = draft.facts.index
         self.entries = Entries(draft.facts)
 
-    def found(self) -> Iterator[tuple[ast.expr, Entry, ast.expr]]:
-        """Sets (and hashes), what is in them, and where their order reaches the data; each set once."""
+    def found(self) -> Iterator[tuple[ast.expr, Entry]]:
+        """Sets whose order reaches the data (and hashes that do), and what is in them; each set once."""
         known: set[ast.AST] = set()
         for call in self.draft.calls:
             if self.resolver.builtin(call.func) == "hash" and len(call.args) == 1:
@@ -62,14 +62,13 @@ class HashOrder:
 
     def _told(
         self, node: Read | ast.expr, origin: ast.expr, kinds: frozenset[Entry], known: set[ast.AST]
-    ) -> Iterator[tuple[ast.expr, Entry, ast.expr]]:
+    ) -> Iterator[tuple[ast.expr, Entry]]:
         """The finding, if what is in the set may be no numbers, and its order reaches the data."""
         if origin in known or kinds <= {Entry.NUMBER}:
             return
-        use = self._on_data(node)
-        if use is not None:
+        if self._on_data(node):
             known.add(origin)
-            yield origin, Entry.TEXT if kinds == {Entry.TEXT} else Entry.UNKNOWN, use
+            yield origin, Entry.TEXT if kinds == {Entry.TEXT} else Entry.UNKNOWN
 
     # ---- what has the order of a set
 
@@ -237,17 +236,12 @@ class HashOrder:
         owner = self.index.scope(node).owner(node.id)
         return [*self.draft.facts.loads(owner, node.id)] if owner is not None else []
 
-    def _on_data(self, start: ast.expr) -> ast.expr | None:
-        """Where what follows from the order of a set reaches the data: a tensor, a data set, a loader, a sample."""
+    def _on_data(self, start: ast.expr) -> bool:
+        """Whether what follows from the order of a set reaches the data: a tensor, a data set, a loader, a sample."""
         if not isinstance(start, (ast.Name, ast.Attribute, ast.Call)):
-            return self._from_expression(start)
-        found = reached(self.draft, [start], stop=self._has_no_order)
-        return next((use for use in found if self._is_data(use)), None)
-
-    def _from_expression(self, start: ast.expr) -> ast.expr | None:
-        """Where an expression that is no read reaches the data: by what is around it."""
-        inner = next((n for n in walk(start) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))), None)
-        return self._on_data(inner) if inner is not None else None
+            inner = next((n for n in walk(start) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))), None)
+            return inner is not None and self._on_data(inner)
+        return any(map(self._is_data, reached(self.draft, [start], stop=self._has_no_order)))
 
     def _has_no_order(self, node: ast.AST) -> bool:
         """Whether what a part of an expression is computed from says nothing of the order of that."""

@@ -35,7 +35,7 @@ class HashOrders(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        for origin, entry, use in HashOrder(draft).found():
+        for origin, entry in HashOrder(draft).found():
             sure, hashed = entry is Entry.TEXT, _is_hash(origin)
             what = "is another number" if hashed else "has another order"
             remedy = "use a hash of hashlib or zlib" if hashed else "sort it"
@@ -44,8 +44,7 @@ class HashOrders(Rule):
                 "HASH-ORDER",
                 Severity.WARNING if sure else Severity.NOTE,
                 origin,
-                f"`{draft.facts.short(origin)}` {what} in every process{unless}, and `{draft.facts.short(use)}` takes "
-                "that into the data",
+                f"`{draft.facts.short(origin)}` {what} in every process{unless}, and the data follow from it",
                 f"{remedy}, or launch with one PYTHONHASHSEED, as accelift launch does",
             )
 
