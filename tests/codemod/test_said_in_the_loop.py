@@ -109,3 +109,17 @@ def test_what_the_loop_logs(line: str, told: bool) -> None:
         "before": "writer = SummaryWriter()\nwandb.init()",
     }
     assert ("METRIC-TRAIN" in findings(script(**slots, batch_end=line))) is told
+
+
+@pytest.mark.parametrize(
+    ("drawn", "told"),
+    [
+        ("u, v = next(iter(test_loader))", []),  # every process has it whole
+        ("u, v = x, y", ["METRIC-TRAIN"]),
+    ],
+)
+def test_a_batch_that_every_process_has_is_no_share(drawn: str, told: list[str]) -> None:
+    loaders = "loader = DataLoader(data, batch_size=16, shuffle=True)\ntest_loader = DataLoader(data, batch_size=32)"
+    look = f"{drawn}\nwith torch.no_grad():\n    print(F.cross_entropy(model(u.to(device)), v.to(device)).item())"
+    found = findings(script(loader=loaders, batch_end=look))
+    assert [code for code in found if code == "METRIC-TRAIN"] == told

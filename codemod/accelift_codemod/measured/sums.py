@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
+from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, Value, position
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding
 from accelift_codemod.facts.layout import Environment, Layout
@@ -39,7 +39,7 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
         if isinstance(n, ast.Name)
         and n not in evaluating
         and isinstance(n.ctx, ast.Store)
-        and any(v.role in (Role.BATCH, Role.DATA) for b in _bindings_of(draft, n) for v in roles.bound(b))
+        and any(_is_share(draft, v) for b in _bindings_of(draft, n) for v in roles.bound(b))
     }
     if not names and not isinstance(node, ast.While):
         numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
@@ -57,6 +57,14 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names - set(step.whole) if step is not None else names  # a share of whole data goes by another name
+
+
+def _is_share(draft: Draft, value: Value) -> bool:
+    """Whether a value comes from a batch, and not from one of a loader that every process has whole."""
+    if value.role not in (Role.BATCH, Role.DATA):
+        return False
+    loaders = [part for inner in value.inner for part in inner if part.role is Role.LOADER]
+    return draft.facts.processes.managed or not loaders or any(map(draft.blueprint.is_prepared, loaders))
 
 
 def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
