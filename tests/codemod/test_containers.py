@@ -269,7 +269,7 @@ def test_a_loader_in_no_variable_whose_batches_are_used_on_the_cpu(target: str) 
         (CYCLE.replace("yield batch", "if len(batch) > 1:\n                yield batch"), False),  # not each
         (CYCLE.replace("yield batch", "yield batch\n            yield batch"), False),
         (CYCLE.replace("yield batch", "yield batch[0], batch[1] * 2"), False),
-        (CYCLE.replace("batch in", "x, y in").replace("yield batch", "yield y, x"), False),
+        (CYCLE.replace("batch in", "x, y in").replace("yield batch", "yield y, x"), True),
         (CYCLE.replace("yield batch", "batch = [*batch]\n            yield batch"), False),
         (CYCLE.replace("yield batch", "yield batch\n            break"), False),
     ],
