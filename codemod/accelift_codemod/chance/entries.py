@@ -11,7 +11,7 @@ from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.kinds import Kind
 
-_STEPS = 16
+_MOST = 200  # expressions that are looked at for one answer
 _ALIKE = frozenset("set frozenset list tuple sorted reversed iter next min max".split())  # of their first argument
 _STEPS_IN = {"next": 1, "min": 1, "max": 1}  # one of its entries
 _NUMBERS = frozenset("int len float ord abs round sum hash bool range".split())
@@ -39,6 +39,7 @@ class Entry(Enum):
 
 
 Found: TypeAlias = frozenset[Entry]
+Seen: TypeAlias = set[tuple[ast.expr, int]]  # what has been asked for on the way to an answer, at which depth
 _TEXT, _NUMBER, _UNKNOWN = (frozenset({entry}) for entry in Entry)
 
 
@@ -50,83 +51,86 @@ class Entries:
         self.resolver = facts.resolver
         self.index = facts.index
 
-    def of(self, node: ast.expr | None, depth: int = 1, steps: int = _STEPS) -> Found:
+    def of(self, node: ast.expr | None, depth: int = 1, seen: Seen | None = None) -> Found:
         """What the entries of a collection may be; those of its entries at depth 2; what an expression is at depth 0.
 
         Nothing of what is empty. What is in a text are texts, too.
         """
-        if node is None or steps < 0:
+        seen = set() if seen is None else seen
+        if node is None or len(seen) > _MOST:
             return _UNKNOWN
-        steps -= 1
+        if (node, depth) in seen:
+            return frozenset()  # its part of the answer is another's already
+        seen.add((node, depth))
         if isinstance(node, ast.Constant):
             return _TEXT if isinstance(node.value, (str, bytes)) else _NUMBER
         if isinstance(node, ast.JoinedStr):
             return _TEXT
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            found = _join(self._part(e, max(depth - 1, 0), steps) for e in node.elts)
+            found = _join(self._part(e, max(depth - 1, 0), seen) for e in node.elts)
             return _TEXT if not depth and Entry.TEXT in found else found  # a tuple is hashed by all of its parts
         if isinstance(node, ast.Dict):
-            return _join(self.of(k, depth - 1, steps) for k in node.keys) if depth else _UNKNOWN
+            return _join(self.of(k, depth - 1, seen) for k in node.keys) if depth else _UNKNOWN
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-            return self.of(node.elt, depth - 1, steps) if depth else _UNKNOWN
+            return self.of(node.elt, depth - 1, seen) if depth else _UNKNOWN
         if isinstance(node, ast.DictComp):
-            return self.of(node.key, depth - 1, steps) if depth else _UNKNOWN
+            return self.of(node.key, depth - 1, seen) if depth else _UNKNOWN
         if isinstance(node, ast.BinOp):
-            right = frozenset() if isinstance(node.op, ast.Sub) else self.of(node.right, depth, steps)
-            found = self.of(node.left, depth, steps) | right
+            right = frozenset() if isinstance(node.op, ast.Sub) else self.of(node.right, depth, seen)
+            found = self.of(node.left, depth, seen) | right
             return _TEXT if not depth and Entry.TEXT in found else found
         if isinstance(node, ast.BoolOp):
-            return _join(self.of(v, depth, steps) for v in node.values)
+            return _join(self.of(v, depth, seen) for v in node.values)
         if isinstance(node, ast.IfExp):
-            return self.of(node.body, depth, steps) | self.of(node.orelse, depth, steps)
+            return self.of(node.body, depth, seen) | self.of(node.orelse, depth, seen)
         if isinstance(node, ast.NamedExpr):
-            return self.of(node.value, depth, steps)
+            return self.of(node.value, depth, seen)
         if isinstance(node, ast.Subscript):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
                 return _UNKNOWN
-            return self.of(node.value, depth if isinstance(node.slice, ast.Slice) else depth + 1, steps)
+            return self.of(node.value, depth if isinstance(node.slice, ast.Slice) else depth + 1, seen)
         if isinstance(node, ast.Name):
-            made = _join(self._bound(b, depth, steps) for b in self.resolver.bindings(node)) or frozenset()
-            return made | self._put_into(node, depth, steps) if self.resolver.bindings(node) else _UNKNOWN
+            made = _join(self._bound(b, depth, seen) for b in self.resolver.bindings(node)) or frozenset()
+            return made | self._put_into(node, depth, seen) if self.resolver.bindings(node) else _UNKNOWN
         if isinstance(node, ast.Attribute):
-            return self._attribute(node, depth, steps)
-        return self._call(node, depth, steps) if isinstance(node, ast.Call) else _UNKNOWN
+            return self._attribute(node, depth, seen)
+        return self._call(node, depth, seen) if isinstance(node, ast.Call) else _UNKNOWN
 
-    def _part(self, node: ast.expr, depth: int, steps: int) -> Found:
-        return self.of(node.value, depth + 1, steps) if isinstance(node, ast.Starred) else self.of(node, depth, steps)
+    def _part(self, node: ast.expr, depth: int, seen: Seen) -> Found:
+        return self.of(node.value, depth + 1, seen) if isinstance(node, ast.Starred) else self.of(node, depth, seen)
 
-    def _bound(self, binding: Binding, depth: int, steps: int) -> Found:
+    def _bound(self, binding: Binding, depth: int, seen: Seen) -> Found:
         """What a binding gives its variable."""
         value, path = binding.value, binding.path
         if binding.how is How.PARAMETER:
-            return _join(self.of(given, depth, steps) for given in self.resolver.handed(binding)) or _UNKNOWN
+            return _join(self.of(given, depth, seen) for given in self.resolver.handed(binding)) or _UNKNOWN
         if binding.how in (How.ASSIGN, How.AUGMENT, How.WITH):
-            return self.of(value, depth + len(path), steps)
+            return self.of(value, depth + len(path), seen)
         if binding.how is not How.LOOP:
             return _UNKNOWN
         if isinstance(value, ast.Call) and path and path[0] is not None and value.args:
             rest = depth + len(path)
             name = self.resolver.builtin(value.func)
             if name == "enumerate":
-                return self.of(value.args[0], rest, steps) if path[0] else _NUMBER
+                return self.of(value.args[0], rest, seen) if path[0] else _NUMBER
             if name == "zip":
-                return self.of(value.args[path[0]], rest, steps) if path[0] < len(value.args) else _UNKNOWN
-        return self.of(value, depth + 1 + len(path), steps)
+                return self.of(value.args[path[0]], rest, seen) if path[0] < len(value.args) else _UNKNOWN
+        return self.of(value, depth + 1 + len(path), seen)
 
-    def _put_into(self, name: ast.Name, depth: int, steps: int) -> Found:
+    def _put_into(self, name: ast.Name, depth: int, seen: Seen) -> Found:
         """What is put into the collection that a variable holds."""
         owner = self.index.scope(name).owner(name.id)
         loads = self.facts.loads(owner, name.id) if owner is not None and depth else []
-        return _join(self._put_by(self.index.parents.get(load), depth, steps) for load in loads)
+        return _join(self._put_by(self.index.parents.get(load), depth, seen) for load in loads)
 
-    def _put_by(self, method: ast.AST | None, depth: int, steps: int) -> Found:
+    def _put_by(self, method: ast.AST | None, depth: int, seen: Seen) -> Found:
         """What a method of a collection puts into it."""
         call = self.index.parents.get(method) if isinstance(method, ast.Attribute) else None
         if not isinstance(method, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not method:
             return frozenset()
-        return _join(self.of(a, depth - _GROWS[method.attr], steps) for a in call.args if method.attr in _GROWS)
+        return _join(self.of(a, depth - _GROWS[method.attr], seen) for a in call.args if method.attr in _GROWS)
 
-    def _attribute(self, node: ast.Attribute, depth: int, steps: int) -> Found:
+    def _attribute(self, node: ast.Attribute, depth: int, seen: Seen) -> Found:
         owners = self.resolver.values(node.value)
         if node.attr in ("targets", "labels") and owners:
             if all(v.role is Role.DATASET and v.name.startswith("torchvision.") for v in owners):
@@ -134,10 +138,10 @@ class Entries:
         bound = self.index.attribute_bindings.get(node.attr, [])
         if not bound:
             return _UNKNOWN
-        put = (self._put_by(self.index.parents.get(n), depth, steps) for n in self.index.attributes[node.attr] if depth)
-        return _join((*(self._bound(b, depth, steps) for b in bound), *put))
+        put = (self._put_by(self.index.parents.get(n), depth, seen) for n in self.index.attributes[node.attr] if depth)
+        return _join((*(self._bound(b, depth, seen) for b in bound), *put))
 
-    def _call(self, call: ast.Call, depth: int, steps: int) -> Found:
+    def _call(self, call: ast.Call, depth: int, seen: Seen) -> Found:
         name, qualified = self.resolver.builtin(call.func) or "", self.resolver.qualified(call.func) or ""
         if name in _NUMBERS or qualified.startswith("numpy.random.") or qualified == "numpy.arange":
             return _NUMBER
@@ -145,27 +149,27 @@ class Entries:
             return _TEXT
         if name in _ALIKE or qualified in _COPIES:
             first = call.args[0] if call.args else None
-            return self.of(first, depth + _STEPS_IN.get(name, 0), steps) if first is not None else frozenset()
+            return self.of(first, depth + _STEPS_IN.get(name, 0), seen) if first is not None else frozenset()
         if name == "enumerate":
-            return self.of(call.args[0], depth, steps) | _NUMBER if depth > 1 and call.args else _UNKNOWN
+            return self.of(call.args[0], depth, seen) | _NUMBER if depth > 1 and call.args else _UNKNOWN
         if name in ("map", "filter") and len(call.args) == 2:
             by = self.resolver.builtin(call.args[0])
             if name == "filter":
-                return self.of(call.args[1], depth, steps)
+                return self.of(call.args[1], depth, seen)
             return _NUMBER if by in _NUMBERS else _TEXT if by in _TEXTS else _UNKNOWN
         if qualified.startswith("itertools.chain") and depth:
             inner = depth + 1 if qualified.endswith("from_iterable") else depth
-            return _join(self._part(a, inner, steps) for a in call.args)
+            return _join(self._part(a, inner, seen) for a in call.args)
         target = self.resolver.callee(call)
         if isinstance(target, FUNCTIONS):
-            return _join(self.of(s.value, depth, steps) for s in self.resolver.returns(target)) or _UNKNOWN
+            return _join(self.of(s.value, depth, seen) for s in self.resolver.returns(target)) or _UNKNOWN
         func = call.func
         if not isinstance(func, ast.Attribute) or qualified or target is not None:
             return _UNKNOWN
         if func.attr in _TEXT_METHODS:
             return _TEXT
         if func.attr in _VIEWS:
-            return self.of(func.value, depth, steps)
+            return self.of(func.value, depth, seen)
         return _NUMBER if func.attr == "item" or self._from_tensor(call) else _UNKNOWN
 
     def _from_tensor(self, node: ast.expr) -> bool:

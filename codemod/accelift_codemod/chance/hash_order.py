@@ -14,7 +14,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import Read, is_within, reached
 
-_STEPS = 12
+_MOST = 200  # expressions that are looked at for one answer
 _OPERATIONS = frozenset("union intersection difference symmetric_difference copy keys values items tolist".split())
 _COPIES = frozenset("list tuple iter reversed filter map".split())  # in the order of what they are given last
 _ARRAYS = frozenset(
@@ -81,61 +81,61 @@ class HashOrder:
     @memoised
     def arbitrary(self, node: ast.expr | None) -> ast.expr | None:
         """The set in whose order a collection is; None if that is no set's."""
-        return self._arbitrary(node, _STEPS)
+        return self._arbitrary(node, set())
 
-    def _arbitrary(self, node: ast.expr | None, steps: int) -> ast.expr | None:
-        if node is None or steps == 0:
+    def _arbitrary(self, node: ast.expr | None, seen: set[ast.expr]) -> ast.expr | None:
+        if node is None or node in seen or len(seen) > _MOST:
             return None
-        steps -= 1
+        seen.add(node)
         if self._is_set(node):
             return node
         if isinstance(node, ast.BinOp) and isinstance(node.op, _SETS):
-            return self._arbitrary(node.left, steps) or self._arbitrary(node.right, steps)
+            return self._arbitrary(node.left, seen) or self._arbitrary(node.right, seen)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
-            return self._first(steps, *(g.iter for g in node.generators))
+            return self._first(seen, *(g.iter for g in node.generators))
         if isinstance(node, (ast.List, ast.Tuple)):
-            return self._first(steps, *(e.value for e in node.elts if isinstance(e, ast.Starred)))
+            return self._first(seen, *(e.value for e in node.elts if isinstance(e, ast.Starred)))
         if isinstance(node, ast.IfExp):
-            return self._first(steps, node.body, node.orelse)
+            return self._first(seen, node.body, node.orelse)
         if isinstance(node, ast.Name):
             if self._is_sorted(node):
                 return None
-            return next((o for b in self.resolver.bindings(node) if (o := self._bound(b, steps)) is not None), None)
+            return next((o for b in self.resolver.bindings(node) if (o := self._bound(b, seen)) is not None), None)
         if isinstance(node, ast.Attribute):
             bound = self.index.attribute_bindings.get(node.attr, [])
             sorts = self.index.methods.get("sort", [])
             if any(isinstance(c.func, ast.Attribute) and _named(c.func.value) == node.attr for c in sorts):
                 return None
-            return next((o for b in bound if (o := self._bound(b, steps)) is not None), None)
-        return self._of_call(node, steps) if isinstance(node, ast.Call) else None
+            return next((o for b in bound if (o := self._bound(b, seen)) is not None), None)
+        return self._of_call(node, seen) if isinstance(node, ast.Call) else None
 
-    def _first(self, steps: int, *nodes: ast.expr) -> ast.expr | None:
-        return next((found for n in nodes if (found := self._arbitrary(n, steps)) is not None), None)
+    def _first(self, seen: set[ast.expr], *nodes: ast.expr) -> ast.expr | None:
+        return next((found for n in nodes if (found := self._arbitrary(n, seen)) is not None), None)
 
-    def _of_call(self, call: ast.Call, steps: int) -> ast.expr | None:
+    def _of_call(self, call: ast.Call, seen: set[ast.expr]) -> ast.expr | None:
         name, qualified = self.resolver.builtin(call.func), self.resolver.qualified(call.func) or ""
         if (name in _COPIES or qualified in _ARRAYS) and call.args:
-            return self._arbitrary(call.args[-1], steps)
+            return self._arbitrary(call.args[-1], seen)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "fromkeys" and call.args:
-            return self._arbitrary(call.args[0], steps)
+            return self._arbitrary(call.args[0], seen)
         target = self.resolver.callee(call)
         if isinstance(target, FUNCTIONS):
-            return self._first(steps, *(r.value for r in self.resolver.returns(target) if r.value is not None))
+            return self._first(seen, *(r.value for r in self.resolver.returns(target) if r.value is not None))
         if isinstance(call.func, ast.Attribute) and not qualified and call.func.attr in _OPERATIONS:
-            return self._arbitrary(call.func.value, steps)
+            return self._arbitrary(call.func.value, seen)
         return None
 
-    def _bound(self, binding: Binding, steps: int) -> ast.expr | None:
+    def _bound(self, binding: Binding, seen: set[ast.expr]) -> ast.expr | None:
         """The set in whose order a binding gives a variable a collection, or in whose order that is filled."""
         if binding.how is How.PARAMETER:
-            return self._first(steps, *(a for a in self.resolver.handed(binding) if a is not None))
+            return self._first(seen, *(a for a in self.resolver.handed(binding) if a is not None))
         if binding.how not in (How.ASSIGN, How.AUGMENT) or binding.path:
             return None
-        found = self._arbitrary(binding.value, steps)
+        found = self._arbitrary(binding.value, seen)
         if found is not None or not self._is_empty(binding.value):
             return found
         for loop in self._filling(binding):
-            if (found := self._arbitrary(loop.iter, steps)) is not None:
+            if (found := self._arbitrary(loop.iter, seen)) is not None:
                 return found
         return None
 
@@ -196,23 +196,27 @@ class HashOrder:
         home, _, name = (self.resolver.qualified(call.func) or "").rpartition(".")
         return home == "torch" and name in _TENSORS
 
-    def _is_keyed(self, node: ast.expr, steps: int = _STEPS) -> bool:
+    def _is_keyed(self, node: ast.expr, seen: set[ast.expr] | None = None) -> bool:
         """Whether a collection is looked up by keys, or may be: what is found so has no order."""
-        if steps == 0:
+        seen = set() if seen is None else seen
+        if node in seen:
+            return False  # no more than what is asked for already
+        if len(seen) > _MOST:
             return True
+        seen.add(node)
         if isinstance(node, (ast.List, ast.ListComp, ast.Tuple)):
             return False
         if isinstance(node, ast.Call):
             return self.resolver.builtin(node.func) not in ("list", "tuple", "sorted")
         if isinstance(node, ast.BinOp):
-            return self._is_keyed(node.left, steps - 1)
+            return self._is_keyed(node.left, seen)
         bound = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
         if isinstance(node, ast.Attribute):
             bound = self.index.attribute_bindings.get(node.attr, [])
         values: list[ast.expr | None] = []
         for binding in bound:
             values += self.resolver.handed(binding) if binding.how is How.PARAMETER else [binding.value]
-        return not values or any(v is None or self._is_keyed(v, steps - 1) for v in values)
+        return not values or any(v is None or self._is_keyed(v, seen) for v in values)
 
     def _counted(self, loop: ast.For) -> Iterator[Read]:
         """What a loop numbers: reads of what it counts, and of the dicts that it gives their size as a number."""
