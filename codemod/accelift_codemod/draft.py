@@ -153,14 +153,15 @@ class Draft:
         waited: set[ast.stmt] = set()
         for read in reads:
             statement = self.asked(read)
-            if statement not in waited and not self.guarded(read):
+            waits = any(e.operation is Operation.BEFORE and _WAIT in e.code for e in self.edits_at(statement))
+            if statement not in waited and not waits and not self.guarded(read):
                 waited.add(statement)
                 yield self.edit(
                     rule,
                     statement,
                     Operation.BEFORE,
                     "the main process may still be writing the file",
-                    "{accelerator}.wait_for_everyone()",
+                    f"{{accelerator}}.{_WAIT}",
                     need=need,
                 )
 
@@ -338,6 +339,7 @@ def mentioned(code: str) -> set[str]:
 
 
 _READ = re.compile(r"(?<![\w.])\w+\b(?!=[^=])")
+_WAIT = "wait_for_everyone()"
 _EXITS = frozenset({"sys.exit", "os._exit", "os.abort"})
 _WRITING_RULES = frozenset({"GUARD", "SAVE"})  # they speak before those that have readers wait
 _COLLECTIVE_RULES = frozenset({"METRIC", "REDUCE", "BACKWARD", "SHARD"})

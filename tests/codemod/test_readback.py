@@ -214,3 +214,18 @@ def test_a_folder_that_is_listed_after_files_have_been_moved(before: str, after:
     slots = {"imports": "import glob\nimport os", "from_imports": "from torchvision.datasets import ImageFolder"}
     slots |= {"definitions": LISTING, "setup": "n = 0"}
     assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
+
+
+@pytest.mark.parametrize(
+    ("keep", "call", "waits"),
+    [
+        (f"{SAVE}\n    {LOAD}", "keep()", True),
+        (f"{SAVE}\n    {LOAD}", 'if not os.path.exists("a"):\n    keep()', False),
+        (f'if not os.path.exists("a"):\n        {SAVE}\n        {LOAD}', "keep()", False),
+        (f'MNIST("d", download=True)\n    {SAVE}\n    {LOAD}', "keep()", False),
+    ],
+)
+def test_nobody_waits_where_not_all_processes_come_at_once(keep: str, call: str, waits: bool) -> None:
+    slots = {"imports": f"import os\n{NUMPY}", "from_imports": "from torchvision.datasets import MNIST"}
+    output = converted(script(main=True, definitions=f"def keep():\n    {keep}", before=call, **slots))
+    assert ("wait_for_everyone" in output) is waits

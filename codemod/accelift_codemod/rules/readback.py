@@ -49,12 +49,21 @@ exported = onnx.load("model.onnx")
             for call in guarded
             for write in self._written(draft, call, [*call.args, *(k.value for k in call.keywords)])
         ]
-        back = (read for read in reads if any(self._reads_back(draft, read, *write) for write in written))
+        back = (r for r in reads if any(self._reads_back(draft, r, *w) for w in written) and self._meets(draft, r))
         yield from draft.awaited(_RULE, back, Need.WEAK)
         moves = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _MOVES and draft.guarded(c)]
         listings = [c for c in draft.calls if self._lists(draft, c)] if moves else []
-        late = (c for c in listings if any(self._follows(draft, c, move) for move in moves))
+        late = (c for c in listings if any(self._follows(draft, c, m) for m in moves) and self._meets(draft, c))
         yield from draft.awaited(_RULE, list(late)[:1], Need.WEAK)  # what is listed after that is there, too
+
+    def _meets(self, draft: Draft, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether all processes come to a read at once: not one before the others, nor those that miss a file alone."""
+        above = (read, *draft.facts.index.ancestors(read))
+        if any(map(draft.goes_first, above)) or any(files.asking(draft.facts.resolver, read)):
+            return False
+        function = draft.function(read)
+        sites = draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) and function not in seen else ()
+        return all(self._meets(draft, site, seen | {function}) for site in sites if function is not None)
 
     def _lists(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call asks what is in a folder, or makes a data set of the script that does."""
