@@ -136,7 +136,8 @@ REASONS = (
         "SHARED-FILE",
         "would change a file that others use",
         "The conversion would change functions of a file, or of the script itself, that other scripts of the project "
-        "import, too. Those call them as they are; they would have to be converted in the same way, and are not.",
+        "import, too. Those call them as they are; they would have to be converted in the same way, and are not. It is "
+        "a warning where the script is converted, and the files that it imports stay as they are.",
     ),
     Reason(
         "ACC-REACH",

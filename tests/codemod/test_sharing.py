@@ -127,6 +127,9 @@ def test_a_helper_of_a_script_that_means_the_cpu_and_of_one_that_does_not(folder
     both = outputs("gpu.py", "cpu.py")
     assert sorted(both) == ["cpu.py", "gpu.py"]  # what the helper prints is printed by every process
     assert "cpu=True" in both["cpu.py"] and "cpu=True" not in both["gpu.py"]
+    results = convert_files([(Path("gpu.py"), True), (Path("cpu.py"), True)], Options())
+    told = {r.path: [f.code for f in r.plan.findings] for r in groups.flattened(results) if r.plan}
+    assert "SHARED-FILE" in told["gpu.py"] and "SHARED-FILE" not in told["cpu.py"]
 
 
 def test_a_folder_that_may_be_there_already_changes_nothing_for_others(folder: Path) -> None:

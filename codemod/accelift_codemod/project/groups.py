@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Finding, Outcome, Severity
 from accelift_codemod.project.merging import compatible, merged
 from accelift_codemod.remembered import remembered
 from accelift_codemod.results import FileResult
@@ -68,7 +68,7 @@ class _Settlement:
                 del queue[real]
                 for loser, message in clash(script):
                     queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
-                    self.own[_real(loser.path)] = _instead(loser, self.alone) or _refused(loser, message)
+                    self.own[_real(loser.path)] = _instead(loser, self.alone, message) or _refused(loser, message)
         for path in self.users:
             self._merge(path)
         return list(self.own.values())
@@ -132,12 +132,23 @@ def _both(script: FileResult, other: FileResult, path: str) -> _Reasons:
     return [pair for pair in clash if pair[0].separable and pair[0].members][:1] or clash
 
 
-def _instead(script: FileResult, alone: Callable[[FileResult], FileResult]) -> FileResult | None:
-    """A script's conversion that leaves other files as they are, if there is one."""
+def _instead(script: FileResult, alone: Callable[[FileResult], FileResult], message: str) -> FileResult | None:
+    """A script's conversion that leaves other files as they are, if there is one; it tells so."""
     if not script.separable or not script.members:
         return None
     result = alone(script)
-    return result if result.output is not None else None
+    if result.output is None or result.plan is None:
+        return None
+    told = Finding(
+        "SHARED-FILE",
+        Severity.WARNING,
+        0,
+        f"{message}; so the files that it imports stay as they are: every process prints and writes what they do, and "
+        "what the script computes in them is not known here",
+        "convert the scripts one by one, or give each its own files",
+    )
+    findings, outcome = (*result.plan.findings, told), Outcome.CONVERTED_WITH_FINDINGS
+    return replace(result, plan=replace(result.plan, findings=findings, outcome=outcome))
 
 
 def _with(script: FileResult, real: str, version: FileResult) -> FileResult:
