@@ -134,6 +134,7 @@ def test_what_is_drawn_with_a_seed_is_not(slots: dict[str, str]) -> None:
         },
         {"setup": "x = torch.randn(8)\nprint(x)", "forward": f"{ZERO}loss = F.cross_entropy(model(x * 2), y)"},
         {"setup": "shown = torch.randn(4, 8)", "forward": f"{ZERO}x = x.view(shown.shape[0] * 4, 8)\n{LOSS}"},
+        {"epoch_end": "one = torch.zeros(4, 3).scatter_(1, torch.randint(0, 2, (4, 1)), 1)\nprint(one)"},
         {
             "before": "model.extra = nn.Parameter(torch.randn(3))",
             "forward": f"{ZERO}loss = (model(x) * model.extra).mean()",

@@ -15,9 +15,11 @@ _READS = 400  # that are followed; what flows further is taken to go nowhere
 # What says nothing of the numbers in a value.
 _ASKS = frozenset({"len", "isinstance", "type", "hasattr", "id", "print", "callable"})
 # What keeps none of the numbers that it is given; a pass over a loader may be a progress bar that shows them.
-_KEEPS_NOTHING = frozenset(
-    {Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.WRITER, Role.LOADER, *PASSES}
-)
+_KEEPS_NOTHING = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.WRITER}) | {
+    Role.LOADER,
+    Role.LIBRARY,  # of `torch.zeros(3).scatter_(...)`
+    *PASSES,
+}
 # Types whose calls make tensors of sizes, and methods that do.
 _TYPES = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor ByteTensor HalfTensor BoolTensor".split())
 _NEW = frozenset("new_zeros new_ones new_empty".split())
