@@ -103,7 +103,8 @@ class Entries:
         """What a binding gives its variable."""
         value, path = binding.value, binding.path
         if binding.how is How.PARAMETER:
-            return _join(self.of(given, depth, seen) for given in self.resolver.handed(binding)) or _UNKNOWN
+            handed = self.resolver.handed(binding)
+            return _join(self.of(given, depth, seen) for given in handed) if handed else _UNKNOWN
         if binding.how in (How.ASSIGN, How.AUGMENT, How.WITH):
             return self.of(value, depth + len(path), seen)
         if binding.how is not How.LOOP:
@@ -162,7 +163,8 @@ class Entries:
             return _join(self._part(a, inner, seen) for a in call.args)
         target = self.resolver.callee(call)
         if isinstance(target, FUNCTIONS):
-            return _join(self.of(s.value, depth, seen) for s in self.resolver.returns(target)) or _UNKNOWN
+            returns = self.resolver.returns(target)
+            return _join(self.of(s.value, depth, seen) for s in returns) if returns else _UNKNOWN
         func = call.func
         if not isinstance(func, ast.Attribute) or qualified or target is not None:
             return _UNKNOWN
