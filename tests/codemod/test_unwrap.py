@@ -277,6 +277,7 @@ def test_a_model_is_printed_without_its_wrapper() -> None:
         ('model = model.to("cpu").eval()', 'model = accelerator.unwrap_model(model).to("cpu").eval()'),
         ("small = model.cpu()\nsmall(data.tensors[0])", "small = accelerator.unwrap_model(model).cpu()"),
         ("show(model.cpu())", "show(accelerator.unwrap_model(model).cpu())"),
+        ('model = model.to(device="cpu")', 'model = accelerator.unwrap_model(model).to(device="cpu")'),
     ],
 )
 def test_a_model_that_goes_to_the_cpu_leaves_its_wrapper(after: str, expected: str) -> None:
@@ -301,3 +302,9 @@ def test_a_model_that_goes_to_the_cpu_leaves_its_wrapper(after: str, expected: s
 def test_a_model_that_is_run_on_the_cpu_in_its_wrapper(slots: dict[str, str], told: bool) -> None:
     definitions = "def show(net):\n    net(torch.ones(1, 8))"
     assert ("DDP-CPU" in findings(script(definitions=definitions, **slots))) is told
+
+
+def test_a_model_that_is_saved_on_the_cpu_and_trains_again_is_saved_without_its_wrapper() -> None:
+    text = script(epoch_end='torch.save(model.cpu(), "m.pt")\nmodel.to(device)')
+    assert '    accelerator.save(accelerator.unwrap_model(model).cpu(), "m.pt")' in converted(text).splitlines()
+    assert findings(text) == []

@@ -109,11 +109,13 @@ with torch.no_grad():
             call = draft.facts.index.parents.get(parent)  # `model.cpu().state_dict()`
             if not isinstance(call, ast.Call) or call.func is not parent:
                 return
-            moved = call if parent.attr == "cpu" or (call.args and self._is_cpu(draft, call.args[0])) else moved
+            moved = call if self._to_the_cpu(draft, call, parent.attr) else moved
             node, parent = call, draft.facts.index.parents.get(call)
         if moved is not None and not isinstance(parent, ast.Attribute):
-            yield from self._on_the_cpu(draft, name, moved, isinstance(parent, ast.Expr), models)
-            return
+            if not isinstance(parent, ast.Expr) and not self._trains_after(draft, moved):
+                yield self._unwrap(draft, name, "the wrapper sends what it is given to its own GPU")
+                return
+            yield from self._on_the_cpu(draft, name, moved, models)
         if isinstance(parent, ast.Attribute) and parent.value is node:
             if parent.attr in _TRANSPARENT:
                 return
@@ -168,21 +170,22 @@ with torch.no_grad():
         ):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
 
-    def _is_cpu(self, draft: Draft, node: ast.expr) -> bool:
-        """Whether an argument of a move is the CPU, in a script that trains elsewhere."""
-        return draft.facts.devices.is_device(node) and draft.facts.devices.is_elsewhere(node)
+    def _to_the_cpu(self, draft: Draft, call: ast.Call, name: str) -> bool:
+        """Whether a call moves a model to the CPU, in a script that trains elsewhere."""
+        target = draft.facts.resolver.argument(call, 0, "device") if name == "to" else None
+        devices = draft.facts.devices
+        return name == "cpu" or (target is not None and devices.is_device(target) and devices.is_elsewhere(target))
 
-    def _on_the_cpu(
-        self, draft: Draft, name: ast.expr, move: ast.Call, in_place: bool, models: tuple[Value, ...]
-    ) -> Iterator[Edit | Finding]:
-        """A model that leaves its GPU leaves its wrapper, which would send it batches there; not to train again."""
+    def _trains_after(self, draft: Draft, move: ast.Call) -> bool:
+        """Whether a model that has been moved may train again."""
         loops = [loop.node for loop in draft.blueprint.train_loops]
         timeline = draft.blueprint.timeline
         places = (place for loop in loops for place in timeline.places(loop, draft.function(move)))
-        trains = any(draft.follows(loop, [move]) for loop in loops) or any(timeline.repeats(move, p) for p in places)
-        if not in_place and not trains:
-            yield self._unwrap(draft, name, "the wrapper sends what it is given to its own GPU")
-        elif draft.reach.cpu != TRUE and self._runs_next(draft, move, models):
+        return any(draft.follows(loop, [move]) for loop in loops) or any(timeline.repeats(move, p) for p in places)
+
+    def _on_the_cpu(self, draft: Draft, name: ast.expr, move: ast.Call, models: tuple[Value, ...]) -> Iterator[Finding]:
+        """Tell of a model that leaves its GPU in its wrapper, which would send it batches there, and is run."""
+        if draft.reach.cpu != TRUE and self._runs_next(draft, move, models):
             yield draft.finding(
                 "DDP-CPU",
                 Severity.ERROR,
