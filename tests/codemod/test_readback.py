@@ -204,6 +204,10 @@ MOVE = 'os.rename("a/1", "b/1")'
             f'for n in range(2):\n    {MOVE}\nf = ImageFolder("a")',
             f'for n in range(2):\n    {GUARD}\n        {MOVE}\n{WAIT}\nf = ImageFolder("a")',
         ),
+        (
+            f"{MOVE}\nn = os.listdir('b')\n{MOVE}\nm = os.listdir('b')",
+            f"{GUARD}\n    {MOVE}\n{WAIT}\nn = os.listdir('b')\n{GUARD}\n    {MOVE}\n{WAIT}\nm = os.listdir('b')",
+        ),
         # nothing has been moved before, or not every process comes here
         (f'files = Files("a")\n{MOVE}', f'files = Files("a")\n{GUARD}\n    {MOVE}'),
         (f'{MOVE}\nif n:\n    files = Files("a")', f'{GUARD}\n    {MOVE}\nif n:\n    files = Files("a")'),

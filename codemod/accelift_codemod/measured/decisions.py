@@ -12,6 +12,7 @@ from accelift_codemod.facts import How
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
@@ -75,7 +76,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             )
         if not any(n.id in local and not _counts(draft, n, kept) for n in loads(statement.test)):
             continue
-        if _asks_for_one_row(draft, node, statement.test):
+        if _asks_for_one_row(draft, node, statement):
             continue
         inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
         leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
@@ -156,20 +157,17 @@ def _counts(draft: Draft, name: ast.Name, kept: set[str]) -> bool:
     return name.id in kept and isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len"
 
 
-def _asks_for_one_row(draft: Draft, node: Loop, test: ast.expr) -> bool:
+def _asks_for_one_row(draft: Draft, node: Loop, statement: ast.If | ast.While) -> bool:
     """Whether a test only asks if a batch has one row, and the loaders leave out batches that are not whole."""
-    loop = draft.blueprint.loops.get(node)
+    loop, test = draft.blueprint.loops.get(node), statement.test
     if loop is None or not loop.loaders or not all(_drops(draft, v) for v in loop.loaders):
         return False
     if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
         return False
-    bound: list[ast.expr | None] = [test.left]
-    if isinstance(test.left, ast.Name):
-        bound = [
-            b.value if b.how is How.ASSIGN and not b.path else None for b in draft.facts.resolver.bindings(test.left)
-        ]
     most = 2 if isinstance(test.ops[0], (ast.Lt, ast.GtE)) else 1
-    return test.comparators[0].value in range(most + 1) and all(_is_rows(draft, value) for value in bound)
+    env = draft.environment(loop, statement)
+    counts = env is not None and draft.facts.layouts.read(test.left, env) is Layout.COUNT
+    return counts and test.comparators[0].value in range(most + 1)
 
 
 def _drops(draft: Draft, loader: Value) -> bool:
@@ -178,18 +176,6 @@ def _drops(draft: Draft, loader: Value) -> bool:
     drops, size = arguments.get("drop_last"), arguments.get("batch_size")
     many = size is not None and not (isinstance(size, ast.Constant) and size.value in (None, 1))
     return isinstance(drops, ast.Constant) and drops.value is True and many
-
-
-def _is_rows(draft: Draft, node: ast.expr | None) -> bool:
-    """Whether an expression is how many rows a tensor has: `x.size(0)`, `x.shape[0]`, `len(x)`."""
-    if isinstance(node, ast.Subscript):
-        first = isinstance(node.slice, ast.Constant) and node.slice.value == 0
-        return first and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
-    if not isinstance(node, ast.Call):
-        return False
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "size":
-        return [ast.unparse(a) for a in node.args] == ["0"]
-    return draft.facts.resolver.builtin(node.func) == "len" and len(node.args) == 1
 
 
 def _drawn(draft: Draft, test: ast.expr) -> ast.Call | None:

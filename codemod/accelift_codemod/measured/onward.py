@@ -20,9 +20,8 @@ _KEEPS_NOTHING = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULE
     Role.LIBRARY,  # of `torch.zeros(3).scatter_(...)`
     *PASSES,
 }
-# Types whose calls make tensors of sizes, and methods that do.
+# Types whose calls make tensors of sizes.
 _TYPES = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor ByteTensor HalfTensor BoolTensor".split())
-_NEW = frozenset("new_zeros new_ones new_empty".split())
 Read = ast.Name | ast.Attribute | ast.Call
 Stop = Callable[[ast.AST], bool]
 
@@ -102,7 +101,7 @@ def _is_size(draft: Draft, call: ast.Call, argument: ast.AST) -> bool:
         return argument is call.args[0] if name == "full" else True
     if home in ("torch", "torch.cuda") and name in _TYPES:  # `torch.FloatTensor(rows, 2)`
         return len(call.args) > 1
-    return not home and isinstance(call.func, ast.Attribute) and call.func.attr in _NEW
+    return not home and isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.NEW
 
 
 def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[Read]:

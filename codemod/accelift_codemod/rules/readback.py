@@ -53,8 +53,9 @@ exported = onnx.load("model.onnx")
         yield from draft.awaited(_RULE, back, Need.WEAK)
         moves = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _MOVES and draft.guarded(c)]
         listings = [c for c in draft.calls if self._lists(draft, c)] if moves else []
-        late = (c for c in listings if any(self._follows(draft, c, m) for m in moves) and self._meets(draft, c))
-        yield from draft.awaited(_RULE, list(late)[:1], Need.WEAK)  # what is listed after that is there, too
+        first = (next((c for c in listings if self._follows(draft, c, move)), None) for move in moves)
+        late = dict.fromkeys(c for c in first if c is not None and self._meets(draft, c))
+        yield from draft.awaited(_RULE, late, Need.WEAK)  # what is listed after the first is there, too
 
     def _meets(self, draft: Draft, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether all processes come to a read at once: not one before the others, nor those that miss a file alone."""

@@ -11,6 +11,8 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
+_METHODS = frozenset(name.rpartition(".")[2] for name in library.SEARCHES)
+
 
 class Searches(Rule):
     """Reports a search for hyperparameters, of a library, that calls the training again and again.
@@ -51,6 +53,8 @@ class Searches(Rule):
     def _handed(self, draft: Draft, call: ast.Call) -> ast.expr | None:
         """What a search is to call for each trial."""
         resolver = draft.facts.resolver
+        if (call.func.attr if isinstance(call.func, ast.Attribute) else "") not in ("", *_METHODS):
+            return None  # as nearly all
         place = library.SEARCHES.get(resolver.qualified(call.func) or "")
         if place is None and isinstance(call.func, ast.Attribute):
             made = (f"{v.name}.{call.func.attr}" for v in resolver.values(call.func.value))

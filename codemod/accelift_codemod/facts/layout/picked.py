@@ -44,8 +44,7 @@ METHODS = (
     | frozenset("size item t transpose view reshape format squeeze unsqueeze flatten permute swapaxes expand".split())
 )
 _OF_NETWORKS = frozenset({"parameters", "named_parameters"})  # methods that return what does not depend on a batch
-# Methods that make tensors of a size that they are told, and what they are methods of.
-_NEW = frozenset({"new_zeros", "new_ones", "new_empty"})
+# What is asked for a new tensor of some size.
 _TENSORS = (*FIXED, Layout.ROWS)
 _CHANGES = frozenset("pop popleft popitem append extend insert remove add update setdefault clear sort reverse".split())
 _FOREIGN = frozenset({"next", "input", "open", "iter"})
@@ -265,7 +264,7 @@ class Picked(Layouts):
         """What a call that draws, or makes as many rows as it is told, returns; None if it does neither."""
         module, _, name = qualified.rpartition(".")
         sizes = list(call.args)
-        if not qualified and isinstance(call.func, ast.Attribute) and call.func.attr in _NEW:
+        if not qualified and isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.NEW:
             return self._made(sizes, env, frame) if self.read(call.func.value, env, frame) in _TENSORS else None
         if module == "torch" and name in torch_ops.SIZED - {"randint"}:
             made = self._made(sizes, env, frame)
