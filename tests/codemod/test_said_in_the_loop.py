@@ -123,3 +123,47 @@ def test_a_batch_that_every_process_has_is_no_share(drawn: str, told: list[str])
     look = f"{drawn}\nwith torch.no_grad():\n    print(F.cross_entropy(model(u.to(device)), v.to(device)).item())"
     found = findings(script(loader=loaders, batch_end=look))
     assert [code for code in found if code == "METRIC-TRAIN"] == told
+
+
+RETURNING = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=16, shuffle=True)
+
+
+def train():
+    steps, losses = [], []
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        steps.append(step)
+        losses.append(loss.item())
+    return {returned}
+
+
+{used}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "used", "told"),
+    [
+        ("losses", "losses = train()\nprint(sum(losses) / len(losses))", True),
+        ("losses", "print(max(train()))", True),
+        ("steps, losses", "steps, losses = train()\nprint(losses)", True),
+        ("losses, min(losses)", "found = train()\nprint(found)", True),
+        ("steps, losses", "steps, losses = train()\nprint(steps)", False),
+        ("losses", "train()", False),
+        ("losses", "losses = train()\nlosses = [0.0]\nprint(losses)", False),
+    ],
+)
+def test_what_a_function_that_trains_returns_and_its_caller_prints(returned: str, used: str, told: bool) -> None:
+    assert findings(RETURNING.format(returned=returned, used=used)) == ["METRIC-TRAIN"] * told

@@ -58,6 +58,25 @@ def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
     return found
 
 
+def uses_of_returned(draft: Draft, statement: ast.Return, load: Read) -> list[ast.Name | ast.Call]:
+    """Where callers use the part of what a function returns that a load is in: reads of what they assign it to, and
+    calls that are used where they stand."""
+    function = draft.facts.index.function(statement)
+    parts = statement.value.elts if isinstance(statement.value, ast.Tuple) else []
+    place = next((i for i, part in enumerate(parts) if is_within(draft, load, part)), None)
+    found: list[ast.Name | ast.Call] = []
+    for call in draft.facts.resolver.sites(function) if function is not None else ():
+        assigned = draft.facts.index.parents.get(call)
+        if not isinstance(assigned, ast.Assign):
+            found.append(call)
+            continue
+        names = assigned.targets[0]
+        if place is not None and isinstance(names, ast.Tuple) and len(names.elts) == len(parts):
+            assigned = ast.Assign(targets=[names.elts[place]], value=call)
+        found += reads_of(draft, assigned)
+    return found
+
+
 def targets(statement: ast.stmt) -> list[ast.expr]:
     """What an assignment sets; nothing of other statements."""
     if isinstance(statement, ast.Assign):

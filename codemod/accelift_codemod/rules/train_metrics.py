@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -11,7 +11,7 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.decisions import decisions, is_content
-from accelift_codemod.measured.onward import reads_of
+from accelift_codemod.measured.onward import reads_of, uses_of_returned
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
     EVEN,
@@ -280,9 +280,9 @@ scheduler.step(running / len(loader))
             and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
         )
 
-    def _said_after(self, draft: Draft, node: Loop, name: str) -> ast.Name | None:
+    def _said_after(self, draft: Draft, node: Loop, name: str) -> ast.AST | None:
         """Where what the last iteration left in a variable is an argument of a call for its effect: printed, logged."""
-        queue = reads_after(draft, node, name)
+        queue: list[ast.Name | ast.Call] = [*reads_after(draft, node, name)]
         seen = set(queue)
         while queue:
             load = queue.pop(0)
@@ -292,8 +292,14 @@ scheduler.step(running / len(loader))
             if load in draft.facts.loops.gradients.reads:
                 continue  # on its way to a loss
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                return load
-            more = reads_of(draft, statement) if isinstance(statement, ast.Assign) else []  # `mean = sum(losses) / n`
+                if statement.value is not load:
+                    return load
+                continue  # nobody uses what the function returns
+            more: Sequence[ast.Name | ast.Call] = ()
+            if isinstance(statement, ast.Assign):  # `mean = sum(losses) / n`
+                more = reads_of(draft, statement)
+            elif isinstance(statement, ast.Return):  # to who calls the function that trains
+                more = uses_of_returned(draft, statement, load)
             queue += [n for n in more if n not in seen]
             seen.update(more)
         return None
