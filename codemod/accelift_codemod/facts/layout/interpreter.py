@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
+from accelift_codemod.facts.index import FUNCTIONS, Function, Index
 from accelift_codemod.facts.layout import each, operations, products, settled
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
@@ -34,6 +34,7 @@ from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
 from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.layout.pieces import Pieces
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
@@ -62,6 +63,7 @@ class Layouts:
         self.index: Index = objects.index
         self.modules = Modules(self)
         self.choosing = Choosing(objects.resolver)
+        self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
@@ -329,18 +331,9 @@ class Layouts:
         return all(self.read(part, env, frame) in FIXED for part in parts)
 
     def _neighbours(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
-        """Whether two expressions are rows of one tensor, taken from different places: samples and their neighbours."""
-        of = products.neighbours(self._cut(left), self._cut(right))
+        """Whether two expressions are samples and their neighbours, or samples and those of the other half."""
+        of = self.pieces.whole(left, right)
         return of is not None and tensor(self.read(of, env, frame)) in (Layout.ROWS, Layout.PICKED)
-
-    def _cut(self, node: ast.expr) -> ast.expr:
-        """An expression; that of a variable which is bound to one and only one."""
-        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.ASSIGN else None
-        for place in bindings[0].path if value is not None else ():
-            inside = isinstance(value, (ast.Tuple, ast.List)) and place is not None and place < len(value.elts)
-            value = value.elts[place] if inside else None  # type: ignore[union-attr]
-        return value if value is not None else node
 
     def _one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
         """Whether a matrix product is one for each sample, as attention computes."""

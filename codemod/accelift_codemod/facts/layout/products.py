@@ -37,19 +37,6 @@ def squares(left: ast.expr, right: ast.expr) -> bool:
     return turned != turned_too and ast.dump(first) == ast.dump(second)
 
 
-def neighbours(left: ast.expr, right: ast.expr) -> ast.expr | None:
-    """The tensor whose rows two expressions take from different places, as in `x[1:]` and `x[:-1]`."""
-    if not isinstance(left, ast.Subscript) or not isinstance(right, ast.Subscript):
-        return None
-    first, second = (
-        s.slice.elts[0] if isinstance(s.slice, ast.Tuple) and s.slice.elts else s.slice for s in (left, right)
-    )
-    if not isinstance(first, ast.Slice) or not isinstance(second, ast.Slice) or first.step or second.step:
-        return None
-    other = ast.dump(first) != ast.dump(second) and ast.dump(left.value) == ast.dump(right.value)
-    return left.value if other else None
-
-
 def _untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
     """A tensor without the transpositions of its two dimensions, and whether they turn it around."""
     turned = False

@@ -1,0 +1,55 @@
+"""Rows of one tensor that are taken from different places: samples that meet their neighbours, or the other half."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.resolve import Resolver
+
+_CUTS = frozenset({"chunk", "split", "tensor_split"})
+
+
+class Pieces:
+    """Tells them apart from other pairs of tensors."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+
+    def whole(self, left: ast.expr, right: ast.expr) -> ast.expr | None:
+        """The tensor whose rows two expressions take from different places: of `x[1:]` and `x[:-1]`, and of the `a` and
+        `b` of `a, b = x.chunk(2)`."""
+        first, second = self._piece(left), self._piece(right)
+        if first is None or second is None or first[1] == second[1]:
+            return None
+        return first[0] if ast.dump(first[0]) == ast.dump(second[0]) else None
+
+    def _piece(self, node: ast.expr) -> tuple[ast.expr, str] | None:
+        """The tensor whose rows an expression, or the only value of a variable, takes, and which of them."""
+        place = integer(node.slice) if isinstance(node, ast.Subscript) else None
+        node = node.value if isinstance(node, ast.Subscript) and place is not None else node
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if len(bindings) == 1 and bindings[0].how is How.ASSIGN and bindings[0].value is not None:
+            node = bindings[0].value
+            for place in bindings[0].path:
+                if isinstance(node, (ast.Tuple, ast.List)) and place is not None and place < len(node.elts):
+                    node, place = node.elts[place], None
+        if isinstance(node, ast.Call):
+            cut = self._cut(node)
+            return (cut, str(place)) if cut is not None and place is not None else None
+        if not isinstance(node, ast.Subscript):
+            return None
+        rows = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+        return (node.value, ast.dump(rows)) if isinstance(rows, ast.Slice) and not rows.step else None
+
+    def _cut(self, call: ast.Call) -> ast.expr | None:
+        """The tensor that a call cuts into pieces of its rows."""
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in _CUTS:
+            return None
+        function = self.resolver.qualified(func) == f"torch.{func.attr}"
+        along = self.resolver.argument(call, 1 + function, "dim")
+        if along is not None and integer(along) != 0:
+            return None
+        return self.resolver.argument(call, 0, "input") if function else func.value
