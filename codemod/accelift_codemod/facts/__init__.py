@@ -199,16 +199,21 @@ class Facts:
             return False
         if not is_static(function) or len(function.decorator_list) > 1 or self.references(function):
             return False
-        families = (f for c in self.index.classes if cls in (f := self.resolver.ancestry(c)))
-        if any(s is not function for f in families for c in f for s in c.body if _is_named(s, function.name)):
-            return False  # which of them runs, is up to the object
+        if not self.only_one(function):
+            return False
         sites = set(self.resolver.sites(function))
         return all(
-            self.index.parents.get(read) in sites or self._of_another(read, function)
+            self.index.parents.get(read) in sites or self.of_another(read, function)
             for read in self.index.attributes.get(function.name, ())
         )
 
-    def _of_another(self, read: ast.Attribute, function: Function) -> bool:
+    def only_one(self, function: Function) -> bool:
+        """Whether no class that inherits a method, or that it is inherited from, has another of its name."""
+        cls = self.index.parents.get(function)
+        families = (f for c in self.index.classes if cls in (f := self.resolver.ancestry(c)))
+        return not any(s is not function for f in families for c in f for s in c.body if _is_named(s, function.name))
+
+    def of_another(self, read: ast.Attribute, function: Function) -> bool:
         """Whether an attribute of a method's name surely belongs to an object that has another one, or none."""
         values = self.resolver.values(read.value)
         return bool(values) and all(

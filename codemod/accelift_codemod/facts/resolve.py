@@ -193,9 +193,7 @@ class Resolver(Classes):
     def _called(self, values: Values) -> Function | None:
         """The `__call__` of a followed class, if it is certainly an object of that which is called."""
         methods = {
-            self.method(v.declaration, "__call__") if v.role is Role.OBJECT and v.declaration in self.followed else None
-            for v in values
-            if not _is_none(v)
+            self.method(v.declaration, "__call__") if v.role is Role.OBJECT else None for v in values if not _is_none(v)
         }
         return methods.pop() if len(methods) == 1 else None
 

@@ -12,6 +12,7 @@ from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.reach.callers import Callers
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "UNWRAP"
@@ -86,6 +87,21 @@ with torch.no_grad():
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        planned = list(self._uses(draft))
+        inside = {p.node for p in planned if isinstance(p, Edit) and p.operation is Operation.SURROUND and p.node}
+        callers = Callers(draft, inside)
+        handed: dict[ast.expr, None] = {}
+        for one in planned:
+            node = one.node if isinstance(one, Edit) and one.operation is Operation.SURROUND else None
+            arguments = callers.arguments(node) if node is not None else None
+            if arguments is None:
+                yield one
+            else:
+                handed.update(dict.fromkeys(arguments))
+        for argument in handed:
+            yield self._unwrap(draft, argument, "what it is handed to asks the model for what the wrapper hides")
+
+    def _uses(self, draft: Draft) -> Iterator[Edit | Finding]:
         parents = draft.facts.index.parents
         for name in draft.facts.reads():
             if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):

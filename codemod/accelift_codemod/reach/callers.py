@@ -1,0 +1,112 @@
+"""Models that are handed to methods which no accelerator reaches: their callers take them out of the wrapper."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function, How
+from accelift_codemod.facts.index import FUNCTIONS
+
+# What the wrapper and the model answer alike; and what they answer with themselves.
+_ALIKE = frozenset({"parameters", "buffers", "zero_grad", "training"})
+_THEMSELVES = frozenset({"train", "eval", "requires_grad_"})
+Parameter = tuple[Function, str]
+
+
+class Callers:
+    """Finds the arguments to unwrap in place of what methods read in their parameters.
+
+    `ema.update(model)` becomes `ema.update(accelerator.unwrap_model(model))` where the method only asks the model for
+    what the wrapper hides. A method that trains it has to be handed the wrapper.
+    """
+
+    def __init__(self, draft: Draft, unwrapped: Collection[ast.AST]) -> None:
+        self.draft = draft
+        self.index = draft.facts.index
+        self.resolver = draft.facts.resolver
+        self.unwrapped = unwrapped
+
+    def arguments(self, node: ast.AST) -> list[ast.expr] | None:
+        """The arguments that a read of a model may be; None if it has to be unwrapped where it is read."""
+        parameter = self._parameter(node)
+        reached: dict[Parameter, None] = {}
+        if parameter is None or not self._reach(parameter, reached):
+            return None
+        return list(dict.fromkeys(self._handed(reached)))
+
+    def _parameter(self, node: ast.AST | None) -> Parameter | None:
+        """The parameter that a node reads, of a method that no accelerator reaches."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
+            return None
+        function = self.index.parents[self.index.parents[bindings[0].node]]
+        return (function, bindings[0].name) if isinstance(function, FUNCTIONS) and self._is_apart(function) else None
+
+    def _is_apart(self, function: Function) -> bool:
+        """Whether a function is a method of objects that are not followed."""
+        of_class = isinstance(self.index.parents.get(function), ast.ClassDef)
+        return of_class and self.resolver.instance(function) is None and not self.draft.facts.stands_alone(function)
+
+    def _reach(self, parameter: Parameter, reached: dict[Parameter, None]) -> bool:
+        """Whether a parameter may hold the model itself at every call, with all others that this takes."""
+        if parameter in reached:
+            return True
+        reached[parameter] = None
+        function, name = parameter
+        if not self._all_calls_are_known(function):
+            return False
+        given = [self.resolver.bind(call, function) for call in self.resolver.sites(function)]
+        if None in given:
+            return False
+        outer = [self._parameter(found.get(name)) for found in given if found is not None]
+        loads = self.draft.facts.loads(self.index.scopes[function], name)
+        return all(self._reach(p, reached) for p in outer if p is not None) and all(
+            self._is_the_same(load, reached) for load in loads
+        )
+
+    def _all_calls_are_known(self, function: Function) -> bool:
+        """Whether no call runs a method with a model but those that are known, and nobody has it as a value."""
+        sites = set(self.resolver.sites(function))
+        for read in self.index.attributes.get(function.name, ()):
+            call = self.index.parents.get(read)
+            if call in sites or self.draft.facts.of_another(read, function):
+                continue
+            if not isinstance(call, ast.Call) or call.func is not read:
+                return False
+            if any(self.draft.blueprint.prepared_models(a) for a in (*call.args, *(k.value for k in call.keywords))):
+                return False
+        return self.draft.facts.only_one(function)
+
+    def _is_the_same(self, load: ast.Name, reached: dict[Parameter, None]) -> bool:
+        """Whether code does with the model itself what it did with the wrapper, or would have unwrapped it."""
+        parent = self.index.parents.get(load)
+        if load in self.unwrapped:
+            return True
+        if isinstance(parent, ast.Attribute):
+            called = self.index.parents.get(parent)
+            unused = isinstance(called, ast.Call) and isinstance(self.index.parents.get(called), ast.Expr)
+            return parent.attr in _ALIKE or (parent.attr in _THEMSELVES and unused)
+        call = self.index.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call):
+            return False
+        if call.func is load:
+            return self.draft.gradients_off(call)
+        callee = self.resolver.callee(call)
+        if not isinstance(callee, FUNCTIONS) or not self._is_apart(callee):
+            return False
+        given = self.resolver.bind(call, callee) or {}
+        names = [name for name, argument in given.items() if argument is load]
+        return bool(names) and all(self._reach((callee, name), reached) for name in names)
+
+    def _handed(self, reached: Collection[Parameter]) -> Iterator[ast.expr]:
+        """What callers hand in that may be wrapped."""
+        for function, name in reached:
+            for call in self.resolver.sites(function):
+                argument = (self.resolver.bind(call, function) or {}).get(name)
+                if argument is None or self._parameter(argument) in reached:
+                    continue
+                models = self.draft.blueprint.prepared_models(argument)
+                if any(self.draft.blueprint.may_follow_prepare(argument, m) for m in models):
+                    yield argument

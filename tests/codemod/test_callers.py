@@ -1,0 +1,117 @@
+"""Methods that no accelerator reaches are handed the model itself where the wrapper would hide what they ask it for."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, unchanged
+
+SCRIPT = """\
+import copy
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+{cls}
+
+def look(model, helper, device):
+    {look}
+    return model(torch.zeros(1, 4, device=device))
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(4, 2).to(device)
+    helper = {made}
+    print(helper.kept)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(torch.load("data.pt"), batch_size=8, shuffle=True)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {used}
+    look(model, helper, device)
+
+
+main()
+"""
+AVERAGE = """\
+class Average:
+    def __init__(self, model):
+        self.kept = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    def update(self, model):
+        model.eval()
+        for n, p in model.named_parameters():
+            self.kept[n].lerp_(p.detach(), 0.1)
+        model.train()
+
+    def follow(self, network):
+        self.update(network)
+
+    def __call__(self, network):
+        self.update(model=network)
+"""
+
+
+def text(**parts: str) -> str:
+    slots = {"cls": AVERAGE, "look": "helper.update(model)", "made": "Average(model)", "used": "helper.update(model)"}
+    return SCRIPT.format(**(slots | parts))
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({}, "helper.update(accelerator.unwrap_model(model))"),
+        ({"used": "helper.update(model=model)"}, "helper.update(model=accelerator.unwrap_model(model))"),
+        ({"used": "helper.follow(model)"}, "helper.follow(accelerator.unwrap_model(model))"),
+        ({"used": "helper(model)"}, "helper(accelerator.unwrap_model(model))"),
+        ({"used": "bar.update(x)"}, "bar.update(x)"),  # of an object that nobody knows, without the model
+    ],
+)
+def test_the_caller_unwraps_it(parts: dict[str, str], line: str) -> None:
+    after = converted(text(**parts))
+    assert line in after
+    assert "    helper.update(accelerator.unwrap_model(model))\n    return" in after  # in look()
+    assert AVERAGE in after
+
+
+def test_what_is_made_before_prepare_is_handed_the_model_as_it_is() -> None:
+    assert "helper = Average(model)" in converted(text())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return model(x)",  # with gradients: they would not be averaged
+        "self.model = model",
+        "same = model.eval()\n        return same(x)",
+        "model.forward(x)",
+    ],
+)
+def test_what_has_to_be_the_wrapper_is_not_unwrapped_by_the_caller(body: str) -> None:
+    more = f"{AVERAGE}\n    def use(self, model, x):\n        len(list(model.named_modules()))\n        {body}\n"
+    assert unchanged(text(cls=more, used="helper.use(model, x)")).code == "ACC-REACH"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"used": "other.update(model)"},  # nobody knows whose method that is
+        {"used": "step = helper.update\n        step(model)"},
+        {"used": "helper.update(*[model])"},
+        {"cls": f"{AVERAGE}\n\nclass Other(Average):\n    def update(self, model):\n        model(torch.zeros(4))\n"},
+    ],
+)
+def test_where_not_all_calls_are_known(parts: dict[str, str]) -> None:
+    assert unchanged(text(**parts)).code == "ACC-REACH"
+
+
+def test_a_run_without_gradients_may_be_that_of_the_model_itself() -> None:
+    shown = f"{AVERAGE}\n    @torch.no_grad()\n    def show(self, model, x):\n        print(model.weight, model(x))\n"
+    after = converted(text(cls=shown, used="helper.show(model, x)"))
+    assert "helper.show(accelerator.unwrap_model(model), x)" in after
