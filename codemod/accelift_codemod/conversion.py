@@ -27,6 +27,8 @@ from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
 from accelift_codemod.source import Source
 
+_Global = tuple[Path, str]
+_Attempt = tuple[FileResult, frozenset[_Global]]  # with the globals that are gone, and that other files take
 _TRAINS = tuple(b"backward .step( .grad Trainer lightning fastai ignite accelerate accelift".split())
 
 
@@ -52,11 +54,13 @@ def convert_alone(source: Source, options: Options, place: Path) -> FileResult:
     Raises:
         BadSource: it does not parse.
     """
-    result = convert_source(source, options)
-    if result.output is None:
-        return result
     real = place.resolve()
-    return _shared(real, result, {real: (source, result)})
+
+    def work(wanted: frozenset[_Global]) -> _Attempt:
+        result = convert_source(source, options, wanted=frozenset(name for _, name in wanted))
+        return _shared(real, result, {real: (source, result)}) if result.output is not None else (result, frozenset())
+
+    return _sparing(work)
 
 
 def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
@@ -93,8 +97,16 @@ def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
     )
 
 
-def convert_source(source: Source, options: Options, limit: int | None = None) -> FileResult:
+def convert_source(
+    source: Source, options: Options, limit: int | None = None, wanted: frozenset[str] = frozenset()
+) -> FileResult:
     """Convert one decoded script. Nothing is written.
+
+    Args:
+        source: the script.
+        options: the user's choices.
+        limit: the length of lines, if it is not the project's.
+        wanted: globals that other files take, and that have to stay.
 
     Raises:
         BadSource: it does not parse.
@@ -105,11 +117,12 @@ def convert_source(source: Source, options: Options, limit: int | None = None) -
         plan = Plan(source.path, source.digest, (), (finding,), Outcome.NOTHING, finding.message)
         return FileResult(source.path, plan)
     facts = Facts(source, settings.roles(Path(source.path)))
+    facts.wanted = wanted
     plan, draft = make_plan(facts, options)
     plan = _without_ignored(plan, options)
     if draft is None:
         return _left_alone(facts, plan, options)
-    result = _rewritten(source, facts.written, plan, limit, _would_change)
+    result = _rewritten(source, facts.written, plan, limit, _would_change, wanted)
     if result.output is None:
         return result
     return replace(
@@ -124,27 +137,37 @@ def convert_program(program: Program, options: Options) -> FileResult:
     """Convert a script and the project files that it imports. Nothing is written."""
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
+    return _sparing(lambda wanted: _convert_program(program, options, wanted))
+
+
+def _convert_program(program: Program, options: Options, wanted: frozenset[_Global]) -> _Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
+    facts.wanted = frozenset(unit.marked(name) for unit in program.units for path, name in wanted if path == unit.path)
     plan, draft = make_plan(facts, options)
     if draft is None:
-        return _left_alone(facts, parts.refusal(program, plan), options)
+        return _left_alone(facts, parts.refusal(program, plan), options), frozenset()
     try:
         plans = parts.divide(program, _without_ignored(plan, options))
     except parts.CannotSpell as error:
         finding = Finding("ACC-REACH", Severity.ERROR, 0, str(error), "import it there")
-        return FileResult.refused(program.path, program.digest, finding)
+        return FileResult.refused(program.path, program.digest, finding), frozenset()
     ready: list[bool] = []  # for each file: whether it now uses the accelerator; one is enough
 
     def noted(source: Source, index: Index) -> bool:
         ready.append(not _would_change(source, index))
         return False
 
-    results = {unit: _rewritten(unit.source, unit.index, own, None, noted) for unit, own in plans.items()}
+    results = {
+        unit: _rewritten(
+            unit.source, unit.index, own, None, noted, frozenset(name for path, name in wanted if path == unit.path)
+        )
+        for unit, own in plans.items()
+    }
     failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
-        return replace(failed, path=program.path)
+        return replace(failed, path=program.path), frozenset()
     if ready and not any(ready):
-        return _clash(program.entry.source, gates.UNSTABLE, fault=True)
+        return _clash(program.entry.source, gates.UNSTABLE, fault=True), frozenset()
     entry = replace(
         results[program.entry],
         config=_config(draft.facts, draft, options),
@@ -155,20 +178,28 @@ def convert_program(program: Program, options: Options) -> FileResult:
     return _shared(program.entry.path, entry, {unit.path: (unit.source, results.get(unit)) for unit in program.units})
 
 
-def _shared(script: Path, result: FileResult, files: Mapping[Path, tuple[Source, FileResult | None]]) -> FileResult:
-    """The result of a script, with what others have to know who use its files."""
+def _sparing(work: Callable[[frozenset[_Global]], _Attempt]) -> FileResult:
+    """A conversion that keeps the globals which other files take, if there is one."""
+    result, lost = work(frozenset())
+    spared = work(lost)[0] if lost else None
+    return spared if spared is not None and spared.output is not None else result
+
+
+def _shared(script: Path, result: FileResult, files: Mapping[Path, tuple[Source, FileResult | None]]) -> _Attempt:
+    """The result of a script, with what others who use its files have to know; and what these would miss."""
     changed = [
         Changed(path, source.path, Index.of(source.tree), one.plan.edits if one is not None and one.plan else ())
         for path, (source, one) in files.items()
     ]
     sharing = Sharing(script, changed)
-    return replace(
+    told = replace(
         result,
         program=tuple(map(str, files)),
         separable=not any(e.need is Need.STRONG for file in changed if file.path != script for e in file.edits),
         changes=sharing.changes(),
-        sharers=sharing.sharers(),
+        sharers=sharing.sharers,
     )
+    return told, frozenset(sharing.lost())
 
 
 def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
@@ -178,14 +209,19 @@ def _left_alone(facts: Facts, plan: Plan, options: Options) -> FileResult:
 
 
 def _rewritten(
-    source: Source, index: Index, plan: Plan, limit: int | None, again: Callable[[Source, Index], bool]
+    source: Source,
+    index: Index,
+    plan: Plan,
+    limit: int | None,
+    again: Callable[[Source, Index], bool],
+    wanted: frozenset[str],
 ) -> FileResult:
     """A file as its plan wants it, or why it cannot be had."""
     if plan.outcome is Outcome.CHECKED:
         return FileResult(source.path, plan)
     try:
         rewritten = rewrite(source, index, plan.edits, limit or line_limit(source.path))
-        problems = gates.failures(source, index, rewritten, again)
+        problems = gates.failures(source, index, rewritten, again, wanted)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=False)
     if problems:

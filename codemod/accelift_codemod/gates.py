@@ -21,7 +21,13 @@ _TOGETHER = frozenset("prepare backward gather gather_for_metrics reduce wait_fo
 UNSTABLE = "converting the output again would change it"
 
 
-def failures(source: Source, before: Index, rewritten: Rewritten, again: Callable[[Source, Index], bool]) -> list[str]:
+def failures(
+    source: Source,
+    before: Index,
+    rewritten: Rewritten,
+    again: Callable[[Source, Index], bool],
+    wanted: frozenset[str] = frozenset(),
+) -> list[str]:
     """The gates that an output fails, as sentences; empty if it passes all.
 
     Args:
@@ -29,6 +35,7 @@ def failures(source: Source, before: Index, rewritten: Rewritten, again: Callabl
         before: its index.
         rewritten: the output.
         again: whether converting the output again would change it.
+        wanted: globals that other files take: imports of them are used.
     """
     try:
         result = Source.decode(source.encode(rewritten.text), source.path)
@@ -46,7 +53,7 @@ def failures(source: Source, before: Index, rewritten: Rewritten, again: Callabl
     alone = _alone(after) - _alone(before)
     if alone:
         found.append(f"the output asks one process alone for what all do together: {', '.join(sorted(alone))}")
-    unused = _unused_imports(after) - _unused_imports(before)
+    unused = _unused_imports(after) - _unused_imports(before) - wanted
     if unused:
         found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
     lost = displaced(source.tree, tree, rewritten)

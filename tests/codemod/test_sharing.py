@@ -205,3 +205,53 @@ def test_another_script_uses_what_needs_the_accelerator_of_the_main_block(folder
     assert "accelerator.backward(loss)" in outputs("one.py")["one.py"]
     write({"two.py": "from one import again\n\nprint(again)\n"})
     assert reason("one.py") == ("SHARED-FILE", "the conversion changes again in one.py, which two.py uses, too")
+
+
+CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+OPEN = f"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+{CHOICE}
+data = torch.load("data.pt")
+model = nn.Linear(4, 2)
+model = model.to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=8)
+
+if __name__ == "__main__":
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "kept"),
+    [
+        ("", False),
+        ("from one import data\n\nprint(data)\n", False),
+        ("from one import device\n\nprint(device)\n", True),
+        ("from one import *\n\nprint(device, model)\n", True),
+        ("import one\n\nprint(one.device)\n", True),
+    ],
+)
+def test_the_device_of_a_script_stays_for_others(folder: Path, other: str, kept: bool) -> None:
+    write({"one.py": OPEN, "two.py": other})
+    assert ("\ndevice = accelerator.device\n" in outputs("one.py")["one.py"]) is kept
+
+
+@pytest.mark.parametrize(
+    ("other", "kept"),
+    [
+        ("from settings import device\n\nprint(device)\n", False),
+        ("from settings import *\n\nprint(torch.ones(1))\n", True),
+    ],
+)
+def test_an_import_that_others_take_from_a_file_stays(folder: Path, other: str, kept: bool) -> None:
+    write({"settings.py": f"import torch\n\nsize = 8\n{CHOICE}\n", "two.py": other})
+    write({"one.py": OPEN.replace(CHOICE, "from settings import device, size\nprint(size)")})
+    assert ("import torch\n" in outputs("one.py")["settings.py"]) is kept

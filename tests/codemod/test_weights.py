@@ -8,10 +8,53 @@ from scripts import findings, script
 RESET = {"epoch": "model.reset_parameters()"}
 DRAWN = "def init(m):\n    if isinstance(m, nn.Linear):\n        nn.init.normal_(m.weight)"
 APPLY = {"definitions": DRAWN, "epoch": "model.apply(init)"}
+WITH_METHOD = """\
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def init(self):
+        for part in self.children():
+            self.draw(part)
+
+    def draw(self, part):
+        nn.init.xavier_uniform_(part.weight)
+
+    def clear(self):
+        nn.init.zeros_(self.layer.weight)
+
+    def noise(self):
+        torch.empty(3).normal_()
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+OWN = {"definitions": WITH_METHOD, "model": "model = Own().to(device)"}
+FUNCTION = (
+    "def init(net):\n    for m in net.modules():\n        if hasattr(m, 'weight'):\n            m.weight.data.normal_()"
+)
 CLOCK = {"setup": "import time\ntorch.manual_seed(int(time.time()))", **RESET}
 
 
-@pytest.mark.parametrize("slots", [RESET, APPLY, CLOCK])
+ONE_BY_ONE = "for m in model.modules():\n    if isinstance(m, nn.Linear):\n        nn.init.kaiming_normal_(m.weight)"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        RESET,
+        APPLY,
+        CLOCK,
+        {**OWN, "epoch": "model.init()"},
+        {"definitions": FUNCTION, "epoch": "init(model)"},
+        {"epoch": "nn.init.normal_(model.layer.weight)"},
+        {"epoch": "model.layer.reset_parameters()"},
+        {"epoch": "model.layer.weight.data.uniform_(-1, 1)"},
+        {"epoch": ONE_BY_ONE},
+        {"epoch": "for p in model.parameters():\n    p.data.normal_(0, 0.1)"},
+    ],
+)
 def test_weights_that_each_process_would_draw_for_itself(slots: dict[str, str]) -> None:
     assert findings(script(**slots)) == ["INIT-UNSEEDED"]
 
@@ -57,6 +100,12 @@ def test_networks_that_are_alike_or_have_no_weights(made: str) -> None:
         {"epoch": "model.eval()"},
         {**APPLY, "definitions": DRAWN.replace("normal_", "zeros_")},
         {"definitions": "def quiet(m):\n    m.training = False", "epoch": "model.apply(quiet)"},
+        {"setup": "torch.manual_seed(0)", **OWN, "epoch": "model.init()"},
+        {**OWN, "model": "model = Own().to(device)\nmodel.init()"},
+        {**OWN, "epoch": "model.clear()"},
+        {**OWN, "epoch": "model.noise()"},
+        {"definitions": FUNCTION, "epoch": "init(nn.Linear(2, 2))"},
+        {"epoch": "for p in model.parameters():\n    p.data.mul_(0.1)"},
         {"epoch": "other.reset_parameters()", "model": "model = Net().to(device)\nother = Net()"},
     ],
 )

@@ -47,6 +47,7 @@ class Facts:
         self.known: Mapping[str, Role] = known or {}
         self.assumed: frozenset[str] = frozenset()  # library functions that are taken to give loaders
         self.stateless = False  # whether no code may ask for the state of the processes instead of the accelerator
+        self.wanted: frozenset[str] = frozenset()  # globals that files take which are no part of the program
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
@@ -72,7 +73,7 @@ class Facts:
         case = self.choices.cases.index(self.case) if self.case in self.choices.cases else None
         facts = Facts(self.source, {**self.known, loader: Role.LOADER}, case)
         facts.assumed = self.assumed | {loader}
-        facts.stateless = self.stateless
+        facts.stateless, facts.wanted = self.stateless, self.wanted
         return facts
 
     @cached_property
@@ -80,7 +81,10 @@ class Facts:
         """The facts for each class that may be chosen, if what the classes do cannot be followed together."""
         if self.case is not self.choices.whole or not self.choices.classes & self.instances.unknown.keys():
             return []
-        return [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
+        found = [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
+        for facts in found:
+            facts.wanted = self.wanted
+        return found
 
     @cached_property
     def objects(self) -> Objects:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from accelift_codemod.project.users import NO_USE, use, users
 
 _REMOVE = (Operation.DROP, Operation.DROP_NAME)
 _CREATION = re.compile(r"(\w+) = Accelerator\(")
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_BINDS = re.compile(r"^(\w+(?:, \w+)*) = ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,26 @@ class Changed:
     index: Index
     edits: Sequence[Edit]
 
+    @cached_property
+    def anew(self) -> frozenset[str]:
+        """The globals that edits bind, wherever the file is run or imported."""
+        found: set[str] = set()
+        for edit in self.edits:
+            if edit.node is not None and isinstance(self.index.parents.get(edit.node), ast.Module):
+                found.update(name for names in _BINDS.findall(edit.code) for name in names.split(", "))
+        return frozenset(found)
+
+    def touched(self, edit: Edit) -> set[str]:
+        """The globals that an edit changes or removes."""
+        if edit.node is None:
+            return set()
+        top = _top(self.index, edit.node)
+        if top is edit.node and edit.operation in (Operation.BEFORE, Operation.AFTER):
+            return set()  # it only stands beside it
+        if isinstance(top, _DEFINITIONS):
+            return {top.name}
+        return _bound(edit.node) - self.anew if edit.operation in (*_REMOVE, Operation.SWAP) else set()
+
 
 _Global = tuple[Path, str]
 
@@ -64,12 +87,13 @@ class Sharing:
         self._edits: dict[_Global, list[Edit]] = {}  # of each global itself
         for file in files:
             for edit in file.edits:
-                for name in _touched(file.index, edit):
+                for name in file.touched(edit):
                     self._edits.setdefault((file.path, name), []).append(edit)
         self._uses: dict[_Global, set[_Global]] = {}
         for user, used in self._found_uses() if self._edits else ():
             self._uses.setdefault(user, set()).add(used)
 
+    @cached_property
     def sharers(self) -> tuple[Sharer, ...]:
         """Who uses what is changed, and is no file of the program.
 
@@ -94,6 +118,16 @@ class Sharing:
                         Sharer(file.shown, str(path), names, self._reasons(file.path, names), bool(read & asking))
                     )
         return tuple(found)
+
+    def lost(self) -> set[_Global]:
+        """What others take of the files that is no function or class, and is gone."""
+        found: set[_Global] = set()
+        for file in self.files:
+            own = {s.name for s in file.index.tree.body if isinstance(s, _DEFINITIONS)}
+            gone = {name for path, name in self._edits if path == file.path} - own
+            taken = {n for s in self.sharers if s.member == file.shown for n in s.names} if gone else set()
+            found |= {(file.path, name) for name in gone & taken}
+        return found
 
     def changes(self) -> dict[tuple[str, str], str]:
         """For each global that edits change: a digest of these."""
@@ -131,7 +165,7 @@ class Sharing:
     def _found_uses(self) -> Iterator[tuple[_Global, _Global]]:
         """Functions, classes and what is imported, with the globals that they use."""
         for file in self.files:
-            tops = [top for top in file.index.tree.body if isinstance(top, (*FUNCTIONS, ast.ClassDef))]
+            tops = [top for top in file.index.tree.body if isinstance(top, _DEFINITIONS)]
             read = {top.name: {n.id for n in walk(top) if isinstance(n, ast.Name)} for top in tops}
             known = _names(file)
             yield from (
@@ -155,9 +189,10 @@ class Sharing:
         found: set[str] = set()
         made = ""
         for edit in script.edits:
-            if edit.operation in (*_REMOVE, Operation.PARAMETER, Operation.ADD_PARAMETER):
-                found |= _touched(script.index, edit)
             top = _top(script.index, edit.node) if edit.node is not None else None
+            otherwise = edit.operation in (*_REMOVE, Operation.PARAMETER, Operation.ADD_PARAMETER)
+            if otherwise or (top is edit.node and edit.operation is Operation.SWAP):
+                found |= script.touched(edit)
             if isinstance(top, ast.If) and is_main(top.test) and (creation := _CREATION.search(edit.code)):
                 made = creation[1]
         needy = self._reaching(lambda edit: made in mentioned(edit.code)) if made else set()
@@ -166,8 +201,8 @@ class Sharing:
 
 def _names(file: Changed) -> set[str]:
     """The globals of a file that may mean something else once it is converted."""
-    defined = {top.name for top in file.index.tree.body if isinstance(top, (*FUNCTIONS, ast.ClassDef))}
-    return defined.union(*(_touched(file.index, edit) for edit in file.edits))
+    defined = {top.name for top in file.index.tree.body if isinstance(top, _DEFINITIONS)}
+    return defined.union(*(file.touched(edit) for edit in file.edits))
 
 
 def _asks(edit: Edit) -> bool:
@@ -178,18 +213,6 @@ def _changes(edit: Edit) -> bool:
     """Whether an edit changes what a global does for others: not if it only asks for the state, which is there for
     every script, nor if it lets a folder be there already."""
     return STATE not in edit.code and edit.reason != FOR_EACH
-
-
-def _touched(index: Index, edit: Edit) -> set[str]:
-    """The globals of a file that an edit changes or removes."""
-    if edit.node is None:
-        return set()
-    top = _top(index, edit.node)
-    if top is edit.node and edit.operation in (Operation.BEFORE, Operation.AFTER):
-        return set()  # it only stands beside it
-    if isinstance(top, (*FUNCTIONS, ast.ClassDef)):
-        return {top.name}
-    return _bound(edit.node) if edit.operation in _REMOVE else set()
 
 
 def _bound(statement: ast.AST) -> set[str]:

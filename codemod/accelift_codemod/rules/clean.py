@@ -93,6 +93,8 @@ if use_cuda:
             body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
             if not any(draft.edits_at(s) for s in body) or not all(self._dropped(draft, s) for s in body):
                 continue
+            if function.name in draft.facts.wanted:
+                continue
             calls = [draft.facts.index.parents[c] for c in draft.facts.resolver.sites(function)]
             if self._dropped(draft, function) or draft.edits_at(function) or draft.facts.references(function):
                 continue
@@ -171,7 +173,10 @@ if use_cuda:
         for scope in draft.facts.index.scopes.values():
             if scope.is_class:
                 continue
+            taken = draft.facts.wanted if scope.is_module else ()
             for name, bindings in scope.bindings.items():
+                if name in taken:
+                    continue
                 loads = draft.facts.loads(scope, name)
                 if loads and all(draft.gone(load) for load in loads):
                     here = draft.facts.source.unit(bindings[0].node.lineno)  # type: ignore[attr-defined]

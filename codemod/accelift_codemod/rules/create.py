@@ -275,7 +275,8 @@ accelerator = Accelerator(
 
     def _survives(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether something still reads the variable."""
-        if self._imported(draft, variable):
+        taken = variable.scope is not None and variable.scope.is_module and variable.name in draft.facts.wanted
+        if taken or self._imported(draft, variable):
             return True  # other scripts may
         if variable.scope is None or isinstance(variable.scope.node, ast.ClassDef):
             if variable.scope is None or variable.scope.node not in draft.facts.resolver.followed:

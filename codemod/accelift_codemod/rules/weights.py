@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
+from accelift_codemod.chance.redrawn import redrawn
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.chance import drawn_from
-from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -16,8 +15,6 @@ from accelift_codemod.rules import Explained, Rule
 
 _LAYERS = ("Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "Bilinear", "MultiheadAttention", "Transformer")
 _FETCHED = ("torchvision.models", "torch.hub.", "timm.", "transformers.")
-_RESET = "reset_parameters"  # what torch's layers draw their weights by
-_FIXED = frozenset({"constant_", "zeros_", "ones_", "eye_", "dirac_"})  # of torch.nn.init: they draw nothing
 
 
 class Weights(Rule):
@@ -41,20 +38,14 @@ class Weights(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        for call in draft.calls:
-            func = call.func
-            if not isinstance(func, ast.Attribute) or not self._draws(draft, call):
-                continue
-            models = draft.blueprint.prepared_models(func.value)
-            late = any(draft.blueprint.may_follow_prepare(call, model) for model in models)
-            if late and not seeds.seeded(draft, call, seeds.TORCH):
-                yield draft.finding(
-                    "INIT-UNSEEDED",
-                    Severity.ERROR,
-                    call,
-                    "prepared weights are drawn again without a seed: every process would train a model of its own",
-                    "call torch.manual_seed before it, or make the model anew and prepare it",
-                )
+        for call in self._again(draft):
+            yield draft.finding(
+                "INIT-UNSEEDED",
+                Severity.ERROR,
+                call,
+                "prepared weights are drawn again without a seed: every process would train a model of its own",
+                "call torch.manual_seed before it, or make the model anew and prepare it",
+            )
         reported: set[ast.AST] = set()
         for model in self._beside(draft):
             if model.origin not in reported and isinstance(model.origin, ast.Call):
@@ -68,6 +59,16 @@ class Weights(Rule):
                         "train with another one",
                         "call torch.manual_seed before it",
                     )
+
+    def _again(self, draft: Draft) -> list[ast.Call]:
+        """The calls that draw prepared weights without a seed, the innermost of them."""
+        found = []
+        for call in draft.calls:
+            late = any(draft.blueprint.may_follow_prepare(call, model) for model in redrawn(draft, call))
+            if late and not seeds.seeded(draft, call, seeds.TORCH):
+                found.append(call)
+        inside = {draft.function(call) for call in found} - {None}
+        return [call for call in found if draft.facts.resolver.callee(call) not in inside]
 
     def _beside(self, draft: Draft) -> Iterator[Value]:
         """The networks that training loops run beside the prepared ones, with weights that they are made with."""
@@ -107,18 +108,3 @@ class Weights(Rule):
         return not fetched and any(
             name.startswith("torch.nn.") and name.rpartition(".")[2].startswith(_LAYERS) for name in names
         )
-
-    def _draws(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a method of a model draws weights: itself, or by the function that it is to apply."""
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and call.args:
-            applied = (v.declaration for v in draft.facts.resolver.values(call.args[0]))
-            return any(self._initialises(draft, f) for f in applied if isinstance(f, (*FUNCTIONS, ast.Lambda)))
-        return isinstance(call.func, ast.Attribute) and call.func.attr == _RESET
-
-    def _initialises(self, draft: Draft, function: ast.AST) -> bool:
-        for call in (n for n in walk(function) if isinstance(n, ast.Call)):
-            module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
-            resets = isinstance(call.func, ast.Attribute) and call.func.attr == _RESET
-            if resets or (module == "torch.nn.init" and name not in _FIXED) or drawn_from(draft.facts.resolver, call):
-                return True
-        return False
