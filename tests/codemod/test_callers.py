@@ -115,3 +115,13 @@ def test_a_run_without_gradients_may_be_that_of_the_model_itself() -> None:
     shown = f"{AVERAGE}\n    @torch.no_grad()\n    def show(self, model, x):\n        print(model.weight, model(x))\n"
     after = converted(text(cls=shown, used="helper.show(model, x)"))
     assert "helper.show(accelerator.unwrap_model(model), x)" in after
+
+
+def test_a_method_that_code_which_does_not_run_calls_with_another_model() -> None:
+    unused = f"{AVERAGE}\n\ndef unused():\n    other = nn.Linear(1, 1)\n    Average(other).update(other)\n"
+    assert "        helper.update(accelerator.unwrap_model(model))\n" in converted(text(cls=unused))
+
+
+def test_a_method_that_is_handed_another_model_too() -> None:
+    after = converted(text(used="helper.update(model)\n        helper.update(copy.deepcopy(model))"))
+    assert "        helper.update(accelerator.unwrap_model(model))\n" in after

@@ -255,3 +255,52 @@ def test_an_import_that_others_take_from_a_file_stays(folder: Path, other: str, 
     write({"settings.py": f"import torch\n\nsize = 8\n{CHOICE}\n", "two.py": other})
     write({"one.py": OPEN.replace(CHOICE, "from settings import device, size\nprint(size)")})
     assert ("import torch\n" in outputs("one.py")["settings.py"]) is kept
+
+
+CALLED = f"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def sample(net, rows):
+    {{first}}
+    with torch.no_grad():
+        return net(torch.zeros(rows, net.in_features))
+
+
+def main():
+    {CHOICE}
+    model = nn.Linear(4, 2).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(torch.load("data.pt"), batch_size=8)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    sample(model, 2)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        ("", "sample(model, 2, accelerator)"),
+        ("import one\n\nprint(one)\n", "sample(model, 2, accelerator)"),
+        ("from one import sample\n\nprint(sample)\n", "sample(accelerator.unwrap_model(model), 2)"),
+    ],
+)
+def test_a_function_that_others_call_is_handed_the_model_itself(folder: Path, other: str, line: str) -> None:
+    write({"one.py": CALLED.format(first="net.eval()"), "two.py": other})
+    assert f"    {line}\n" in outputs("one.py")["one.py"]
+
+
+def test_a_function_that_others_call_and_that_needs_more_than_the_model(folder: Path) -> None:
+    first = "net(torch.ones(rows, 4)).sum().backward()"  # with gradients: they would not be averaged
+    write({"one.py": CALLED.format(first=first), "two.py": "from one import sample\n\nprint(sample)\n"})
+    assert reason("one.py") == ("SHARED-FILE", "the conversion changes sample in one.py, which two.py uses, too")

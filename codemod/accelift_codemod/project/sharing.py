@@ -67,6 +67,8 @@ class Changed:
             return set()  # it only stands beside it
         if isinstance(top, _DEFINITIONS):
             return {top.name}
+        if isinstance(top, ast.If) and is_main(top.test):
+            return set()  # nobody who imports the file has seen it
         return _bound(edit.node) - self.anew if edit.operation in (*_REMOVE, Operation.SWAP) else set()
 
 
@@ -120,11 +122,11 @@ class Sharing:
         return tuple(found)
 
     def lost(self) -> set[_Global]:
-        """What others take of the files that is no function or class, and is gone."""
+        """What others take of the files that is no class, and is gone or called otherwise."""
         found: set[_Global] = set()
         for file in self.files:
-            own = {s.name for s in file.index.tree.body if isinstance(s, _DEFINITIONS)}
-            gone = {name for path, name in self._edits if path == file.path} - own
+            classes = {s.name for s in file.index.tree.body if isinstance(s, ast.ClassDef)}
+            gone = {name for path, name in self._edits if path == file.path} - classes
             taken = {n for s in self.sharers if s.member == file.shown for n in s.names} if gone else set()
             found |= {(file.path, name) for name in gone & taken}
         return found
@@ -166,7 +168,7 @@ class Sharing:
         """Functions, classes and what is imported, with the globals that they use."""
         for file in self.files:
             tops = [top for top in file.index.tree.body if isinstance(top, _DEFINITIONS)]
-            read = {top.name: {n.id for n in walk(top) if isinstance(n, ast.Name)} for top in tops}
+            read = {top.name: _globals(file.index, top) for top in tops}
             known = _names(file)
             yield from (
                 ((file.path, user), (file.path, name)) for user, names in read.items() for name in names & known
@@ -197,6 +199,13 @@ class Sharing:
                 made = creation[1]
         needy = self._reaching(lambda edit: made in mentioned(edit.code)) if made else set()
         return found | {name for path, name in needy if path == script.path}
+
+
+def _globals(index: Index, top: ast.AST) -> set[str]:
+    """The globals that a function or class uses, and builtins."""
+    names = (n for n in walk(top) if isinstance(n, ast.Name))
+    owners = ((n.id, index.scope(n).owner(n.id)) for n in names)
+    return {name for name, owner in owners if owner is None or owner.is_module}
 
 
 def _names(file: Changed) -> set[str]:

@@ -1,4 +1,4 @@
-"""Models that are handed to methods which no accelerator reaches: their callers take them out of the wrapper."""
+"""Models that are handed to what no accelerator reaches: the callers take them out of the wrapper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parameter = tuple[Function, str]
 
 
 class Callers:
-    """Finds the arguments to unwrap in place of what methods read in their parameters.
+    """Finds the arguments to unwrap in place of what methods, and functions that others call, read in their parameters.
 
     `ema.update(model)` becomes `ema.update(accelerator.unwrap_model(model))` where the method only asks the model for
     what the wrapper hides. A method that trains it has to be handed the wrapper.
@@ -37,7 +37,7 @@ class Callers:
         return list(dict.fromkeys(self._handed(reached)))
 
     def _parameter(self, node: ast.AST | None) -> Parameter | None:
-        """The parameter that a node reads, of a method that no accelerator reaches."""
+        """The parameter that a node reads, of a function that no accelerator reaches."""
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
         if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(bindings[0].node, ast.arg):
             return None
@@ -45,7 +45,9 @@ class Callers:
         return (function, bindings[0].name) if isinstance(function, FUNCTIONS) and self._is_apart(function) else None
 
     def _is_apart(self, function: Function) -> bool:
-        """Whether a function is a method of objects that are not followed."""
+        """Whether a function is a method of objects that are not followed, or one that other files call, too."""
+        if function.name in self.draft.facts.wanted:
+            return self.index.scope(function).is_module
         of_class = isinstance(self.index.parents.get(function), ast.ClassDef)
         return of_class and self.resolver.instance(function) is None and not self.draft.facts.stands_alone(function)
 
@@ -68,6 +70,8 @@ class Callers:
 
     def _all_calls_are_known(self, function: Function) -> bool:
         """Whether no call runs a method with a model but those that are known, and nobody has it as a value."""
+        if not isinstance(self.index.parents.get(function), ast.ClassDef):
+            return not self.draft.facts.references(function)
         sites = set(self.resolver.sites(function))
         for read in self.index.attributes.get(function.name, ()):
             call = self.index.parents.get(read)

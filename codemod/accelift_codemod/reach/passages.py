@@ -89,6 +89,8 @@ class Passages:
         name = function.name
         if self._is_method(function):
             return f"the method {name}() needs the accelerator, and belongs to no object that is followed"
+        if name in self.facts.wanted:
+            return f"{name}() needs the accelerator, and other files call it as it is"
         if self.facts.references(function):
             return f"{name}() needs the accelerator, but is also handed on as a value"
         if function.args.posonlyargs:

@@ -109,10 +109,16 @@ with torch.no_grad():
             models = draft.blueprint.prepared_models(name)
             if not models:
                 yield from self._container(draft, name, parents.get(name))
-            if not models or not all(v in models or _loaded(v) for v in draft.facts.resolver.values(name)):
+            others = (v for v in draft.facts.resolver.values(name) if v not in models)
+            if not models or not all(self._may_be_unwrapped(draft, v) for v in others):
                 continue
             if any(draft.blueprint.may_follow_prepare(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
+
+    def _may_be_unwrapped(self, draft: Draft, value: Value) -> bool:
+        """Whether a value is a model, of which `unwrap_model` gives those back that are in no wrapper; or never there,
+        as it is made by what does not run."""
+        return value.role is Role.MODEL or _loaded(value) or not draft.facts.runs(value.origin)
 
     def _use(
         self, draft: Draft, name: ast.expr, parent: ast.AST | None, models: tuple[Value, ...]
