@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, files, gradients, position
+from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt, merge
@@ -316,6 +317,15 @@ class Draft:
         from accelift_codemod.reach import Reach
 
         return Reach(self)
+
+    def relied_on(self, node: ast.AST) -> bool:
+        """Whether a node stands in what other files call, or in a statement that binds what they take."""
+        if not self.facts.wanted:
+            return False
+        parents = self.facts.index.parents
+        around = (node, *self.facts.index.ancestors(node))
+        top = next(s for s in around if isinstance(parents.get(s, self.facts.tree), ast.Module))
+        return bool(stores(top) & self.facts.wanted)
 
     def function(self, node: ast.AST) -> Function | None:
         """The function whose body contains a node."""

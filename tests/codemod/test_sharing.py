@@ -291,7 +291,7 @@ if __name__ == "__main__":
     ("other", "line"),
     [
         ("", "sample(model, 2, accelerator)"),
-        ("import one\n\nprint(one)\n", "sample(model, 2, accelerator)"),
+        ("from one import main\n\nmain()\n", "sample(model, 2, accelerator)"),
         ("from one import sample\n\nprint(sample)\n", "sample(accelerator.unwrap_model(model), 2)"),
     ],
 )
@@ -304,3 +304,51 @@ def test_a_function_that_others_call_and_that_needs_more_than_the_model(folder: 
     first = "net(torch.ones(rows, 4)).sum().backward()"  # with gradients: they would not be averaged
     write({"one.py": CALLED.format(first=first), "two.py": "from one import sample\n\nprint(sample)\n"})
     assert reason("one.py") == ("SHARED-FILE", "the conversion changes sample in one.py, which two.py uses, too")
+
+
+BUILT = f"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+{CHOICE}
+
+
+def build():
+    return nn.Linear(4, 2).to(device)
+
+
+def run(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+
+
+def main():
+    model = build()
+    loader = DataLoader(torch.load("data.pt"), batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run(model, loader, optimizer)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "moves"),
+    [
+        ("main", []),  # it is called as before, and gives the same
+        ("build", ["return nn.Linear(4, 2).to(device)"]),  # others do not prepare what it gives
+        ("run", ["model(x.to(device)), y.to(device)"]),  # others hand it a loader that is not prepared
+        ("device", []),
+    ],
+)
+def test_moves_stay_that_others_rely_on(folder: Path, taken: str, moves: list[str]) -> None:
+    write({"one.py": BUILT, "two.py": f"from one import {taken}\n\nprint({taken})\n"})
+    after = outputs("one.py")["one.py"]
+    assert [
+        line for line in ("return nn.Linear(4, 2).to(device)", "model(x.to(device)), y.to(device)") if line in after
+    ] == moves

@@ -12,9 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from accelift_codemod.draft import mentioned
-from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import FOR_EACH, STATE, Edit, Operation
+from accelift_codemod.plan import DEALT, FOR_EACH, STATE, Edit, Operation
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.project.program import is_main
 from accelift_codemod.project.users import NO_USE, use, users
@@ -69,7 +70,28 @@ class Changed:
             return {top.name}
         if isinstance(top, ast.If) and is_main(top.test):
             return set()  # nobody who imports the file has seen it
-        return _bound(edit.node) - self.anew if edit.operation in (*_REMOVE, Operation.SWAP) else set()
+        if edit.operation in (*_REMOVE, Operation.SWAP) or _moves(edit):
+            return _bound(top if _moves(edit) else edit.node) - self.anew
+        return set()
+
+    def handed(self, edit: Edit) -> bool:
+        """Whether what an edit no longer moves comes out of a parameter of the function that it stands in."""
+        assert edit.node is not None
+        calls = (n for n in walk(edit.node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        moved = [n for call in calls for n in loads(call.func.value)]  # type: ignore[attr-defined]
+        queue, seen = moved or loads(edit.node), set[Binding]()
+        while queue:
+            name = queue.pop()
+            owner = self.index.scope(name).owner(name.id)
+            if owner is None or owner.is_module:
+                continue
+            for binding in owner.bindings.get(name.id, []):
+                if binding.how is How.PARAMETER or (binding.value is None and binding.how is How.OTHER):
+                    return True
+                if binding not in seen and binding.value is not None:
+                    seen.add(binding)
+                    queue += loads(binding.value)
+        return False
 
 
 _Global = tuple[Path, str]
@@ -192,13 +214,25 @@ class Sharing:
         made = ""
         for edit in script.edits:
             top = _top(script.index, edit.node) if edit.node is not None else None
-            otherwise = edit.operation in (*_REMOVE, Operation.PARAMETER, Operation.ADD_PARAMETER)
-            if otherwise or (top is edit.node and edit.operation is Operation.SWAP):
+            if self._is_otherwise(script, edit, top):
                 found |= script.touched(edit)
             if isinstance(top, ast.If) and is_main(top.test) and (creation := _CREATION.search(edit.code)):
                 made = creation[1]
         needy = self._reaching(lambda edit: made in mentioned(edit.code)) if made else set()
         return found | {name for path, name in needy if path == script.path}
+
+    def _is_otherwise(self, script: Changed, edit: Edit, top: ast.AST | None) -> bool:
+        """Whether an edit changes what others get who use what it stands in as they did."""
+        if isinstance(top, _DEFINITIONS) and _moves(edit):
+            return edit.reason != DEALT or script.handed(edit)  # batches of loaders that the script has prepared
+        if edit.operation in (*_REMOVE, Operation.PARAMETER, Operation.ADD_PARAMETER) or _moves(edit):
+            return True
+        return top is edit.node and edit.operation is Operation.SWAP
+
+
+def _moves(edit: Edit) -> bool:
+    """Whether an edit takes the move of something to a device away."""
+    return edit.rule == "MOVE" and edit.operation in (Operation.DROP, Operation.RECEIVER)
 
 
 def _globals(index: Index, top: ast.AST) -> set[str]:

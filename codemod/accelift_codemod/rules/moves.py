@@ -10,7 +10,7 @@ from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
-from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "MOVE"
@@ -58,7 +58,7 @@ for x, y in loader:
         for move in draft.facts.moves.all:
             if not draft.facts.runs(move.call):
                 continue
-            if self._needless(draft, move) and not self._matters(draft, move):
+            if self._needless(draft, move) and not self._matters(draft, move) and not draft.relied_on(move.call):
                 dropped.setdefault(draft.facts.index.statement(move.call), []).append(move)
             else:
                 yield from self._general(draft, move)
@@ -167,7 +167,7 @@ for x, y in loader:
 
     def _drop(self, draft: Draft, statement: ast.stmt, moves: list[Move]) -> Iterator[Edit]:
         calls = {m.call for m in moves}
-        reason = "prepare puts it on the device" if self._about_model(draft, moves) else "the prepared loader moves it"
+        reason = "prepare puts it on the device" if self._about_model(draft, moves) else DEALT
         identities = self._identities(draft, statement, calls)
         if identities and all(identities):
             yield draft.edit(_RULE, statement, Operation.DROP, reason, subject=moves[0].receiver)
