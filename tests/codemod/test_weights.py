@@ -65,9 +65,20 @@ TEACHER = {
 }
 BEHIND = {**TEACHER, "definitions": "def target(x):\n    with torch.no_grad():\n        return teacher(x)"}
 BEHIND["forward"] = BEHIND["forward"].replace("teacher(x).detach()", "target(x)")
+SAME = {**TEACHER, "model": TEACHER["model"] + "\nteacher.load_state_dict(model.state_dict())"}
+COPY = {**TEACHER, "imports": "import copy", "model": "model = Net().to(device)\nteacher = copy.deepcopy(model)"}
+RESUMED = {**TEACHER, "before": "if resume:\n    model.load_state_dict(a)\n    teacher.load_state_dict(b)"}
+EVALUATED = {
+    **COPY,
+    "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)",
+    "epoch_end": "for x, y in loader:\n    print((teacher(x).argmax(1) == y).sum())",
+}
+FETCHED = "from torchvision.models import resnet18\n\n\ndef make():\n    net = resnet18(weights='DEFAULT')\n"
+HEAD = {**COPY, "definitions": f"{FETCHED}    net.fc = nn.Linear(512, 3)\n    return net"}
+HEAD["model"] = HEAD["model"].replace("Net()", "make()")
 
 
-@pytest.mark.parametrize("slots", [TEACHER, BEHIND])
+@pytest.mark.parametrize("slots", [TEACHER, BEHIND, SAME, COPY, RESUMED, EVALUATED, HEAD])
 def test_a_network_beside_the_model_that_each_process_would_draw_for_itself(slots: dict[str, str]) -> None:
     assert "INIT-UNSEEDED" in findings(script(**slots))
     assert "INIT-UNSEEDED" not in findings(script(setup="torch.manual_seed(0)", **slots))
@@ -77,7 +88,10 @@ def test_a_network_beside_the_model_that_each_process_would_draw_for_itself(slot
     "made",
     [
         'teacher = Net().to(device)\nteacher.load_state_dict(torch.load("t.pt"))',
-        "teacher = Net().to(device)\nteacher.load_state_dict(model.state_dict())",
+        'model.load_state_dict(torch.load("m.pt"))\nteacher = Net()\nteacher.load_state_dict(model.state_dict())',
+        'import copy\nmodel.load_state_dict(torch.load("m.pt"))\nteacher = copy.deepcopy(model)',
+        "import copy\nfrom torchvision.models import resnet18\nteacher = copy.deepcopy(resnet18(weights='DEFAULT'))",
+        "import helpers\nteacher = Net()\nhelpers.fetch_weights(teacher)",
         "teacher = nn.Softmax(1)",
         "teacher = nn.Linear(8, 3).to(device)\nmodel = Both(model, teacher).to(device)",
     ],
