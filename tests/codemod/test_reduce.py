@@ -602,3 +602,27 @@ IMPORTS = script().partition("\n\n\n")[0]
 def test_the_size_of_a_tensor_is_no_measure(state: str, kept: str, told: bool) -> None:
     text = IMPORTS + RECURRENT.format(state=state, kept=kept)
     assert ("COLL-RANKFLOW" in findings(text) or "accelerator.reduce(" in converted(text)) is told
+
+
+BOOK = 'book = {"loss": [], "best": {"loss": 9.0, "step": 0}, "acc": [0.0]}'
+BETTER = 'if {}:\n    torch.save(model.state_dict(), "best.pt")'
+
+
+@pytest.mark.parametrize(
+    ("end", "batch_end", "read", "told"),
+    [
+        ('book["loss"].append(loss.item())', "", 'acc > book["best"]["loss"]', False),
+        ('book["best"]["step"] = loss.item()', "", 'acc > book["best"]["loss"]', False),
+        ('book.setdefault("loss", []).append(loss.item())', "", 'acc > max(book.get("acc"))', False),
+        ("", 'book["loss"].append(loss)', 'acc > max(book["acc"])', False),
+        ('book["best"]["loss"] = loss.item()', "", 'acc > book["best"]["loss"]', True),
+        ('book["best"] = {"loss": loss.item()}', "", 'acc > book["best"]["loss"]', True),
+        ("book[key].append(loss.item())", "", 'acc > book["best"]["loss"]', True),
+        ('book["best"]["loss"] = loss.item()', "", "acc > book[key]", True),
+        ("", 'book["acc"].append(loss)', 'acc > max(book["acc"])', True),
+    ],
+)
+def test_what_is_kept_under_one_key_is_not_read_under_another(end: str, batch_end: str, read: str, told: bool) -> None:
+    slots = {"before": f"{BOOK}\nkey, acc = input(), 0.5", "batch_end": batch_end}
+    text = script(epoch_end="\n".join(filter(None, [BETTER.format(read), end])), **slots)
+    assert ("COLL-RANKFLOW" in findings(text)) is told

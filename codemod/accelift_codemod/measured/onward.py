@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import keys
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
 # What says nothing of the numbers in a value.
@@ -159,7 +160,7 @@ def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) 
             if isinstance(part, ast.Attribute):
                 yield from _attribute_reads(draft, part)
             elif isinstance(part, ast.Subscript):
-                yield from _object_reads(draft, part.value)
+                yield from _object_reads(draft, part)
 
 
 def _reads_of_target(draft: Draft, target: ast.Name) -> list[ast.Name]:
@@ -189,18 +190,23 @@ def _own_class(draft: Draft, node: ast.expr) -> ast.ClassDef | None:
 
 
 def _object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
-    """The reads of an object that keeps what it is given: of the variable or attribute that it is in."""
+    """The reads of an object that keeps what it is given: of the variable or attribute that it is in.
+
+    Not those of its other entries: what `history["loss"]` is given, `history["best"]` has not.
+    """
+    path = keys.stored(node)
     while isinstance(node, (ast.Subscript, ast.Call)):
         if isinstance(node, ast.Subscript):
             node = node.value
         else:  # `history.setdefault("loss", []).append(x)`
             node = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    found: Iterable[Read] = ()
     if isinstance(node, ast.Attribute):
-        yield from _attribute_reads(draft, node)
+        found = _attribute_reads(draft, node)
     elif isinstance(node, ast.Name) and _own_class(draft, node) is None:  # `self` would be all of its attributes
-        if draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
-            return
-        yield from (read for read in _reads_of_target(draft, node) if read is not node)
+        if not draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
+            found = (read for read in _reads_of_target(draft, node) if read is not node)
+    yield from (read for read in found if not keys.apart(path, keys.read(draft, read)))
 
 
 def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import keys
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.decisions import decisions, is_content
 from accelift_codemod.measured.onward import reads_of, uses_of_returned
@@ -265,7 +266,9 @@ scheduler.step(running / len(loader))
         steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
         for name in sorted(names):
             inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
-            reads = (*reads_after(draft, node, name), *reads_again(draft, node, name))
+            reads = keys.same_entries(
+                draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name))
+            )
             places = inside or [n for n in reads if steers(draft, [n])]
             if places:
                 found[name] = places[0]
