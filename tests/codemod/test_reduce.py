@@ -504,6 +504,12 @@ def test_other_sums_in_lists_stay(before: str, add: str, end: str) -> None:
     [
         ("hits += (other(model(x)) == y).sum().item()", Severity.WARNING),
         ("hits += torch.sum(other(model(x)) == y).item()", Severity.WARNING),
+        ("hits += other(model(x)) * x.size(0)", Severity.WARNING),
+        ("rows = x.size(0)\nhits += other(model(x)) * rows", Severity.WARNING),
+        ("z = other(model(x))\nhits += z.shape[0] * z.item()", Severity.WARNING),
+        ("hits += other(model(x)) * data.tensors[0].size(0)", Severity.NOTE),
+        ("hits += other(model(x)) * len(data)", Severity.NOTE),
+        ("hits += other(model(x)) * x.size(1)", Severity.NOTE),
         ("hits += (other(model(x)) == y).sum().item() / len(y)", Severity.NOTE),
         ("hits += other(model(x))", Severity.NOTE),
     ],

@@ -50,6 +50,40 @@ def is_size(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
     return batch_sizes.is_size(draft, node, loop, [s for s in sizes if is_place(s)])
 
 
+def is_weighed(draft: Draft, loop: BatchLoop, value: ast.expr) -> bool:
+    """Whether a number is multiplied by how many rows the process has, whatever it measures: `loss.item() * len(x)`."""
+    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)):
+        return False
+    return any(_counts_rows(draft, loop, side) for side in (value.left, value.right))
+
+
+def _counts_rows(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
+    """Whether an expression is how many rows something has that an iteration makes: `x.size(0)`, `x.shape[0]`."""
+    if isinstance(node, ast.Name):
+        made = [b.value for b in draft.facts.resolver.bindings(node) if not b.path and b.value is not None]
+        return len(made) == 1 and not isinstance(made[0], ast.Name) and _counts_rows(draft, loop, made[0])
+    rows: ast.expr | None = None
+    place: ast.expr | None = ast.Constant(0)
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        rows, place = node.value.value, node.slice
+    elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):  # `x.size()[0]`
+        rows, place = _sized(node.value), node.slice
+        rows = rows if not node.value.args else None
+    elif isinstance(node, ast.Call) and _sized(node) is not None:
+        rows, place = _sized(node), node.args[0] if len(node.args) == 1 else None
+    elif isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and len(node.args) == 1:
+        rows = node.args[0]
+    if not isinstance(rows, ast.Name) or not (isinstance(place, ast.Constant) and place.value == 0):
+        return False
+    bound = draft.facts.resolver.bindings(rows)
+    return bool(bound) and all(loop.node in draft.facts.index.ancestors(b.node) for b in bound)
+
+
+def _sized(node: ast.Call) -> ast.expr | None:
+    """What a call asks for its size."""
+    return node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "size" else None
+
+
 def _is_sum(draft: Draft, loop: BatchLoop, node: ast.expr, sums: Collection[str]) -> bool:
     if isinstance(node, ast.Name) and node.id in sums:
         return True

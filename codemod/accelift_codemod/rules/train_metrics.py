@@ -31,7 +31,7 @@ from accelift_codemod.measured.sums import (
     sums_something,
 )
 from accelift_codemod.plan import Edit, Finding, Severity
-from accelift_codemod.rows.divided import by_batch_size, is_size
+from accelift_codemod.rows.divided import by_batch_size, is_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
@@ -195,8 +195,9 @@ scheduler.step(running / len(loader))
 
     def _by_the_whole(self, draft: Draft, loop: BatchLoop, node: Loop, statement: ast.AugAssign) -> bool:
         """Whether a sum over samples is divided by the length of a data set, which is that of the whole job."""
-        if not adds_up(draft, loop, statement) and not sums_something(draft, statement):
-            return False
+        if not (adds_up(draft, loop, statement) or sums_something(draft, statement)):
+            if not is_weighed(draft, loop, statement.value):
+                return False
         target = statement.target
         base = target.value if isinstance(target, ast.Subscript) else target
         assert isinstance(base, ast.Name)
