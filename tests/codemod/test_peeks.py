@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, lifted, script
+from scripts import converted, lifted, script, unchanged
 
 PREPARE = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)"
 GATHERED = "accelerator.gather_for_metrics"
@@ -35,6 +35,48 @@ def test_a_look_in_a_function() -> None:
     assert converted(script(definitions=width, before="columns = width(loader)")) == peeked(
         "columns = width(loader)", definitions=width
     )
+
+
+MAKER = """\
+def make():
+    train = DataLoader(data, batch_size=16, shuffle=True)
+    test = DataLoader(data, batch_size=16)
+{}
+    return train, test
+"""
+EVALUATED = "hits = 0\nfor x, y in test:\n    hits += (model(x).argmax(1) == y).sum().item()"
+
+
+def made(look: str) -> str:
+    """A script whose loaders are made by a function that looks at them before it returns them."""
+    slots = {"device": 'device = "cpu"', "move": "", "model": "model = Net()"}
+    maker = MAKER.format("\n".join(f"    {line}" for line in look.splitlines()))
+    return script(definitions=maker, loader="loader, test = make()", epoch_end=EVALUATED, **slots)
+
+
+@pytest.mark.parametrize("loader", ["train", "test"])
+def test_a_function_that_makes_loaders_may_look_at_one(loader: str) -> None:
+    look = f"for first, labels in {loader}:\n    width = first.size(1)\n    break"
+    output = converted(made(look))
+    assert "        width = first.size(1)\n        break\n    return train, test\n" in output
+    assert "model, optimizer, loader, test = accelerator.prepare(model, optimizer, loader, test)" in output
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "for first, labels in test:\n    model(first)",
+        "for first, labels in test:\n    if len(first) > 2:\n        break",
+        "for i in range(2):\n    for first, labels in test:\n        break",
+    ],
+)
+def test_a_function_that_passes_over_what_it_makes_is_no_look(look: str) -> None:
+    assert unchanged(made(look)).code == "PREP-NO-POINT"
+
+
+def test_variables_of_one_name_are_told_apart() -> None:
+    message = unchanged(made("for first, labels in test:\n    model(first)")).message
+    assert "(`test` of make and `test` of the script)" in message
 
 
 def test_a_network_made_for_what_was_seen_is_prepared_with_the_loader() -> None:

@@ -69,8 +69,12 @@ class Blueprint:
 
     @cached_property
     def eval_loops(self) -> list[BatchLoop]:
-        """Batch loops that do not train, those nested in a training loop's body by accident of `next` left out."""
-        return [loop for loop in self.facts.loops.batch_loops if not loop.trains and self.facts.runs(loop.node)]
+        """Batch loops that do not train, those nested in a training loop's body by accident of `next` left out.
+
+        Nor do those count that a function has which only looks at a batch of a loader that it makes and returns.
+        """
+        loops = (loop for loop in self.facts.loops.batch_loops if loop.node not in self.peeks)
+        return [loop for loop in loops if not loop.trains and self.facts.runs(loop.node)]
 
     @cached_property
     def loops(self) -> dict[ast.AST, BatchLoop]:

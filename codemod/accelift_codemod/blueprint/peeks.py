@@ -10,7 +10,8 @@ from itertools import takewhile
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import Role, Value
-from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, How
+from accelift_codemod.facts.contents import inside
+from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS, LOOPS, Function, How
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.values import Values
 
@@ -41,6 +42,35 @@ class Peeks:
                 node = loop.node.iter if isinstance(loop.node, ast.For) else loop.node
                 found.update({loop.node: list(loop.loaders), node: list(loop.loaders)})
         return {node: tuple(loaders) for node, loaders in found.items()}
+
+    def of_makers(self) -> set[ast.AST]:
+        """The loops by which functions look at the first batch of a loader that they make and return.
+
+        Others pass over it, none of which such a function runs: it is prepared where that has returned it.
+        """
+        loops = [loop for loop in self.facts.loops.batch_loops if self.facts.runs(loop.node) and loop.loaders]
+        found: set[ast.AST] = set()
+        for loop in (loop for loop in loops if self._ends_at_once(loop.node)):
+            maker, origins = self.index.function(loop.node), {v.origin for v in loop.loaders}
+            if maker is None or any(self.index.function(origin) is not maker for origin in origins):
+                continue
+            others = [o for o in loops if o is not loop and origins & {v.origin for v in o.loaders}]
+            outside = [o for o in others if not self._runs(maker, o.node)]
+            own = [o for o in others if o not in outside]
+            if origins <= {v.origin for o in outside for v in o.loaders} and origins <= self._returned(maker):
+                if all(self.index.function(o.node) is maker and self._ends_at_once(o.node) for o in own):
+                    found.add(loop.node)
+        return found
+
+    def _runs(self, maker: Function, node: ast.AST) -> bool:
+        """Whether a function has a node, or leads to it."""
+        function = self.index.function(node)
+        return function is maker or maker in self.blueprint.timeline.callers(function)
+
+    def _returned(self, function: Function) -> set[ast.AST]:
+        """What makes the objects that a function returns, one by one or together."""
+        returns = self.resolver.returns(function)
+        return {v.origin for r in returns for v in inside(self.resolver.values(r.value))}
 
     def _single(self, call: ast.Call) -> list[ast.AST]:
         """A call of iter() with the draws from it, if batches are only drawn one by one, outside of loops."""

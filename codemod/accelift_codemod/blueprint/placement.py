@@ -36,8 +36,15 @@ def draft(facts: Facts, options: Options) -> Blueprint:
     check(facts, options)
     blueprint = Blueprint(facts, options)
     blueprint.accelerator = _free_name(facts)
+    blueprint.peeks |= Peeks(blueprint).of_makers()
     Placement(blueprint).plan()
     return blueprint
+
+
+def _named(scope: Scope, name: str, among: set[tuple[Scope, str]]) -> str:
+    """A variable as a message calls it: with its function, if others go by the same name."""
+    alone = [other for _, other in among].count(name) == 1
+    return f"`{name}`" if alone else f"`{name}` of {getattr(scope.node, 'name', 'the script')}"
 
 
 def _free_name(facts: Facts) -> str:
@@ -86,7 +93,7 @@ class Placement:
             if not roots:
                 message = f"the {kind.value} made here reaches no plain variable that the training reads"
             else:
-                names = " and ".join(sorted(f"`{name}`" for _, name in roots))
+                names = " and ".join(sorted(_named(scope, name, roots) for scope, name in roots))
                 message = f"the {kind.value} made here is used under several names ({names})"
             raise refuse(
                 "PREP-NO-POINT", line, message, "keep it in one variable from its creation to the training loop"
