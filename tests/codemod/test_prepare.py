@@ -335,3 +335,31 @@ def test_another_condition_of_its_use_does_not_matter() -> None:
     assert "model, optimizer, loader = accelerator.prepare(" in converted(
         script(**slots, loop="for i, (x, y) in enumerate(loader):")
     )
+
+
+# ---- layers that have no weights before the first batch
+
+DEEP = (
+    "class Head(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.LazyLinear(3)\n"
+    "\nclass Deep(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.head = Head()"
+)
+LAZY = "model = nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.Linear(4, 3)).to(device)"
+
+
+@pytest.mark.parametrize("model", [LAZY, "model = Deep().to(device)", "model = nn.LazyLinear(3)\nprint(model)"])
+def test_layers_without_weights_are_reported(model: str) -> None:
+    assert findings(script(definitions=DEEP, model=model)) == ["MODEL-LAZY"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "model = nn.Sequential(nn.Linear(8, 3))",
+        f"{LAZY}\nmodel(torch.zeros(2, 8, device=device))",
+        f"{LAZY}\nwith torch.no_grad():\n    model(next(iter(loader))[0].to(device))",
+        f"import torchinfo\n{LAZY}\ntorchinfo.summary(model, (2, 8))",
+        "model = Net()\nother = nn.LazyLinear(3)",
+    ],
+)
+def test_layers_that_have_weights_are_not(model: str) -> None:
+    assert "MODEL-LAZY" not in findings(script(definitions=DEEP, model=model))

@@ -12,6 +12,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.freezing import settings
 from accelift_codemod.facts.objects import key
+from accelift_codemod.lazy_layers import lazy_layer
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -73,11 +74,20 @@ for x, y in loader:
             "A batch sampler of the script's own decides which samples make a batch. Accelerate cuts batches of "
             "varying size in a way that loses samples; the bundled runtime deals each batch whole in its order.",
         ),
+        Explained(
+            "MODEL-LAZY",
+            Severity.ERROR,
+            "layers without weights yet",
+            "Lazy layers (`nn.LazyLinear`) get their weights with the first batch. DistributedDataParallel takes no "
+            "model of which some have none yet: on several processes prepare raises an error. One process trains as "
+            "before.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for group in draft.blueprint.groups:
             yield from self._group(draft, group)
+        yield from self._lazy(draft)
         if not draft.runtime:
             yield from self._accelerate_limits(draft)
             yield from self._unfrozen(draft)
@@ -127,6 +137,18 @@ for x, y in loader:
         reason = "it is in no variable: the loop must get the prepared one"
         assumes = self._assumption(draft, (item,))
         return draft.edit(_RULE, call, Operation.SURROUND, reason, code, need=Need.STRONG, assumes=assumes)
+
+    def _lazy(self, draft: Draft) -> Iterator[Finding]:
+        layers = (lazy_layer(draft, i.value) for i in draft.blueprint.items.values() if i.kind is Role.MODEL)
+        for layer in dict.fromkeys(layer for layer in layers if layer is not None):
+            yield draft.finding(
+                "MODEL-LAZY",
+                Severity.ERROR,
+                layer,
+                f"`{draft.facts.segment(layer)}` has no weights before the first batch, and a model with such layers "
+                "cannot be prepared on several processes",
+                "write its input size, or run the model on one batch before it is prepared",
+            )
 
     def _accelerate_limits(self, draft: Draft) -> Iterator[Finding]:
         for item in draft.blueprint.items.values():
