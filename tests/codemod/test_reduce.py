@@ -632,3 +632,25 @@ def test_what_is_kept_under_one_key_is_not_read_under_another(end: str, batch_en
     slots = {"before": f"{BOOK}\nkey, acc = input(), 0.5", "batch_end": batch_end}
     text = script(epoch_end="\n".join(filter(None, [BETTER.format(read), end])), **slots)
     assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+SAVES = 'torch.save(model.state_dict(), "best.pt")'
+SAVING = f"def keep(model):\n    {SAVES}"
+
+
+@pytest.mark.parametrize(
+    ("batch_end", "told"),
+    [
+        (f"if loss.item() < best:\n    best = loss.item()\n    {SAVES}", True),
+        ("last = loss.item()\nif last < best:\n    keep(model)", True),
+        (f"seen += 1\nif seen % 10 == 0:\n    if loss < best:\n        {SAVES}", True),
+        (f"seen += 1\nif seen > 3:\n    {SAVES}", False),
+        (f"if x.dim() > 1:\n    {SAVES}", False),
+        ("if loss.item() < best:\n    best = loss.item()", False),
+    ],
+)
+def test_a_checkpoint_that_an_iteration_keeps_by_its_own_share_is_told(batch_end: str, told: bool) -> None:
+    plan = convert(script(definitions=SAVING, before="best, seen = 9.0, 0", batch_end=batch_end)).plan
+    assert plan is not None
+    codes = [f.code for f in plan.findings if f.severity is Severity.WARNING]
+    assert codes == (["METRIC-TRAIN"] if told else [])

@@ -16,7 +16,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
-from accelift_codemod.measured.steering import sets_group, updates
+from accelift_codemod.measured.steering import keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers, local_names
 from accelift_codemod.plan import Finding, Severity
 
@@ -30,7 +30,7 @@ _OTHER_LOSSES = "some would train on another loss than others"
 
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
-    """Tests inside the loop on local values that leave it or skip a step, and loops over the pieces of a batch."""
+    """Tests inside the loop on local values that leave it, skip a step, or save, and loops over pieces of a batch."""
     kept = containers(draft, node, local)
     losses = _losses(draft, node)
     yield from _timed(draft, node)
@@ -98,6 +98,19 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             and not _is_same(draft, node, statement.test)
         ):
             yield _differs(draft, statement, statement.test, _OTHER_LOSSES)
+        elif (
+            _weighs_up(statement.test)
+            and keeps_checkpoint(draft, statement.body)
+            and not _is_same(draft, node, statement.test)
+        ):
+            yield draft.finding(
+                "METRIC-TRAIN",
+                Severity.WARNING,
+                statement,
+                f"`{draft.facts.segment(statement.test)}` decides which checkpoint is kept by the main process's share "
+                "of a batch: it may be another one than one process would keep",
+                'average what it compares with accelerator.reduce(loss.detach(), "mean") before the test',
+            )
 
 
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:

@@ -117,6 +117,15 @@ def _acts(draft: Draft, statements: list[ast.stmt], saves: bool, depth: int) -> 
     return False
 
 
+def keeps_checkpoint(draft: Draft, statements: list[ast.stmt], depth: int = _DEPTH) -> bool:
+    """Whether statements save a checkpoint, in functions that they call, too."""
+    for node in (n for s in statements for n in walk(s)):
+        callee = draft.facts.resolver.callee(node) if isinstance(node, ast.Call) and depth else None
+        if _saves(draft, node) or (isinstance(callee, FUNCTIONS) and keeps_checkpoint(draft, callee.body, depth - 1)):
+            return True
+    return False
+
+
 def _changes(draft: Draft, node: ast.AST) -> bool:
     """Whether a node changes what is trained, or how: an optimizer, a schedule, weights, what has gradients."""
     if updates(draft, node):

@@ -66,7 +66,8 @@ scheduler.step(running / len(loader))
             "training statistics of one process's share",
             "What the training loop adds up (a running loss, an accuracy), or leaves behind (the last loss), covers "
             "the share of the process that prints it: means are estimates, sums and counts are smaller by the number "
-            "of processes. It is a warning where a sum or count is divided by the size of the whole data or batch.",
+            "of processes. It is a warning where a sum or count is divided by the size of the whole data or batch, and "
+            "where an iteration decides by it which checkpoint is kept.",
         ),
         Explained(
             "COLL-RANKFLOW",
@@ -132,7 +133,7 @@ scheduler.step(running / len(loader))
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
                     "average it across processes with accelerator.reduce before it is used",
                 )
-        yield from decisions(draft, node, local)
+        yield from decisions(draft, node, local - decided if all(edits.values()) else local)
         printed = [name for name in own if name not in decided and name not in steering]
         halved = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
         scaled = [name for name in halved if adds_up(draft, loop, kept[name])]
