@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Function, Index
-from accelift_codemod.facts.layout import each, operations, products, settled
+from accelift_codemod.facts.layout import each, operations, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
@@ -186,7 +186,8 @@ class Layouts:
                 if isinstance(part, ast.Starred):
                     self.assign(part.value, Layout.UNKNOWN, env)
                 else:
-                    self.assign(part, item(value, i), env)
+                    several = value is Layout.BATCH and views.several(self.resolver, part)
+                    self.assign(part, Layout.BATCH if several else item(value, i), env)
 
     # ---- expressions
 

@@ -85,6 +85,8 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     picks = _picks(name, call, [receiver, *arguments], 0)
     if picks is not None:
         return picks
+    if receiver is Layout.STACKED and _cuts(name, call, 0):
+        return Layout.BATCH
     if receiver in ALTERED:
         return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
     if receiver is Layout.PLACES:
@@ -163,10 +165,12 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return _tensordot(call, arguments[0], arguments[1], offset)
     if name in ("dot", "vdot") and everything == [Layout.ROWS, Layout.ROWS]:
         return Layout.SUM
-    if name == "arange" and everything == [Layout.COUNT]:
+    if name == "arange" and arguments == [Layout.COUNT] and not keywords.keys() & {"end", "step"}:
         return Layout.PLACES
     if offset and (picks := _picks(name, call, everything, offset)) is not None:
         return picks
+    if arguments[:1] == [Layout.STACKED] and _cuts(name, call, offset):
+        return Layout.BATCH
     if any(a in ALTERED for a in arguments):
         return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset))
     first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
@@ -190,6 +194,14 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     if name in ops.REDUCES:
         return _reduce(name, call, offset)
     return _reshape(name, call, others, offset)
+
+
+def _cuts(name: str, call: ast.Call, offset: int) -> bool:
+    """Whether a function cuts a tensor in pieces one after the other: samples that it has several times, once each."""
+    if name not in ("chunk", "split", "tensor_split"):
+        return False
+    dimension = argument(call, offset + 1, "dim")
+    return dimension is None or integer(dimension) == 0
 
 
 def _picks(name: str, call: ast.Call, parts: list[Shape], offset: int) -> Shape | None:
@@ -360,6 +372,8 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
     if any(a in (Layout.MIXED, Layout.SHIFTED, *CURVING) for a in arguments):
         return Layout.MIXED  # of a statistic of the batch, or weighted by one
+    if Layout.PLACES in arguments:
+        return Layout.MIXED  # which sample of the batch it is, is to be told
     if {Layout.ROWS, Layout.TURNED} <= set(arguments):
         return Layout.MIXED
     if Layout.TURNED in arguments:

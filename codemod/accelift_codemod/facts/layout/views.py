@@ -1,0 +1,36 @@
+"""Samples of several tensors under one name: two pictures of each sample, `((one, other), label)`."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.resolve import Resolver
+
+_JOINS = frozenset(f"torch.{name}" for name in "cat concat concatenate stack".split())
+_TUPLES = (ast.Tuple, ast.List)
+
+
+def several(resolver: Resolver, target: ast.expr) -> bool:
+    """Whether a part of a batch that is bound to a target is no tensor, but several.
+
+    So it is where the target takes it apart, or its variable is never used but by number (of which there are some), by
+    being taken apart, or by being joined. A tensor of the batch would have only its first samples used.
+    """
+    if isinstance(target, _TUPLES):
+        return len(target.elts) > 1
+    owner = resolver.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
+    if owner is None or not isinstance(target, ast.Name):
+        return False
+    numbers: set[object] = set()
+    loads = owner.loads.get(target.id, [])
+    for load in (n for n in loads if any(b.node is target for b in resolver.reaching(n, owner))):
+        parent = resolver.index.parents.get(load)
+        if isinstance(parent, ast.Subscript) and parent.value is load and isinstance(parent.slice, ast.Constant):
+            numbers.add(parent.slice.value)
+        elif isinstance(parent, ast.Assign) and all(isinstance(t, _TUPLES) for t in parent.targets):
+            numbers |= {0, 1}
+        elif isinstance(parent, ast.Call) and resolver.qualified(parent.func) in _JOINS and load in parent.args[:1]:
+            numbers |= {0, 1}  # which no tensor can be by itself
+        elif not (isinstance(parent, ast.Call) and resolver.builtin(parent.func) == "len"):
+            return False
+    return {0, 1} <= numbers
