@@ -625,3 +625,28 @@ def test_nodes_know_what_they_stand_for() -> None:
 def test_only_what_the_conversion_is_about_changes() -> None:
     text = trainer(methods="def describe(self):\n    return (self.model,\n        self.loader  )  # kept as it is")
     assert not [line for line in (*removed(text), *added(text)) if "kept" in line or "describe" in line]
+
+
+# ---- methods that nothing calls
+
+OUTER = {"signature": "def __init__(self, loader):", "loader": "self.loader = loader"}
+HANDED = f"def main():\n    loader = DataLoader({DATA}, batch_size=16)\n    Trainer(loader).fit()\n\nmain()"
+SAVE = "def save(self):\n    torch.save(self.model.state_dict(), 'a.pt')"
+LOAD = "def load(self):\n    self.model.load_state_dict(torch.load('a.pt'))"
+
+
+@pytest.mark.parametrize("method", [SAVE, LOAD, f"{SAVE}\n\n{LOAD}"])
+def test_a_method_that_nothing_calls_has_the_accelerator_of_its_object(method: str) -> None:
+    text = trainer(HANDED, methods=method, **OUTER)
+    plain = converted(trainer(HANDED, methods="def other(self):\n    return 1", **OUTER))
+    output = converted(text)
+    assert output[: output.index("def fit")].replace("        self.device = accelerator.device\n", "") == (
+        plain[: plain.index("def fit")].replace("        self.device = accelerator.device\n", "")
+    )
+    if "save" in method:
+        assert "self.accelerator.save(" in output
+
+
+def test_a_function_that_nothing_calls_stays_as_it_is() -> None:
+    spare = "def spare(model):\n    torch.save(model.state_dict(), 'a.pt')\n"
+    assert spare in converted(trainer(f"{spare}\n{HANDED}", **OUTER))

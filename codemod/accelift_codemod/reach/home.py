@@ -91,7 +91,7 @@ class Home:
         for candidate in [*groups, *constructors, *self._makers(), *sorted(callers, key=position, reverse=True)]:
             if self._leads_to(candidate, anchors):
                 return candidate
-        if all(self.timeline.places(a, None) for a in anchors):
+        if all(self._runs_by(a, None) for a in anchors):
             return None
         raise refuse(
             "PREP-NO-POINT",
@@ -121,7 +121,17 @@ class Home:
         cls = self.resolver.instance(candidate) if candidate is not None and self.is_constructor(candidate) else None
         if cls is not None and cls in self.facts.instances.several:
             return False  # one accelerator for all objects
-        return all(self.timeline.places(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
+        return all(self._runs_by(a, candidate) or self.timeline.follows(a, candidate) for a in anchors)
+
+    def _runs_by(self, node: ast.AST, candidate: Function | None) -> bool:
+        """Whether a node runs by a function; so would methods that nothing calls of an object that it makes."""
+        if self.timeline.places(node, candidate):
+            return True
+        cls, function = self.resolver.instance(node), self.index.function(node)
+        if cls is None or function is None or self.timeline.callers(function):
+            return False
+        sites = self.resolver.sites(cls)
+        return bool(sites) and all(self.timeline.places(site, candidate) for site in sites)
 
     def is_constructor(self, function: ast.AST | None) -> bool:
         """Whether a function is the constructor of a followed class."""
