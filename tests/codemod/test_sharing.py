@@ -352,3 +352,33 @@ def test_moves_stay_that_others_rely_on(folder: Path, taken: str, moves: list[st
     assert [
         line for line in ("return nn.Linear(4, 2).to(device)", "model(x.to(device)), y.to(device)") if line in after
     ] == moves
+
+
+SETTINGS = """\
+import torch
+
+
+class Settings:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+device = Settings.device
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "stays"),
+    [
+        ("from settings import Settings\n\nprint(Settings.device)\n", False),
+        ("from settings import *\n\nprint(device)\n", False),
+        ("import torch\nfrom settings import *\n\nprint(device, torch.ones(1))\n", False),
+        ("from settings import *\n\nprint(device, torch.ones(1))\n", True),  # it has torch from there
+        ("from settings import device, torch\n\nprint(torch.ones(1, device=device))\n", True),
+        ("import settings\n\nprint(settings.torch.ones(1))\n", True),
+    ],
+)
+def test_an_import_that_nothing_uses_any_more_stays_for_those_who_have_it_from_there(folder: Path, other: str, stays: bool) -> None:
+    body = script("from engine import train\nfrom model import Net\nfrom settings import device")
+    body = body.replace("Net()", "Net().to(device)")
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "settings.py": SETTINGS, "other.py": other})
+    assert ("import torch\n" in outputs("train.py")["settings.py"]) is stays

@@ -126,13 +126,18 @@ class Sharing:
         program = {file.path for file in self.files}
         root = project_folder(Path(os.path.commonpath([path.parent for path in program])))
         all_changed, all_asking = self._reaching(_changes), self._reaching(_asks)
+        unused = {one for one, edits in self._edits.items() if all(map(_tidies, edits))}
         found = []
         for file in self.files:
             asking = {name for path, name in all_asking if path == file.path}
             changed = {name for path, name in all_changed if path == file.path}
             if file.path == self.script:
                 changed &= self._called_otherwise(file)
-            readers = list(users(root, file.path, changed | asking, program)) if changed or asking else []
+            gone = {name for path, name in unused if path == file.path != self.script}
+            wanted = changed | asking | gone
+            readers = list(users(root, file.path, wanted, program)) if wanted else []
+            readers = [(path, read - (gone & use(path, file.path).own)) for path, read in readers]
+            changed |= gone
             if file.path != self.script:
                 readers.append((file.path, (changed | asking) & _main_names(file)))
             for path, read in readers:
@@ -255,7 +260,12 @@ def _asks(edit: Edit) -> bool:
 def _changes(edit: Edit) -> bool:
     """Whether an edit changes what a global does for others: not if it only asks for the state, which is there for
     every script, nor if it lets a folder be there already."""
-    return STATE not in edit.code and edit.reason != FOR_EACH
+    return STATE not in edit.code and edit.reason != FOR_EACH and not _tidies(edit)
+
+
+def _tidies(edit: Edit) -> bool:
+    """Whether an edit takes away an import that the file has no use for any more: others may have it from there."""
+    return edit.rule == "CLEAN" and isinstance(edit.node, (ast.Import, ast.ImportFrom, ast.alias))
 
 
 def _bound(statement: ast.AST) -> set[str]:

@@ -41,6 +41,7 @@ class Use:
     star: bool  # it imports all of them
     attributes: frozenset[str]  # those that it reads of anything, if it imports the other file itself
     loads: frozenset[str]  # the names that it reads
+    own: frozenset[str]  # those that it imports from elsewhere
 
     def bound(self, names: Collection[str]) -> dict[str, str]:
         """Some of the other file's globals, by the names that this file gives to them."""
@@ -52,7 +53,7 @@ class Use:
         return {n for called, n in self.bound(names).items() if called in self.loads} | (self.attributes & set(names))
 
 
-NO_USE = Use({}, False, frozenset(), frozenset())
+NO_USE = Use({}, False, frozenset(), frozenset(), frozenset())
 
 
 @remembered
@@ -67,19 +68,23 @@ def use(path: Path, other: Path) -> Use:
     except BadSource:
         return NO_USE
     taken: dict[str, str] = {}
+    own: set[str] = set()
     whole = False
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             if finder.find(node.module or "", node.level, path) == other:
                 taken.update((alias.asname or alias.name, alias.name) for alias in node.names)
+            else:
+                own |= {alias.asname or alias.name for alias in node.names}
             inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
             whole = whole or any(finder.find(name, node.level, path) == other for name in inner)
         elif isinstance(node, ast.Import):
             whole = whole or any(finder.find(a.name, 0, path) == other for a in node.names)
+            own |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute)) if whole else frozenset()
     exported = {n for s in source.tree.body if _exports(s) for n in walk(s)}
     loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name) and n not in exported)
-    return Use(taken, "*" in taken, attributes, loads)
+    return Use(taken, "*" in taken, attributes, loads, frozenset(own))
 
 
 def _exports(statement: ast.stmt) -> bool:
