@@ -25,7 +25,8 @@ def lazy_layer(draft: Draft, model: Value) -> ast.Call | None:
 def _lazy(draft: Draft, declaration: ast.AST | None, origin: ast.AST, depth: int) -> Iterator[ast.Call]:
     resolver = draft.facts.resolver
     classes = resolver.ancestry(declaration)
-    for call in (n for part in classes or [origin] for n in walk(part) if isinstance(n, ast.Call)):
+    roots: list[ast.AST] = [*classes] or [origin]
+    for call in (n for root in roots for n in walk(root) if isinstance(n, ast.Call)):
         if (resolver.qualified(call.func) or "").startswith(_LAZY):
             yield call
         part = resolver.callee(call)

@@ -30,6 +30,15 @@ class Own(nn.Module):
     def forward(self, x):
         return self.layer(x)
 """
+AGAIN = "class Own(Net):\n    def again(self):\n        {}\n\n    def draw(self):\n        init.normal_(self.layer.bias)"
+METHOD = {
+    "imports": "from torch.nn import init",
+    "definitions": AGAIN.format("init.xavier_uniform_(self.layer.weight)"),
+    "model": "model = Own().to(device)",
+    "epoch": "model.again()",
+}
+DATA_OF = {**METHOD, "definitions": AGAIN.format("self.layer.weight.data.normal_(0, 0.02)")}
+INNER = {**METHOD, "definitions": AGAIN.format("self.draw()")}
 OWN = {"definitions": WITH_METHOD, "model": "model = Own().to(device)"}
 FUNCTION = (
     "def init(net):\n    for m in net.modules():\n        if hasattr(m, 'weight'):\n            m.weight.data.normal_()"
@@ -46,6 +55,9 @@ ONE_BY_ONE = "for m in model.modules():\n    if isinstance(m, nn.Linear):\n     
         RESET,
         APPLY,
         CLOCK,
+        METHOD,
+        DATA_OF,
+        INNER,
         {**OWN, "epoch": "model.init()"},
         {"definitions": FUNCTION, "epoch": "init(model)"},
         {"epoch": "nn.init.normal_(model.layer.weight)"},
@@ -110,6 +122,10 @@ def test_networks_that_are_alike_or_have_no_weights(made: str) -> None:
     "slots",
     [
         {"setup": "torch.manual_seed(0)", **RESET},
+        {"setup": "torch.manual_seed(0)", **METHOD},
+        {**METHOD, "definitions": AGAIN.format("nn.init.zeros_(self.layer.weight)")},
+        {**METHOD, "definitions": AGAIN.format("return torch.zeros(3).normal_()")},
+        {**METHOD, "epoch": "", "model": "model = Own()\nmodel.again()"},
         {"model": "model = Net()\nmodel.reset_parameters()"},
         {"epoch": "model.eval()"},
         {**APPLY, "definitions": DRAWN.replace("normal_", "zeros_")},
