@@ -499,11 +499,29 @@ def test_other_sums_in_lists_stay(before: str, add: str, end: str) -> None:
     assert "gather" not in converted(script(before=before, batch_end=add, epoch_end=end))
 
 
+HELPERS = """\
+def other(scores):
+    return unknown(scores)
+
+def count(scores, y):
+    right = (unknown(scores) == y).sum()
+    return right.item()
+
+def share(scores, y):
+    right = count(scores, y)
+    return right / len(y)
+"""
+
+
 @pytest.mark.parametrize(
     ("add", "severity"),
     [
         ("hits += (other(model(x)) == y).sum().item()", Severity.WARNING),
         ("hits += torch.sum(other(model(x)) == y).item()", Severity.WARNING),
+        ("hits += count(model(x), y)", Severity.WARNING),
+        ("right = count(model(x), y)\nhits += 100 * right", Severity.WARNING),
+        ("hits += count(model(x), y) / len(y)", Severity.NOTE),
+        ("hits += share(model(x), y)", Severity.NOTE),
         ("hits += other(model(x)) * x.size(0)", Severity.WARNING),
         ("rows = x.size(0)\nhits += other(model(x)) * rows", Severity.WARNING),
         ("z = other(model(x))\nhits += z.shape[0] * z.item()", Severity.WARNING),
@@ -516,7 +534,7 @@ def test_other_sums_in_lists_stay(before: str, add: str, end: str) -> None:
 )
 def test_a_sum_of_what_is_not_known_is_too_small_for_the_size_of_the_data(add: str, severity: Severity) -> None:
     text = script(
-        definitions="def other(scores):\n    return unknown(scores)",
+        definitions=HELPERS,
         imports="from elsewhere import unknown",
         epoch="hits = 0",
         batch_end=add,

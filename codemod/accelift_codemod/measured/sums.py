@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
@@ -376,19 +375,6 @@ def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
         return False
     value = statement.value
     return draft.facts.layouts.read(value, env) is Layout.SUM or bool(_weighed(draft, loop, value, env))
-
-
-def sums_something(draft: Draft, statement: ast.AugAssign) -> bool:
-    """Whether a statement adds the sum over a tensor of which it need not be known what it has for each sample."""
-    for call in walk(statement.value):
-        if not isinstance(call, ast.Call) or call.keywords:
-            continue
-        method = isinstance(call.func, ast.Attribute) and call.func.attr == "sum" and not call.args
-        if method or (draft.facts.resolver.qualified(call.func) == "torch.sum" and len(call.args) == 1):
-            above = draft.facts.index.ancestors(call)
-            within = itertools.takewhile(lambda parent: parent is not statement, above)
-            return not any(isinstance(p, ast.BinOp) and isinstance(p.op, ast.Div) for p in within)
-    return False
 
 
 def _weighed(

@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import keys
+from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.decisions import decisions, is_content
 from accelift_codemod.measured.onward import reads_of, uses_of_returned
@@ -28,7 +29,6 @@ from accelift_codemod.measured.sums import (
     reads_outside,
     reduced,
     sums_of,
-    sums_something,
 )
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_size, is_weighed
@@ -196,7 +196,7 @@ scheduler.step(running / len(loader))
 
     def _by_the_whole(self, draft: Draft, loop: BatchLoop, node: Loop, statement: ast.AugAssign) -> bool:
         """Whether a sum over samples is divided by the length of a data set, which is that of the whole job."""
-        if not (adds_up(draft, loop, statement) or sums_something(draft, statement)):
+        if not (adds_up(draft, loop, statement) or sums_something(draft, statement.value)):
             if not is_weighed(draft, loop, statement.value):
                 return False
         target = statement.target
