@@ -157,11 +157,10 @@ def _convert_program(program: Program, options: Options, wanted: frozenset[_Glob
         ready.append(not _would_change(source, index))
         return False
 
+    own = frozenset(name for path, name in wanted if path == program.entry.path)
     results = {
-        unit: _rewritten(
-            unit.source, unit.index, own, None, noted, frozenset(name for path, name in wanted if path == unit.path)
-        )
-        for unit, own in plans.items()
+        unit: _rewritten(unit.source, unit.index, one, None, noted, own if unit is program.entry else None)
+        for unit, one in plans.items()
     }
     failed = next((r for r in results.values() if r.output is None and r.outcome is not Outcome.CHECKED), None)
     if failed is not None:
@@ -214,7 +213,7 @@ def _rewritten(
     plan: Plan,
     limit: int | None,
     again: Callable[[Source, Index], bool],
-    wanted: frozenset[str],
+    wanted: frozenset[str] | None,
 ) -> FileResult:
     """A file as its plan wants it, or why it cannot be had."""
     if plan.outcome is Outcome.CHECKED:

@@ -26,7 +26,7 @@ def failures(
     before: Index,
     rewritten: Rewritten,
     again: Callable[[Source, Index], bool],
-    wanted: frozenset[str] = frozenset(),
+    wanted: frozenset[str] | None = frozenset(),
 ) -> list[str]:
     """The gates that an output fails, as sentences; empty if it passes all.
 
@@ -35,7 +35,7 @@ def failures(
         before: its index.
         rewritten: the output.
         again: whether converting the output again would change it.
-        wanted: globals that other files take: imports of them are used.
+        wanted: globals that other files take: imports of them are used; None if others may take any of them.
     """
     try:
         result = Source.decode(source.encode(rewritten.text), source.path)
@@ -53,8 +53,8 @@ def failures(
     alone = _alone(after) - _alone(before)
     if alone:
         found.append(f"the output asks one process alone for what all do together: {', '.join(sorted(alone))}")
-    unused = _unused_imports(after) - _unused_imports(before) - wanted
-    if unused:
+    unused = _unused_imports(after) - _unused_imports(before) - (wanted or frozenset())
+    if unused and wanted is not None:
         found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
     lost = displaced(source.tree, tree, rewritten)
     if lost is not None:

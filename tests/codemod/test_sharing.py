@@ -377,8 +377,20 @@ device = Settings.device
         ("import settings\n\nprint(settings.torch.ones(1))\n", True),
     ],
 )
-def test_an_import_that_nothing_uses_any_more_stays_for_those_who_have_it_from_there(folder: Path, other: str, stays: bool) -> None:
+def test_an_import_that_nothing_uses_any_more_stays_for_those_who_have_it_from_there(
+    folder: Path, other: str, stays: bool
+) -> None:
     body = script("from engine import train\nfrom model import Net\nfrom settings import device")
     body = body.replace("Net()", "Net().to(device)")
     write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "settings.py": SETTINGS, "other.py": other})
+    assert ("import torch\n" in outputs("train.py")["settings.py"]) is stays
+
+
+@pytest.mark.parametrize(("own", "stays"), [("", True), ("import torch\n", False)])
+def test_what_a_file_imports_stays_for_those_that_have_it_by_a_star(folder: Path, own: str, stays: bool) -> None:
+    engine = ENGINE.replace("import torch.nn.functional as F", f"from settings import *\n{own}", 1)
+    engine = engine.replace("F.cross_entropy", "torch.nn.functional.cross_entropy")
+    body = script("from engine import train\nfrom model import Net\nimport settings")
+    body = body.replace("Net()", "Net().to(settings.device)")
+    write({"train.py": body, "engine.py": engine, "model.py": MODEL, "settings.py": SETTINGS})
     assert ("import torch\n" in outputs("train.py")["settings.py"]) is stays

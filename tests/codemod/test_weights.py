@@ -30,7 +30,9 @@ class Own(nn.Module):
     def forward(self, x):
         return self.layer(x)
 """
-AGAIN = "class Own(Net):\n    def again(self):\n        {}\n\n    def draw(self):\n        init.normal_(self.layer.bias)"
+AGAIN = (
+    "class Own(Net):\n    def again(self):\n        {}\n\n    def draw(self):\n        init.normal_(self.layer.bias)"
+)
 METHOD = {
     "imports": "from torch.nn import init",
     "definitions": AGAIN.format("init.xavier_uniform_(self.layer.weight)"),
