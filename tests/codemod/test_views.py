@@ -69,3 +69,41 @@ def test_a_class_for_each_place_of_the_batch(labels: str, codes: list[str]) -> N
     forward = f"optimizer.zero_grad()\nloss = F.cross_entropy(elsewhere(model(x)), {labels})"
     found = findings(script(imports="from mine import elsewhere", forward=forward))
     assert found == codes
+
+
+COMPARES = """\
+class Compare(nn.Module):
+    def __init__(self, by_angle):
+        super().__init__()
+        {}
+
+    def pick(self, by_angle):
+        if by_angle:
+            return self.angles
+        return self.apart
+
+    def angles(self, one, other):
+        return F.cosine_similarity(one.unsqueeze(1), other.unsqueeze(0), dim=-1)
+
+    def apart(self, one, other):
+        return {}
+
+    def forward(self, one, other):
+        return self.compare(one, other).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "apart", "codes"),
+    [
+        ("self.compare = self.angles", "one", ["LOSS-INBATCH"]),
+        ("self.compare = self.pick(by_angle)", "unknown(one)", ["LOSS-INBATCH"]),
+        ("self.compare = self.angles if by_angle else self.apart", "one", ["LOSS-INBATCH"]),
+        ("self.compare = self.apart", "(one - other).pow(2)", []),
+        ("self.compare = unknown(self.angles)", "one", []),  # nobody knows
+    ],
+)
+def test_a_comparison_that_a_loss_keeps_in_an_attribute(kept: str, apart: str, codes: list[str]) -> None:
+    forward = "optimizer.zero_grad()\nloss = compare(model(x), model(x + 1))"
+    slots = {"model": "model = Net().to(device)\ncompare = Compare(True)", "forward": forward}
+    assert findings(script(definitions=COMPARES.format(kept, apart), **slots)) == codes

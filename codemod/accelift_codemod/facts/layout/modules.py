@@ -157,6 +157,10 @@ class Modules:
             for binding in self.index.attribute_bindings.get(name, []):
                 if binding.how is not How.ASSIGN or self.index.enclosing_class(binding.node) is not owner:
                     continue
+                methods = self._methods(binding.value, cls)
+                if methods:
+                    found += (self.own(method, call, arguments, keywords, cls) for method in methods if method != name)
+                    continue
                 values = [v for part in self._parts(binding.value) for v in self.resolver.values(part)]
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):
@@ -168,6 +172,26 @@ class Modules:
         for other in found[1:]:
             joined = join(joined, other)
         return joined
+
+    def _methods(self, node: ast.expr | None, cls: ast.ClassDef, steps: int = 3) -> list[str]:
+        """The methods of a module that an attribute of it is: `self.compare = self.cosine`, or what one returns."""
+        found: list[str] = []
+        for part in self._parts(node):
+            own = part.func if isinstance(part, ast.Call) else part
+            if not (isinstance(own, ast.Attribute) and isinstance(own.value, ast.Name) and own.value.id == "self"):
+                return []
+            method = self.resolver.method(cls, own.attr)
+            if method is None or not steps:
+                return []
+            chosen = [own.attr]
+            if isinstance(part, ast.Call):
+                returns = self.resolver.returns(method)
+                each = [self._methods(r.value, cls, steps - 1) for r in returns]
+                chosen = [name for names in each for name in names] if all(each) else []
+            if not chosen:
+                return []
+            found += chosen
+        return found
 
     def _parts(self, node: ast.expr | None) -> list[ast.expr]:
         """What an attribute of a module may be bound to: one of two layers, or none; of one with other weights, the
