@@ -372,7 +372,7 @@ class Layouts:
             if qualified == "torch.autograd.Variable":
                 return arguments[0] if arguments else Layout.UNKNOWN
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
-                return operations.functional_loss(call, name, everything)
+                return operations.functional_loss(call, name, views.told(self.index, everything))
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
                 return operations.operation(name, call, arguments, keywords, 1)
             if qualified in _NORMS:

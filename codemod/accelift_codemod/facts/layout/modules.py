@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import Function, How
-from accelift_codemod.facts.layout import operations
+from accelift_codemod.facts.layout import operations, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     COMPARING,
@@ -56,7 +56,7 @@ class Modules:
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
         if value.role is Role.LOSS:
-            return operations.loss(value, everything)
+            return operations.loss(value, views.told(self.index, everything))
         if isinstance(value.declaration, ast.ClassDef):
             method = self.resolver.method(value.declaration, "forward")
             if method is None:

@@ -1,9 +1,12 @@
-"""Samples of several tensors under one name: two pictures of each sample, `((one, other), label)`."""
+"""Views of the samples: two pictures of each, `((one, other), label)`, and losses that ask which view is of which."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
+from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.layout.algebra import Layout, Shape
 from accelift_codemod.facts.resolve import Resolver
 
 _JOINS = frozenset(f"torch.{name}" for name in "cat concat concatenate stack".split())
@@ -34,3 +37,16 @@ def several(resolver: Resolver, target: ast.expr) -> bool:
         elif not (isinstance(parent, ast.Call) and resolver.builtin(parent.func) == "len"):
             return False
     return {0, 1} <= numbers
+
+
+def told(index: Index, arguments: Sequence[Shape]) -> list[Shape]:
+    """The arguments of a loss. The places of samples are none in a script that gathers: it may be of all processes."""
+    if Layout.PLACES not in arguments or not any(_gathers(call) for call in index.calls):
+        return list(arguments)
+    return [Layout.UNKNOWN if part is Layout.PLACES else part for part in arguments]
+
+
+def _gathers(call: ast.Call) -> bool:
+    func = call.func
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return "all_gather" in name or (name == "gather" and len(call.args) == 1)
