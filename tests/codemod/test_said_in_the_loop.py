@@ -167,3 +167,44 @@ def train():
 )
 def test_what_a_function_that_trains_returns_and_its_caller_prints(returned: str, used: str, told: bool) -> None:
     assert findings(RETURNING.format(returned=returned, used=used)) == ["METRIC-TRAIN"] * told
+
+
+TRAIN = """\
+def train(model, device, loader, optimizer):
+    losses = []
+    last = 0.0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        last = loss.item()
+    return {result}"""
+
+
+@pytest.mark.parametrize(
+    ("result", "call", "told"),
+    [
+        ("losses", "print(sum(train(model, device, loader, optimizer)))", True),
+        ("sum(losses) / len(losses)", "mean = train(model, device, loader, optimizer)\nprint(mean)", True),
+        ('{"loss": last}', 'kept = train(model, device, loader, optimizer)\nprint(kept["loss"])', True),
+        ("device, losses", "number, kept = train(model, device, loader, optimizer)\nhistory.append(kept)", True),
+        ("device, last", "kept = train(model, device, loader, optimizer)\nprint(kept[1])", True),
+        ("losses", "train(model, device, loader, optimizer)", False),
+        ("losses", "kept = train(model, device, loader, optimizer)", False),
+        ("len(loader)", "print(train(model, device, loader, optimizer))", False),
+        ("device, losses", "other, kept = train(model, device, loader, optimizer)\nprint(other)", False),
+        ("device, last", "kept = train(model, device, loader, optimizer)\nprint(kept[0])", False),
+    ],
+)
+def test_what_a_function_returns_is_said_by_its_callers(result: str, call: str, told: bool) -> None:
+    text = script(
+        main=True,
+        definitions=TRAIN.format(result=result),
+        before="history = []",
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+        epoch=call,
+    )
+    assert findings(text) == (["METRIC-TRAIN"] if told else [])

@@ -59,23 +59,26 @@ def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
     return found
 
 
-def uses_of_returned(draft: Draft, statement: ast.Return, load: Read) -> list[ast.Name | ast.Call]:
-    """Where callers use the part of what a function returns that a load is in: reads of what they assign it to, and
-    calls that are used where they stand."""
+def returned(draft: Draft, read: Read, statement: ast.Return) -> list[Read]:
+    """What a read that a function returns is in its callers: calls, or one of several things by its place."""
     function = draft.facts.index.function(statement)
-    parts = statement.value.elts if isinstance(statement.value, ast.Tuple) else []
-    place = next((i for i, part in enumerate(parts) if is_within(draft, load, part)), None)
-    found: list[ast.Name | ast.Call] = []
-    for call in draft.facts.resolver.sites(function) if function is not None else ():
-        assigned = draft.facts.index.parents.get(call)
-        if not isinstance(assigned, ast.Assign):
-            found.append(call)
-            continue
-        names = assigned.targets[0]
-        if place is not None and isinstance(names, ast.Tuple) and len(names.elts) == len(parts):
-            assigned = ast.Assign(targets=[names.elts[place]], value=call)
-        found += reads_of(draft, assigned)
+    sites = draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else []
+    if not isinstance(statement.value, ast.Tuple):
+        return list(sites)
+    place = next(n for n, part in enumerate(statement.value.elts) if is_within(draft, read, part))
+    found: list[Read] = []
+    for site in sites:
+        around = draft.facts.index.parents.get(site)
+        target = around.targets[0] if isinstance(around, ast.Assign) and len(around.targets) == 1 else None
+        if isinstance(target, ast.Tuple) and len(target.elts) == len(statement.value.elts):
+            found += reads_of(draft, ast.Assign(targets=[target.elts[place]], value=site))
+        whole = reads_of(draft, around) if isinstance(around, ast.Assign) and isinstance(target, ast.Name) else [site]
+        found += (one for one in whole if _is_entry(draft.facts.index.parents.get(one), place))
     return found
+
+
+def _is_entry(node: ast.AST | None, place: int) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == place
 
 
 def targets(statement: ast.stmt) -> list[ast.expr]:

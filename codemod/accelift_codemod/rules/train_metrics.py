@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
@@ -13,7 +13,7 @@ from accelift_codemod.measured import keys
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.decisions import decisions, is_content
-from accelift_codemod.measured.onward import reads_of, uses_of_returned
+from accelift_codemod.measured.onward import Read, reads_of, returned
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
     EVEN,
@@ -285,27 +285,30 @@ scheduler.step(running / len(loader))
             and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
         )
 
-    def _said_after(self, draft: Draft, node: Loop, name: str) -> ast.AST | None:
-        """Where what the last iteration left in a variable is an argument of a call for its effect: printed, logged."""
-        queue: list[ast.Name | ast.Call] = [*reads_after(draft, node, name)]
-        seen = set(queue)
+    def _said_after(self, draft: Draft, node: Loop, name: str) -> ast.Name | None:
+        """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.
+
+        What is returned goes there from where the function is called.
+        """
+        queue: list[tuple[ast.Name, Read]] = [(load, load) for load in reads_after(draft, node, name)]
+        seen = {read for _, read in queue}
         while queue:
-            load = queue.pop(0)
-            if Role.WRITER in draft.facts.resolver.roles(load):
+            load, read = queue.pop(0)
+            if Role.WRITER in draft.facts.resolver.roles(read):
                 continue  # it shows what it is given, and measures nothing
-            statement = draft.facts.index.statement(load)
-            if load in draft.facts.loops.gradients.reads:
+            statement = draft.facts.index.statement(read)
+            if read in draft.facts.loops.gradients.reads:
                 continue  # on its way to a loss
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                if statement.value is not load:
-                    return load
-                continue  # nobody uses what the function returns
-            more: Sequence[ast.Name | ast.Call] = ()
-            if isinstance(statement, ast.Assign):  # `mean = sum(losses) / n`
-                more = reads_of(draft, statement)
-            elif isinstance(statement, ast.Return):  # to who calls the function that trains
-                more = uses_of_returned(draft, statement, load)
-            queue += [n for n in more if n not in seen]
+                if statement.value is read:
+                    continue  # nobody asks what the function returns
+                return load
+            more: list[Read] = []
+            if isinstance(statement, (ast.Assign, ast.AugAssign)):  # `mean = sum(losses) / n`
+                more += reads_of(draft, statement)
+            elif isinstance(statement, ast.Return):
+                more += returned(draft, read, statement)
+            queue += [(load, n) for n in more if n not in seen]
             seen.update(more)
         return None
 
