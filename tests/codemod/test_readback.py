@@ -36,6 +36,73 @@ def test_what_is_written_before_it_is_read(before: str, after: str) -> None:
     assert findings(script(imports=NUMPY, after=before)) == []
 
 
+READ, REMOVE = 'a = open("a.npy").read()', 'os.remove("a.npy")'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{LOAD}\n{SAVE}", f"{LOAD}\n{WAIT}\n{GUARD}\n    {SAVE}"),
+        (f"{SAVE}\n{LOAD}\n{REMOVE}", f"{GUARD}\n    {SAVE}\n{WAIT}\n{LOAD}\n{WAIT}\n{GUARD}\n    {REMOVE}"),
+        (
+            f'{LOAD}\nwith open("b", "w") as f:\n    f.write(open("a.npy").read())\n{REMOVE}',
+            f'{LOAD}\n{GUARD}\n    with open("b", "w") as f:\n        f.write(open("a.npy").read())\n{WAIT}\n'
+            f"{GUARD}\n    {REMOVE}",
+        ),
+        (f"if n:\n    {READ}\n{REMOVE}", f"if n:\n    {READ}\n{WAIT}\n{GUARD}\n    {REMOVE}"),
+        (
+            'a = open("a.npy").read()\nPath("a.npy").unlink()',
+            f'a = open("a.npy").read()\n{WAIT}\n{GUARD}\n    Path("a.npy").unlink()',
+        ),
+        (
+            f'{READ}\nif os.path.exists("a.npy"):\n    {REMOVE}',
+            f'{READ}\n{WAIT}\nif os.path.exists("a.npy"):\n    {GUARD}\n        {REMOVE}',
+        ),
+    ],
+)
+def test_what_others_may_still_read_is_not_written_over(before: str, after: str) -> None:
+    slots = {"imports": "import os\nfrom pathlib import Path\n\nimport numpy as np", "setup": "n = 0"}
+    assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
+    assert findings(script(**slots, after=before)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # nobody reads it before, or only the main process does
+        (f"{REMOVE}\nb = 1", f"{GUARD}\n    {REMOVE}\nb = 1"),
+        (
+            f'np.save("b.npy", np.load("a.npy"))\n{REMOVE}',
+            f'{GUARD}\n    np.save("b.npy", np.load("a.npy"))\n    {REMOVE}',
+        ),
+        (f'a = np.load("b.npy")\n{REMOVE}', f'a = np.load("b.npy")\n{GUARD}\n    {REMOVE}'),
+        # not every process need come here
+        (f"{READ}\nif n:\n    {REMOVE}", f"{READ}\nif n:\n    {GUARD}\n        {REMOVE}"),
+        # they meet before
+        (f"{READ}\n{SAVE}\n{LOAD}", f"{READ}\n{WAIT}\n{GUARD}\n    {SAVE}\n{WAIT}\n{LOAD}"),
+    ],
+)
+def test_what_may_be_written_at_once(before: str, after: str) -> None:
+    slots = {"imports": "import os\n\nimport numpy as np", "setup": "n = 0"}
+    assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
+
+
+def test_what_is_read_before_training_may_be_written_after_it() -> None:
+    slots = {"imports": NUMPY, "setup": LOAD}
+    assert converted(script(**slots, after=SAVE)) == lifted(**slots, after=f"{GUARD}\n    {SAVE}")
+
+
+def test_who_reads_a_file_twice_waits_once() -> None:
+    slots = {"imports": NUMPY, "setup": "n = 0"}
+    again = LOAD.replace("a = ", "b = ")
+    after = f"{GUARD}\n    {SAVE}\n{WAIT}\n{LOAD}\n{again}"
+    assert converted(script(**slots, after=f"{SAVE}\n{LOAD}\n{again}")) == lifted(**slots, after=after)
+    maybe = f"{GUARD}\n    {SAVE}\nfor _ in range(n):\n    {LOAD}\n{WAIT}\n{again}"
+    assert converted(script(**slots, after=f"{SAVE}\nfor _ in range(n):\n    {LOAD}\n{again}")) == lifted(
+        **slots, after=maybe
+    )
+
+
 FILES = """\
 class Files(torch.utils.data.Dataset):
     def __init__(self, path, rows=3):
@@ -68,7 +135,6 @@ def test_a_data_set_that_gets_the_name_of_the_file(name: str, line: str, waits: 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (f"{LOAD}\n{SAVE}", f"{LOAD}\n{GUARD}\n    {SAVE}"),
         (f'{SAVE}\na = np.load("b.npy")', f'{GUARD}\n    {SAVE}\na = np.load("b.npy")'),
         (f"if n:\n    {SAVE}\nelse:\n    {LOAD}", f"if n:\n    {GUARD}\n        {SAVE}\nelse:\n    {LOAD}"),
         # not every process need come here

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Need
+from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
 _RULE = "READBACK"
 # What puts files into folders, and what asks which there are.
+_WAIT = "{accelerator}.wait_for_everyone()"
 _MOVES = frozenset(
     "os.rename os.replace os.remove shutil.move shutil.copy shutil.copy2 shutil.copyfile shutil.copytree".split()
 )
 _LISTS = library.LISTS | {"torchvision.datasets.ImageFolder", "torchvision.datasets.DatasetFolder"}
+
+
+Written = tuple[ast.Call, list[ast.expr]]
 
 
 class ReadBack(Rule):
@@ -25,7 +29,8 @@ class ReadBack(Rule):
 
     Only if both name the file in the same words, in one function or in what it calls, and the file is read wherever it
     is written: a process that waits where others do not would wait for ever. So it is with a folder that is listed
-    after files have been moved. For checkpoints, see SAVE.
+    after files have been moved, and with a file that the main process removes, or writes over, where others may still
+    be reading it. For checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -42,20 +47,79 @@ exported = onnx.load("model.onnx")
 """
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        reads = [c for c in draft.calls if self._paths(draft, c)]
+        reads = [c for c in draft.calls if self._paths(draft, c) and not draft.guarded(c)]
         guarded = [c for c in draft.calls if draft.guarded(c)] if reads else []
-        written = [
-            write
-            for call in guarded
-            for write in self._written(draft, call, [*call.args, *(k.value for k in call.keywords)])
-        ]
-        back = (r for r in reads if any(self._reads_back(draft, r, *w) for w in written) and self._meets(draft, r))
-        yield from draft.awaited(_RULE, back, Need.WEAK)
+        written = [write for call in guarded for write in self._written(draft, call, _given(call))]
+        of = {read: [w for w, given in written if self._reads_back(draft, read, w, given)] for read in reads}
+        back = {read: writes for read, writes in of.items() if writes and self._meets(draft, read)}
+        waited = [read for read in back if not self._is_late(draft, read, back)]
+        yield from draft.awaited(_RULE, waited, Need.WEAK)
+        for statement in dict.fromkeys(self._overwrites(draft, reads, written, waited)):
+            why = "other processes may still be reading the file"
+            yield draft.edit(_RULE, statement, Operation.BEFORE, why, _WAIT, need=Need.WEAK)
         moves = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _MOVES and draft.guarded(c)]
         listings = [c for c in draft.calls if self._lists(draft, c)] if moves else []
         first = (next((c for c in listings if self._follows(draft, c, move)), None) for move in moves)
         late = dict.fromkeys(c for c in first if c is not None and self._meets(draft, c))
         yield from draft.awaited(_RULE, late, Need.WEAK)  # what is listed after the first is there, too
+
+    def _is_late(self, draft: Draft, read: ast.Call, back: dict[ast.Call, list[ast.Call]]) -> bool:
+        """Whether a file has been waited for already, since it was written, where an earlier statement reads it."""
+        writes = {position(write) for write in back[read]}
+        return any(
+            position(other) < position(read)
+            and writes <= {position(write) for write in back[other]}
+            and not any(position(other) < place < position(read) for place in writes)
+            and draft.facts.index.statement(other) is not draft.facts.index.statement(read)
+            and self._always(draft, other, read)
+            for other in back
+        )
+
+    def _overwrites(
+        self, draft: Draft, reads: list[ast.Call], written: list[Written], waited: list[ast.Call]
+    ) -> Iterator[ast.stmt]:
+        """The statements that write or remove a file which other processes may still be reading."""
+        for write, given in (w for w in written if not self._paths(draft, w[0])):
+            named = [part for argument in given for part in self._own_parts(draft, argument)]
+            first = [r for r in reads if position(r) < position(write) and self._names(draft, r, named)]
+            first = [r for r in first if draft.function(r) is draft.function(write)]
+            statement = self._asked(draft, write)
+            if any(
+                self._always(draft, statement, read)
+                and not draft.blueprint.timeline.exclusive(read, write)
+                and not self._met(draft, read, statement, waited)
+                for read in first
+            ) and self._meets(draft, statement):
+                yield statement
+
+    def _asked(self, draft: Draft, write: ast.Call) -> ast.stmt:
+        """The statement of what writes, or around it the conditions that ask for the file, each process for itself."""
+        found = next((p for p in draft.facts.index.ancestors(write) if _is_guard(draft, p)), None)
+        statement = found if isinstance(found, ast.stmt) else draft.facts.index.statement(write)
+        for asking in files.asking(draft.facts.resolver, write):
+            if asking.body[0] is statement and not asking.orelse:
+                statement = asking
+        return statement
+
+    def _met(self, draft: Draft, read: ast.Call, write: ast.stmt, waited: list[ast.Call]) -> bool:
+        """Whether all processes surely meet between a read and what writes: they train, or wait for a file."""
+        function, timeline = draft.function(read), draft.blueprint.timeline
+        loops = [p for loop in draft.blueprint.train_loops for p in timeline.places(loop.node, function)]
+        around = set(draft.facts.index.ancestors(write))
+        outer = ([p, *(o for o in draft.facts.index.enclosing_loops(p) if o not in around)] for p in loops)
+        return any(
+            position(read) < position(place) < position(write) and self._always(draft, place, write)
+            for place in (*(node for chain in outer for node in chain), *waited)
+        )
+
+    def _own_parts(self, draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
+        """The parts of an expression, without those of files that it reads."""
+        if isinstance(node, ast.Call) and self._paths(draft, node):
+            return
+        yield node
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                yield from self._own_parts(draft, child)
 
     def _meets(self, draft: Draft, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether all processes come to a read at once: not one before the others, nor those that miss a file alone."""
@@ -98,9 +162,7 @@ exported = onnx.load("model.onnx")
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
         return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
 
-    def _written(
-        self, draft: Draft, call: ast.Call, given: list[ast.expr], depth: int = 2
-    ) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    def _written(self, draft: Draft, call: ast.Call, given: list[ast.expr], depth: int = 2) -> Iterator[Written]:
         """A call that writes, and those of the functions that it is in, each with what it may name the file by."""
         yield call, given
         function = draft.function(call)
@@ -123,10 +185,14 @@ exported = onnx.load("model.onnx")
             draft, draft.asked(read) if before else read, write
         ):
             return False
-        paths = {ast.dump(path) for path in self._paths(draft, read)}
-        return any(ast.dump(part) in paths for argument in given for part in walk(argument))
+        return self._names(draft, read, (part for argument in given for part in walk(argument)))
 
-    def _always(self, draft: Draft, read: ast.AST, write: ast.Call) -> bool:
+    def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST]) -> bool:
+        """Whether one of some expressions names, in the same words, the file that a call reads."""
+        paths = {ast.dump(path) for path in self._paths(draft, read)}
+        return any(ast.dump(part) in paths for part in parts)
+
+    def _always(self, draft: Draft, read: ast.AST, write: ast.AST) -> bool:
         """Whether every loop and condition that a file is read under is one that it is written under.
 
         What a condition itself reads, or what a loop runs over, is not under it.
@@ -140,3 +206,13 @@ exported = onnx.load("model.onnx")
                     return False
             node = parent
         return True
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    """What may name the file that a call writes: its arguments, or what its method belongs to (`path.unlink()`)."""
+    own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    return [*call.args, *(k.value for k in call.keywords), *own]
+
+
+def _is_guard(draft: Draft, node: ast.AST) -> bool:
+    return any(e.operation is Operation.ENCLOSE and "is_main_process" in e.code for e in draft.edits_at(node))
