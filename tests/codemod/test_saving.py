@@ -325,3 +325,37 @@ def test_the_wait_stands_before_what_opens_the_file(opened: str, above: bool) ->
     following = output.split(f"{first}\n")[1].splitlines()[0].strip()
     assert output.count(WAIT) == 1
     assert following == (load.splitlines()[0] if above else load.splitlines()[-1].strip())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pickle.dump({}, file)",
+        "pickle.dump({{'model': {}, 'n': 1}}, file)",
+        "file.write(pickle.dumps({}))",
+        "joblib.dump({}, file)",
+        "joblib.dump(value={}, filename=file)",
+        "torch.save(obj={}, f=file, pickle_protocol=4)",
+    ],
+)
+def test_a_model_is_kept_without_its_wrapper(line: str) -> None:
+    slots = {"imports": "import pickle\n\nimport joblib"}
+    before, after = (line.format(model) for model in ("model", "accelerator.unwrap_model(model)"))
+    opened = 'with open("m.pkl", "wb") as file:'
+    text = script(**slots, after=f"{opened}\n    {before}")
+    guarded = f"if accelerator.is_main_process:\n    {opened}\n        {after}"
+    assert converted(text) == lifted(**slots, after=guarded)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pickle.dump(device, file)",
+        "pickle.dump({'rows': len(loader)}, file)",
+        "pickle.dump(dict(names=['model']), file)",
+        "joblib.dump(value=[1], filename=file)",
+    ],
+)
+def test_other_things_that_are_kept_stay(line: str) -> None:
+    text = script(imports="import pickle\n\nimport joblib", after=f'with open("m.pkl", "wb") as file:\n    {line}')
+    assert line in converted(text)

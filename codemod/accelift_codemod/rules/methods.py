@@ -28,9 +28,14 @@ _COPIES = frozenset(
     mlflow.pytorch.save_model
     """.split()
 )
-_SAVES = ("torch.save", "torch.serialization.save")
+# What keeps an object whole, and by which keyword it is given.
+_SAVES = {
+    **dict.fromkeys(("torch.save", "torch.serialization.save"), "obj"),
+    **{f"{library}.{name}": "obj" for library in ("pickle", "dill", "cloudpickle") for name in ("dump", "dumps")},
+    "joblib.dump": "value",
+}
 _DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
-_KEEPING = frozenset({"torch.save", "torch.serialization.save", "pickle.dump", "copy.deepcopy", "copy.copy"})
+_KEEPING = frozenset({*_SAVES, "copy.deepcopy", "copy.copy"})
 _WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
 # Built-in functions that ask their first argument for what a wrapper does not have.
 _ASKING = frozenset("len list iter enumerate getattr hasattr setattr isinstance vars type str repr print".split())
@@ -187,9 +192,7 @@ with torch.no_grad():
                 yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
             elif qualified in _CALLS_WITH and parent.args[0] is node:
                 yield self._called_with(draft, name, parent)
-        elif (isinstance(parent, _DISPLAYS) and self._is_saved(draft, self._whole(draft, parent))) or (
-            isinstance(parent, ast.Assign) and parent.value is node and self._fills_saved(draft, parent)
-        ):
+        elif self._is_part(draft, node, parent):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
 
     def _to_the_cpu(self, draft: Draft, call: ast.Call, name: str) -> bool:
@@ -276,6 +279,14 @@ with torch.no_grad():
             "convert with --target runtime",
         )
 
+    def _is_part(self, draft: Draft, node: ast.AST, parent: ast.AST | None) -> bool:
+        """Whether a model is what a keyword says is saved, or put into what is saved."""
+        if isinstance(parent, ast.keyword):
+            return self._is_saved(draft, node)
+        if isinstance(parent, _DISPLAYS):
+            return self._is_saved(draft, self._whole(draft, parent))
+        return isinstance(parent, ast.Assign) and parent.value is node and self._fills_saved(draft, parent)
+
     def _fills_saved(self, draft: Draft, statement: ast.Assign) -> bool:
         """Whether an assignment puts something into a dictionary that is saved."""
         containers = (t.value for t in statement.targets if isinstance(t, ast.Subscript))
@@ -284,8 +295,8 @@ with torch.no_grad():
 
     def _is_saved(self, draft: Draft, node: ast.AST) -> bool:
         """Whether a dictionary, a list or a tuple is what a checkpoint is made of, perhaps through a variable."""
-        saves = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _SAVES)
-        saved = (draft.facts.resolver.argument(call, 0, "obj") for call in saves)
+        saves = ((c, _SAVES.get(draft.facts.resolver.qualified(c.func) or "")) for c in draft.calls)
+        saved = (draft.facts.resolver.argument(call, 0, keyword) for call, keyword in saves if keyword)
         return any(s is node or any(v.origin is node for v in draft.facts.resolver.values(s)) for s in saved)
 
     def _whole(self, draft: Draft, node: ast.AST) -> ast.AST:
