@@ -227,3 +227,45 @@ def test_it_is_not_if_the_function_changes_what_it_is_made_of(first: str) -> Non
         "model, loader = accelerator.prepare(model, loader)\ntrain(model)\n"
         not in (convert(text).output or b"").decode()
     )
+
+
+AGAIN = """\
+def train(net):
+    net = net.to(device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(2):
+        {first}
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(net(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+        {last}
+"""
+PREPARED = "model, loader = accelerator.prepare(model, loader)\ntrain(model)\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("net = net.train()", "print(epoch)"),
+        ("net = net.train()", "net = net.eval()\n        print(net(torch.ones(1, 8).to(device)))"),
+        ("net = net.to(device).train()", "net = net.eval().cuda()"),
+    ],
+)
+def test_a_network_that_is_bound_again_to_itself_is_what_it_was(first: str, last: str) -> None:
+    after = converted(script(definitions=AGAIN.format(first=first, last=last), **HANDED))
+    assert PREPARED in after and "net = accelerator.prepare" not in after
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("net = net.train()", "net = nn.Sequential(net)"),
+        ("net = net.train()", "net = nn.Linear(8, 3).to(device)"),
+        ("net.layer = nn.Linear(8, 3)", "net = net.eval()"),
+        ("keep.append(net)", "net = net.eval()"),
+    ],
+)
+def test_one_that_may_become_another_is_not(first: str, last: str) -> None:
+    text = script(before="keep = []", definitions=AGAIN.format(first=first, last=last), **HANDED)
+    assert PREPARED not in (convert(text).output or b"").decode()

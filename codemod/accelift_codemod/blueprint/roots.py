@@ -8,6 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.blueprint.containers import holds, keeps, replaceable
+from accelift_codemod.blueprint.rebinding import RETURNS_SELF, is_again, is_asked, is_changed, itself
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Key, key
@@ -17,7 +18,6 @@ from accelift_codemod.reasons import refuse
 
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
-_RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 _TAKES = (ast.Subscript, ast.IfExp)
 _DISPLAYS = (ast.Dict, ast.Tuple, ast.List)
 _CHOICES = (*_TAKES, *_DISPLAYS)
@@ -155,7 +155,7 @@ class Roots:
             return self._choice(node, search)
         if node is search.wanted[0]:
             return set()  # made on the spot
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RETURNS_SELF:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RETURNS_SELF:
             return self._trace(node.func.value, search) if self._holds(node, search) else None
         if not isinstance(node, ast.Name):
             return None
@@ -212,7 +212,8 @@ class Roots:
                 before = (
                     self._handed_to(binding, search) or self._put_in(binding, search) or self._same(binding, search)
                 )
-                found |= before or self._moved_parameter(binding, search) or {(owner, node.id)}
+                moved = None if before else self._moved_parameter(binding, search)
+                found |= before or ({(owner, node.id)} if moved is None else moved)
             else:
                 return None
         return found
@@ -331,33 +332,27 @@ class Roots:
             self.copies.setdefault(binding.node)
         return traced
 
-    def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
+    def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]] | None:
         """The variables outside whose object a function is handed and goes on calling by its parameter's name, or by
         another one: `model = model.to(device)`, `net = model.eval()`."""
-        node = binding.value
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RETURNS_SELF:
-            node = node.func.value
+        node = itself(binding.value)
         if binding.path or binding.scope.is_class or not isinstance(node, ast.Name):
-            return set()
-        if any(b.how is not How.PARAMETER for b in self.resolver.bindings(node)):
-            return set()
+            return None
+        others = [b for b in self.resolver.bindings(node) if b.how is not How.PARAMETER]
+        if any(b.name != binding.name or not is_again(b) for b in others):
+            return None
         reads = [n for n in self.facts.loads(binding.scope, node.id) if n is not node]
         if node.id == binding.name:
             reads = [n for n in reads if n.lineno < node.lineno]
-            if not all(isinstance(self.index.parents.get(n), ast.Attribute) for n in reads):
-                return set()  # who else has it by then, is not known
+            if not all(is_asked(self.index, n) for n in reads):
+                return None  # who else has it by then, is not known
         else:
             reads += self.facts.loads(binding.scope, binding.name)
-        if any(map(self._changed, reads)):
-            return set()  # it is prepared after that
-        return self._trace(node, search) or set()
-
-    def _changed(self, name: ast.Name) -> bool:
-        """Whether something is put into the object that a name denotes: `net.fc = Linear(8, 3)`."""
-        part: ast.AST = name
-        while isinstance(outer := self.index.parents.get(part), (ast.Attribute, ast.Subscript)) and outer.value is part:
-            part = outer
-        return isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load)
+        if any(is_changed(self.index, n) for n in reads):
+            return None  # it is prepared after that
+        again = node in search.seen or any(itself(b.value) in search.seen for b in others)
+        traced = self._trace(node, search)
+        return traced if traced or again else None  # in the next iteration it is what it was
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

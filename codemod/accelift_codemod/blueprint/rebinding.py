@@ -1,0 +1,36 @@
+"""Variables that are bound again to the object that they have, and what is done to it before."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.index import Binding, Index
+
+RETURNS_SELF = frozenset("to cuda cpu train eval".split())
+
+
+def itself(node: ast.expr | None) -> ast.expr | None:
+    """What a method that returns its object is asked of: `model` of `model.to(device).train()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RETURNS_SELF:
+        node = node.func.value
+    return node
+
+
+def is_again(binding: Binding) -> bool:
+    """Whether a variable is bound to what it is already: `net = net.train()`."""
+    node = itself(binding.value)
+    return node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name
+
+
+def is_asked(index: Index, name: ast.Name) -> bool:
+    """Whether an object is asked for an attribute, or called."""
+    parent = index.parents.get(name)
+    return isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and parent.func is name)
+
+
+def is_changed(index: Index, name: ast.Name) -> bool:
+    """Whether something is put into the object that a name denotes: `net.fc = Linear(8, 3)`."""
+    part: ast.AST = name
+    while isinstance(outer := index.parents.get(part), (ast.Attribute, ast.Subscript)) and outer.value is part:
+        part = outer
+    return isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load)
