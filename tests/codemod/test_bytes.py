@@ -164,12 +164,25 @@ def test_the_indentation_of_text_is_none() -> None:
 @pytest.mark.parametrize("unit", ["\t", "  ", "   ", "        "])
 def test_indentation_is_the_author_s(unit: str) -> None:
     old, new = replaced(("    optimizer.step()", "    if 1:\n        import os\n        optimizer.step()"))
-    old = old.replace(b"print(loss", b"os.remove('x')\n    print(loss")
+    old = old.replace(b"print(len", b"os.remove('x')\n    print(len")
     new = new.replace(
-        b"accelerator.print(loss",
-        b"if accelerator.is_main_process:\n        os.remove('x')\n    accelerator.print(loss",
+        b"accelerator.print(len",
+        b"if accelerator.is_main_process:\n        os.remove('x')\n    accelerator.print(len",
     )
     assert converted(old.replace(b"    ", unit.encode())) == new.replace(b"    ", unit.encode())
+
+
+@pytest.mark.parametrize(("first", "then"), [("    ", "\t"), ("\t", "    ")])
+def test_indentation_is_that_of_the_place_where_functions_differ(first: str, then: str) -> None:
+    other = f"def other():\n{first}return 1\n\n\n".encode()
+    body, guarded = "with open('x', 'w') as f:\n{0}{0}f.write('1')", "if accelerator.is_main_process:"
+    old, new = replaced(("    optimizer.step()", "    if 1:\n        optimizer.step()"))
+    before = old.replace(b"print(len", body.format("    ").encode() + b"\n    print(len")
+    inner = f"{guarded}\n        with open('x', 'w') as f:\n            f.write('1')\n    "
+    after = new.replace(b"accelerator.print(len", inner.encode() + b"accelerator.print(len")
+    mixed = [b"torch.manual_seed", other + b"torch.manual_seed"]
+    before, after = (text.replace(b"    ", then.encode()).replace(*mixed, 1) for text in (before, after))
+    assert converted(before) == after
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "iso8859-15", "koi8-r", "utf-8", "shift_jis"])

@@ -10,7 +10,7 @@ from typing import cast
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Span
 from accelift_codemod.rewrite.compose import composed
-from accelift_codemod.rewrite.layout import indentation, split_lines
+from accelift_codemod.rewrite.layout import indentation, split_lines, unit_at
 from accelift_codemod.rewrite.places import Places
 from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.source import BadSource, Source
@@ -93,7 +93,8 @@ def _pieces(source: Source, places: Places, group: Sequence[ast.stmt], unit: str
     if head:
         owner = places.index.parents[group[0]]
         start = cast(ast.stmt, getattr(owner, "pattern", owner)).lineno  # a `case` has no place of its own
-        indent = indentation(source.lines[start - 1]) + unit
+        indent = indentation(source.lines[start - 1])
+        indent += unit_at(indent, unit)
         new.append(head)
     new += [indent + source.segment(statement) for statement in group]
     if comment:

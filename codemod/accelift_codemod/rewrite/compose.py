@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit, Operation
-from accelift_codemod.rewrite.layout import indentation, indented, outdented, statements, string_lines
+from accelift_codemod.rewrite.layout import indentation, indented, outdented, statements, string_lines, unit_at
 from accelift_codemod.rewrite.result import Change, Rewritten
 from accelift_codemod.source import Source
 
@@ -51,10 +51,11 @@ class Composer:
                 emit(line - 1, line - 1, self._moved(new, line, edit))
             for first, _, edit in sorted(self.encloses, key=lambda e: -e[1]):
                 if first == line:
-                    indent = indentation(self.lines[_code_line(self.lines, first) - 1])
-                    header = statements(edit.code, indent, self.unit, self.source.newline, self.line_length)
+                    header = statements(
+                        edit.code, self._indent(first), self.unit, self.source.newline, self.line_length
+                    )
                     emit(line - 1, line - 1, self._moved(header, line, edit))
-            moves = self._level(line, None) or self._lost(line, None)
+            moves = self._deeper(line, None) or self._lost(line, None)
             last, replacement = self.replaced.get(line, (line, None))
             if replacement is not None:
                 emit(line - 1, last, self._moved(replacement, line, None))
@@ -79,13 +80,17 @@ class Composer:
             changes[-1] = Change(changes[-1].start, changes[-1].end, tuple(tail))
         return composed(self.lines, changes)
 
-    def _level(self, line: int, edit: Edit | None) -> int:
-        """How many headers are put around a line; around an inserted one: those that its own statement is inside of."""
-        return sum(
-            first <= line <= last and (edit is None or _inside(edit, outer))
+    def _deeper(self, line: int, edit: Edit | None) -> str:
+        """What the headers that are put around a line indent it by; an inserted one: those around its own statement."""
+        return "".join(
+            unit_at(self._indent(first), self.unit)
             for first, last, outer in self.encloses
-            if outer is not edit
+            if outer is not edit and first <= line <= last and (edit is None or _inside(edit, outer))
         )
+
+    def _indent(self, first: int) -> str:
+        """The indentation of a statement, comments above it left out."""
+        return indentation(self.lines[_code_line(self.lines, first) - 1])
 
     def _lost(self, line: int, edit: Edit | None) -> int:
         """How much of its indentation a line, or an inserted one, loses with the headers taken from around it."""
@@ -97,11 +102,10 @@ class Composer:
 
     def _moved(self, lines: Sequence[str], at: int, edit: Edit | None) -> list[str]:
         """Lines that come of a line, or that an edit puts next to it, where they belong."""
-        level, lost = self._level(at, edit), self._lost(at, edit)
-        if not level and not lost:
+        white, lost = self._deeper(at, edit), self._lost(at, edit)
+        if not white and not lost:
             return list(lines)
         frozen = string_lines("".join(lines)) if len(lines) > 1 else set()
-        white = self.unit * level
         return [
             line if i in frozen or not line.strip() else indented(outdented(line, lost), white)
             for i, line in enumerate(lines)

@@ -107,6 +107,13 @@ def indent_unit(source: Source) -> str:
     return "    "
 
 
+def unit_at(indent: str, unit: str) -> str:
+    """One more level below some indentation: in a file that mixes tabs and spaces, what that ends with."""
+    if not indent or indent[-1] == unit[-1]:
+        return unit
+    return "\t" if indent.endswith("\t") else "    "
+
+
 @remembered
 def line_length(folder: Path) -> int:
     """The line length of the project a folder belongs to, from the black or ruff settings of its pyproject.toml."""
@@ -154,6 +161,7 @@ def _parsed(text: str) -> ast.Module:
 
 def statements(code: str, indent: str, unit: str, newline: str, limit: int) -> list[str]:
     """Code as lines at an indentation."""
+    unit = unit_at(indent, unit)
     width = limit - len(indent.expandtabs(4))
     if any(len(line) > width for line in code.split("\n")):
         code = _black(code, width)
