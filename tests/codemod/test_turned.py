@@ -116,3 +116,44 @@ def test_products_along_the_samples_are_sums_over_them(forward: str) -> None:
     text = loss(f"out = model(x)\n{forward}")
     assert findings(text) == []
     assert 'accelerator.backward(loss, reduction="sum")' in added(text)
+
+
+PACKS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 4, batch_first=True)
+
+    def forward(self, x, n):
+        x = nn.utils.rnn.pack_padded_sequence(x, n{0}, batch_first=True)
+        out, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(x)[0], batch_first=True)
+        return {1}
+"""
+
+
+@pytest.mark.parametrize("cpu", ["", ".cpu()"])
+@pytest.mark.parametrize(
+    ("mean", "codes"),
+    [
+        ("(out.sum(1).t() / n).t()", []),  # a number for each column, which is a sample
+        ("(out.sum(1).T * n).T", []),
+        ("(out.sum(1).t() / n.view(-1, 1)).t()", ["LOSS-INBATCH"]),  # each sample with the numbers of all
+        ("out.sum(1).t() - out.sum(1)", ["LOSS-INBATCH"]),
+    ],
+)
+def test_columns_that_are_samples_meet_a_number_for_each(cpu: str, mean: str, codes: list[str]) -> None:
+    forward = f"{ZERO}loss = F.cross_entropy(model(x, n), y)"
+    text = script(definitions=PACKS.format(cpu, mean), move="n = x[:, 0, 0]", forward=forward)
+    assert [code for code in findings(text) if code.startswith("LOSS")] == codes
+
+
+@pytest.mark.parametrize(
+    ("out", "codes"),
+    [
+        ("(out.t() / n).t()", []),  # what is turned back has a number for each sample
+        ("out.t() / n", ["LOSS-INBATCH"]),
+        ("(out.t() - out).t()", ["LOSS-INBATCH"]),
+    ],
+)
+def test_columns_that_are_turned_back(out: str, codes: list[str]) -> None:
+    assert findings(loss(f"n, out = x[:, 0], model(x)\nloss = F.cross_entropy({out}, y)")) == codes

@@ -77,7 +77,7 @@ class Dimensions:
         steps += 1
         if isinstance(node, ast.Name):
             found = {self._bound(binding, steps) for binding in self.resolver.bindings(node)}
-            return found.pop() if len(found) == 1 else None
+            return 1 if self._counts_steps(node) else found.pop() if len(found) == 1 else None
         if isinstance(node, ast.BinOp):
             left, right = self.of(node.left, steps), self.of(node.right, steps)
             if isinstance(node.op, ast.MatMult):
@@ -86,6 +86,20 @@ class Dimensions:
         if isinstance(node, ast.Call):
             return self._call(node, steps)
         return None
+
+    def _counts_steps(self, name: ast.Name) -> bool:
+        """Whether a variable says, in its function, how long the sequences are that are packed: a number for each."""
+        for call in self.index.calls:
+            if self.index.function(call) is self.index.function(name) and (
+                self.resolver.qualified(call.func) == "torch.nn.utils.rnn.pack_padded_sequence"
+            ):
+                lengths = self.resolver.argument(call, 1, "lengths")
+                while isinstance(lengths, ast.Call) and isinstance(lengths.func, ast.Attribute):
+                    lengths = lengths.func.value if lengths.func.attr in _KEEP | {"cpu"} else None
+                if isinstance(lengths, ast.Name) and lengths.id == name.id:
+                    if self.resolver.bindings(lengths) == self.resolver.bindings(name):
+                        return True
+        return False
 
     def _broadcast(self, node: ast.BinOp, left: int | None, right: int | None) -> int | None:
         """Of an elementwise operation: numbers have no dimensions."""

@@ -223,6 +223,8 @@ class Layouts:
             averaged = products.averaged(node)
             if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
                 return of  # a number, which is its own average by whatever weights
+            if {left, right} == {Layout.ROWS, Layout.COLUMNS} and not isinstance(node.op, ast.MatMult):
+                return self._for_each_column(node, node.left if left is Layout.ROWS else node.right)
             return combine(node.op, left, right)
         if isinstance(node, ast.UnaryOp):
             return self.read(node.operand, env, frame)
@@ -245,6 +247,18 @@ class Layouts:
         if isinstance(node, ast.JoinedStr):
             return Layout.CONST
         return Layout.UNKNOWN
+
+    def _for_each_column(self, node: ast.BinOp, rows: ast.expr) -> Shape:
+        """What has the samples in dimension 1, and what has them in dimension 0: if that is the only one, they pair up.
+
+        A result that is turned back (`(x.t() / n).t()`) means that, too, but it is not sure.
+        """
+        number = self.dimensions.of(rows)
+        if number is not None:
+            return Layout.COLUMNS if number == 1 else Layout.MIXED
+        outer = self.index.parents.get(node)
+        back = isinstance(outer, ast.Attribute) and outer.attr in ("t", "T", "mT")
+        return Layout.UNKNOWN if back and not products.squares(node.left, node.right) else Layout.MIXED
 
     def _name(self, node: ast.Name, env: Environment) -> Shape:
         if node.id in env:
