@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import REBOUND, added, converted, findings, lifted, removed, script, unchanged
+from scripts import REBOUND, added, convert, converted, findings, lifted, removed, script, unchanged
 
 SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)"
 OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
@@ -363,3 +363,27 @@ def test_layers_without_weights_are_reported(model: str) -> None:
 )
 def test_layers_that_have_weights_are_not(model: str) -> None:
     assert "MODEL-LAZY" not in findings(script(definitions=DEEP, model=model))
+
+
+DEV = "more = len(data) > 8\nif more:\n    dev = DataLoader(data, batch_size=16)"
+EVAL = """\
+if more:
+    with torch.no_grad():
+        for x, y in dev:
+            x, y = x.to(device), y.to(device)
+            print(model(x).argmax(1))"""
+
+
+def test_a_loader_that_is_made_and_used_under_a_condition_is_prepared_there() -> None:
+    output = converted(
+        script(loader=f"loader = DataLoader(data, batch_size=16)\n{DEV}", epoch_end=EVAL.format("if more"))
+    )
+    assert "if more:\n    dev = DataLoader(data, batch_size=16)\n    dev = accelerator.prepare(dev)\n" in output
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in output
+    assert "accelerator.gather_for_metrics" in output
+
+
+@pytest.mark.parametrize("header", ["for _ in range(more):", "while more:\n    more = False"])
+def test_one_that_a_loop_makes_is_not(header: str) -> None:
+    text = script(loader=f"loader = DataLoader(data, batch_size=16)\n{DEV.replace('if more:', header)}", epoch_end=EVAL)
+    assert "    dev = accelerator.prepare(dev)\n" not in (convert(text).output or b"").decode()

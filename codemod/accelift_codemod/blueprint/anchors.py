@@ -47,7 +47,13 @@ class Anchors:
         return [*self.groups(scope, use, apart, looked), *self._placed(scope, use, rest, looked)]
 
     def _placed(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
-        """One place for objects; attributes that may not be there by then get one where they are made."""
+        """One place for objects; what may not be there by then gets one where it is made."""
+        chain = self.index.chain(self._block(use, [s for item in items for s in item.statements])[0])
+        own = [i for i in items if i.kind is Role.LOADER and not looked and self._only_there(i, chain)]
+        if own:
+            rest = [item for item in items if item not in own]
+            groups = [Group(scope, item.statements[0], (item,)) for item in own]
+            return [*groups, *(self._placed(scope, use, rest, looked) if rest else ())]
         group = self._place(scope, use, items, looked)
         anchor = self.index.statement(group.anchor)
         missing = [i for i in items if scope.is_class and not self._set(i, anchor)]
@@ -130,21 +136,37 @@ class Anchors:
     def _require_there(self, item: Item, anchor: ast.stmt) -> None:
         """Refuse to prepare what is only made under a condition, if the script only uses it under that one, too."""
         chain = self.index.chain(anchor)
-        apart = [s for s in item.statements if self.index.parents[s] not in self._around(chain)]
-        if item.scope.is_class or len(apart) < len(item.statements):
+        if item.scope.is_class or not self._is_apart(item, chain):
             return
-        ifs = (n for s in apart for n in self.index.ancestors(s) if isinstance(n, ast.If) and n not in chain)
-        tests = {ast.dump(n.test) for n in ifs}
-        reads = [n for n in self.facts.loads(item.scope, item.name) if self.index.statement(n) not in item.statements]
-        if tests and all(self._conditional(read, chain, tests) for read in reads):
+        if self._only_under(item, chain):
             raise refuse(
                 "PREP-NO-POINT",
-                apart[0].lineno,
+                item.statements[0].lineno,
                 f"`{item.name}` is only made under a condition, under which all uses of it are, too",
                 "make it in any case, or prepare it where it is made",
             )
         if not self._bound(item, anchor) and not self._read_anyway(item, anchor):
             raise self._not_there(item)
+
+    def _is_apart(self, item: Item, chain: list[ast.stmt]) -> bool:
+        """Whether an object is only made in inner blocks of those that some statements are in."""
+        return all(self.index.parents[s] not in self._around(chain) for s in item.statements)
+
+    def _only_under(self, item: Item, chain: list[ast.stmt]) -> bool:
+        """Whether an object is only made, and used, under a condition that does not hold for some statements."""
+        outside = (n for s in item.statements for n in self.index.ancestors(s) if n not in chain)
+        tests = {ast.dump(n.test) for n in outside if isinstance(n, ast.If)}
+        reads = [n for n in self.facts.loads(item.scope, item.name) if self.index.statement(n) not in item.statements]
+        return bool(tests) and all(self._conditional(read, chain, tests) for read in reads)
+
+    def _only_there(self, item: Item, chain: list[ast.stmt]) -> bool:
+        """Whether an object is made by one statement under conditions, and only used under these, too."""
+        if item.scope.is_class or len(item.statements) > 1 or not self._is_apart(item, chain):
+            return False
+        around = self._around(chain)
+        outside = [n for n in self.index.ancestors(item.statements[0]) if isinstance(n, ast.stmt) and n not in around]
+        inside = [n for n in outside if not isinstance(n, (*FUNCTIONS, ast.ClassDef))]
+        return all(isinstance(n, ast.If) for n in inside) and self._only_under(item, chain)
 
     def _not_there(self, item: Item) -> Refused:
         return refuse(
