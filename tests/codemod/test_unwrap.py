@@ -190,7 +190,7 @@ def test_a_function_that_is_given_one_model_before_another_is_prepared() -> None
     )
 
 
-@pytest.mark.parametrize("source", ['torch.load("whole.pt")["net"]', 'saved["net"]'])
+@pytest.mark.parametrize("source", ['torch.load("whole.pt")["net"]', 'saved["net"]', 'torch.load("net.pt")'])
 def test_a_model_that_may_come_whole_from_a_checkpoint_is_saved_whole(source: str) -> None:
     model = f'saved = torch.load("whole.pt")\nmodel = Net()\nif len(saved):\n    model = {source}'
     save = 'state = {{"net": {}, "epoch": epoch}}\n{}(state, "whole.pt")'
@@ -308,3 +308,35 @@ def test_a_model_that_is_saved_on_the_cpu_and_trains_again_is_saved_without_its_
     text = script(epoch_end='torch.save(model.cpu(), "m.pt")\nmodel.to(device)')
     assert '    accelerator.save(accelerator.unwrap_model(model).cpu(), "m.pt")' in converted(text).splitlines()
     assert findings(text) == []
+
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, optimizer, path=None):
+        self.model = model
+        if path is not None:
+            self.model = torch.load(path)
+        self.optimizer = optimizer
+
+    def fit(self, loader):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+        torch.save(self.model.state_dict(), "m.pt")
+"""
+
+
+def test_a_model_is_asked_for_itself_only_where_a_trainer_may_have_prepared_it() -> None:
+    text = script(
+        definitions=TRAINER,
+        before="print(model.layer)\ntrainer = Trainer(model, optimizer)\ntrainer.fit(loader)",
+        after="print(model.layer)",
+        **dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), ""),
+    )
+    output = converted(text)
+    assert "self.model = accelerator.prepare(self.model)\n" in output
+    assert 'accelerator.save(accelerator.unwrap_model(self.model).state_dict(), "m.pt")' in output
+    assert "accelerator.print(model.layer)\ntrainer = Trainer(" in output  # it is not prepared yet
+    assert output.endswith("accelerator.print(accelerator.unwrap_model(model).layer)\n")

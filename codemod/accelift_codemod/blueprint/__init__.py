@@ -156,8 +156,14 @@ class Blueprint:
         if group is None:
             return False
         if group.scope.is_class and not self.timeline.within(node, self.facts.index.function(group.anchor)):
-            return True  # methods run in an order of their own
+            return not self._comes_before(node, group.anchor)  # methods run in an order of their own
         return self.after_prepare(node, value)
+
+    def _comes_before(self, node: ast.AST, other: ast.AST) -> bool:
+        """Whether a node surely runs before another one, which its function leads to by later calls alone."""
+        places = self.timeline.places(other, self.facts.index.function(node))
+        before = all(position(node) < position(place) for place in places)
+        return bool(places) and before and not any(self.timeline.repeats(node, place) for place in places)
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""

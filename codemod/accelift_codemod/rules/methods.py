@@ -34,6 +34,7 @@ _SAVES = {
     **{f"{library}.{name}": "obj" for library in ("pickle", "dill", "cloudpickle") for name in ("dump", "dumps")},
     "joblib.dump": "value",
 }
+_LOADS = frozenset("torch.load pickle.load joblib.load dill.load cloudpickle.load".split())
 _DISPLAYS = (ast.Dict, ast.List, ast.Tuple)
 _KEEPING = frozenset({*_SAVES, "copy.deepcopy", "copy.copy"})
 _WRAPPERS = (*library.DATA_PARALLEL, "torch.nn.parallel.DistributedDataParallel")
@@ -366,4 +367,4 @@ with torch.no_grad():
 
 def _loaded(value: Value) -> bool:
     """Whether an object comes out of a checkpoint: where it may be a model instead, it is that model, saved whole."""
-    return value.role is Role.OBJECT and value.name.startswith("torch.load[")
+    return value.role is Role.OBJECT and value.name.partition("[")[0] in _LOADS
