@@ -285,15 +285,15 @@ scheduler.step(running / len(loader))
             and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
         )
 
-    def _said_after(self, draft: Draft, node: Loop, name: str) -> ast.Name | None:
+    def _said_after(self, draft: Draft, node: Loop, name: str) -> Read | None:
         """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.
 
         What is returned goes there from where the function is called.
         """
-        queue: list[tuple[ast.Name, Read]] = [(load, load) for load in reads_after(draft, node, name)]
+        queue: list[tuple[Read, Read]] = [(load, load) for load in reads_after(draft, node, name)]
         seen = {read for _, read in queue}
         while queue:
-            load, read = queue.pop(0)
+            place, read = queue.pop(0)
             if Role.WRITER in draft.facts.resolver.roles(read):
                 continue  # it shows what it is given, and measures nothing
             statement = draft.facts.index.statement(read)
@@ -302,13 +302,14 @@ scheduler.step(running / len(loader))
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 if statement.value is read:
                     continue  # nobody asks what the function returns
-                return load
+                return place
             more: list[Read] = []
             if isinstance(statement, (ast.Assign, ast.AugAssign)):  # `mean = sum(losses) / n`
                 more += reads_of(draft, statement)
             elif isinstance(statement, ast.Return):
                 more += returned(draft, read, statement)
-            queue += [(load, n) for n in more if n not in seen]
+            here = draft.function(read) is draft.function(node) and not isinstance(statement, ast.Return)
+            queue += [(n if here else place, n) for n in more if n not in seen]
             seen.update(more)
         return None
 
