@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from scripts import converted, creation, findings, script, unchanged
 from test_create import SPLIT, with_options
@@ -175,3 +177,80 @@ def test_it_is_not_made_before_an_elif() -> None:
     output = converted(script(**dict.fromkeys(names, ""), definitions=definitions, after=branches))
     before, _, after = output.partition("\nif len(data) > 99:")
     assert "\naccelerator = Accelerator(" in before and "Accelerator(" not in after
+
+
+# ---- an option that stands for a device unless it is "auto", or none
+
+
+GPU = '"cuda" if torch.cuda.is_available() else "cpu"'
+CPU_BY_NAME = f"Accelerator(cpu=args.device == 'cpu', {SPLIT})"
+
+
+def _optional(device: str, default: str) -> str:
+    return with_options(device, ", ".join(filter(None, ('"--device"', default))), '"--fast", type=int')
+
+
+@pytest.mark.parametrize("default", ['default="auto"', 'type=str, default="auto"'])
+@pytest.mark.parametrize(
+    "device",
+    [
+        f'device = torch.device({GPU}) if args.device == "auto" else torch.device(args.device)',
+        f'device = torch.device(args.device if args.device != "auto" else ({GPU}))',
+        f'if args.device == "auto":\n    device = torch.device({GPU})\nelse:\n    device = torch.device(args.device)',
+        f'if args.device == "auto":\n    args.device = {GPU}\ndevice = torch.device(args.device)',
+        f'if args.device == "auto":\n    args.device = {GPU}\n    print(args.device)\ndevice = args.device',
+        f'if args.device.lower() in ("auto", ""):\n    args.device = {GPU}\ndevice = torch.device(args.device)',
+        f'if args.device is None or args.device == "auto":\n    args.device = {GPU}\ndevice = args.device',
+        f'if args.device == "auto":\n    args.device = {GPU}\n'
+        'if args.device == "cuda" and not torch.cuda.is_available():\n    args.device = "cpu"\n'
+        "device = torch.device(args.device)",
+    ],
+)
+def test_an_option_that_chooses_by_itself(device: str, default: str) -> None:
+    text = _optional(device, default)
+    assert creation(text) == CPU_BY_NAME
+    assert "    accelerator = Accelerator(" not in converted(text)  # it is made whatever the option is
+    assert findings(text) == ["DEV-INDEX"]
+
+
+@pytest.mark.parametrize(
+    ("device", "default", "cpu"),
+    [
+        (f"device = torch.device(args.device or ({GPU}))", "default=None", 'args.device == "cpu"'),
+        (f"device = torch.device(args.device or ({GPU}))", "", 'args.device == "cpu"'),
+        (
+            'device = torch.device(args.device or "cpu")',
+            "default=None",
+            'args.device and args.device == "cpu" or not args.device',
+        ),
+        (
+            'if args.device == "cuda" and not torch.cuda.is_available():\n    args.device = "cpu"\n'
+            "device = torch.device(args.device)",
+            'default="cuda"',
+            'args.device == "cpu"',
+        ),
+        (
+            'if args.device == "auto":\n    args.device = "cpu"\ndevice = torch.device(args.device)',
+            'default="auto"',
+            'args.device == "auto" or (args.device != "auto" and args.device == "cpu")',
+        ),
+    ],
+)
+def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
+    made = creation(_optional(device, default))
+    assert made == ast.unparse(ast.parse(f"Accelerator(cpu={cpu}, {SPLIT})").body[0])
+
+
+@pytest.mark.parametrize(
+    ("device", "default"),
+    [
+        (f"device = torch.device({GPU}) if args.fast else torch.device(args.device)", 'default="best"'),
+        (f'device = torch.device({GPU}) if args.device == "auto" else torch.device(args.device)', 'default="best"'),
+        (f"if args.fast:\n    args.device = {GPU}\ndevice = torch.device(args.device)", 'default="best"'),
+        # of an object that is no command line, it is not known what it was before
+        (f"config = Config()\nif config.device:\n    config.device = {GPU}\ndevice = torch.device(config.device)", ""),
+    ],
+)
+def test_a_device_that_is_not_known_is_not_guessed(device: str, default: str) -> None:
+    text = _optional(device, default).replace("class Net", "class Config:\n    device = None\n\n\nclass Net")
+    assert unchanged(text).code == "DEV-UNKNOWN"

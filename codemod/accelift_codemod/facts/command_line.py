@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 from functools import cached_property
+from typing import TypeGuard
 
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
 
 
 class CommandLine:
@@ -32,3 +35,50 @@ class CommandLine:
                 name = next((f for f in flags if f.startswith("--")), flags[0])
                 found[name.lstrip("-").replace("-", "_")] = call
         return found
+
+    def word(self, node: ast.AST | None) -> ast.expr | None:
+        """The default of the option that an expression is, if that takes a word; the constant None if it has none."""
+        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return None
+        call = self.options.get(node.attr)
+        if call is None or self.resolver.argument(call, None, "action") is not None:
+            return None
+        kind = self.resolver.argument(call, None, "type")
+        if kind is not None and self.resolver.builtin(kind) != "str":
+            return None
+        return self.resolver.argument(call, None, "default") or ast.Constant(None)
+
+    def is_asked(self, node: ast.AST | None, default: ast.expr) -> bool:
+        """Whether an option may be None, or the script asks whether it is the word that it is by default: `"auto"`."""
+        if not isinstance(node, ast.Attribute) or not isinstance(default, ast.Constant):
+            return False
+        return default.value is None or (node.attr, default.value) in self._compared
+
+    @cached_property
+    def _compared(self) -> set[tuple[str, object]]:
+        """The attributes that are compared with words, with these."""
+        found: set[tuple[str, object]] = set()
+        for node in walk(self.resolver.index.tree):
+            inner = [n for side in (node.left, *node.comparators) for n in walk(side)] if _compares(node) else []
+            words = [n.value for n in inner if isinstance(n, ast.Constant)]
+            found |= {(n.attr, word) for n in inner if isinstance(n, ast.Attribute) for word in words}
+        return found
+
+    def above(self, node: ast.Attribute) -> list[ast.If]:
+        """The conditions around a statement that sets an option, the inner ones first, after the options are known."""
+        parsed = {v.origin for v in self.resolver.values(node.value)}
+        found: list[ast.If] = []
+        for statement in reversed(self.resolver.index.chain(node)[:-1]):
+            if not isinstance(statement, ast.If) or _is_main(statement) or parsed & {*walk(statement)}:
+                break
+            found.append(statement)
+        return found
+
+
+def _compares(node: ast.AST) -> TypeGuard[ast.Compare]:
+    return isinstance(node, ast.Compare)
+
+
+def _is_main(statement: ast.If) -> bool:
+    """`if __name__ == "__main__":`."""
+    return any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(statement.test))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelift_codemod.facts import whereabouts, written
+from accelift_codemod.facts import supposed, whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
@@ -154,9 +154,14 @@ class Devices:
             yes, no = self.cpu(node.body, depth + 1), self.cpu(node.orelse, depth + 1)
             if yes is None or no is None:
                 return None
-            return choose(self.conditions.read(node.test), yes, no)
+            return self._either(node.test, yes, no)
         if isinstance(node, ast.BoolOp):
-            return self.cpu(node.values[0], depth + 1)
+            first, *others = node.values
+            yes = self.cpu(first, depth + 1)
+            if not isinstance(node.op, ast.Or) or len(others) > 1 or not self.is_told(first):
+                return yes
+            no = self.cpu(others[0], depth + 1)
+            return None if yes is None or no is None else self._either(first, yes, no)
         if isinstance(node, ast.Call):
             qualified = self.resolver.qualified(node.func) or ""
             if qualified == "torch.accelerator.current_accelerator":
@@ -172,7 +177,7 @@ class Devices:
             return None
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
-        if isinstance(node, ast.Attribute) and self.option(node) is not None:
+        if isinstance(node, ast.Attribute) and (self.option(node) is not None or self.is_told(node)):
             if not self.attribute_bindings(node) or self.is_before(node):
                 return self.conditions.atom(node, ' == "cpu"')
         if self._is_number(node):
@@ -181,6 +186,8 @@ class Devices:
         if isinstance(node, (ast.Name, ast.Attribute)):
             bindings = [b for b in self._bindings(node) if not _is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
+            if self._perhaps(bindings):  # else it is what the command line said
+                return self._region(bindings)[2] if depth < 2 else None
             return self.cpu(bindings[0].value, depth + 1)
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
             given = {self.cpu(argument, depth + 1) for argument in self.resolver.handed(bindings[0], self.runs)}
@@ -191,6 +198,27 @@ class Devices:
             if len({self.index.function(b.node) for b in bindings}) == 1:
                 return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
+
+    def _either(self, test: ast.expr, yes: Condition, no: Condition) -> Condition:
+        """One of two answers. What an option is asked for besides being the CPU is left out if that says it already."""
+        for answer, wanted in ((yes, True), (no, False)):
+            other = no if wanted else yes
+            if answer.operator == "atom" and answer.node is not None and other == FALSE:
+                if supposed.holds(test, answer.node, "cpu") is wanted and answer.text.endswith(' == "cpu"'):
+                    return answer
+        return choose(self.conditions.read(test), yes, no)
+
+    def is_told(self, node: ast.AST | None) -> bool:
+        """Whether an expression is an option of the command line that takes the name of a device, or stands for one."""
+        default = self.command_line.word(node)
+        return default is not None and (self.is_device(default) or self.command_line.is_asked(node, default))
+
+    def _perhaps(self, bindings: list[Binding]) -> list[ast.If]:
+        """The conditions, the inner ones first, under which alone an option of the command line is set."""
+        node = bindings[0].node
+        if not isinstance(node, ast.Attribute) or not self.is_told(node):
+            return []
+        return self.command_line.above(node)
 
     def _returned(self, block: list[ast.stmt], depth: int) -> Condition | None:
         """When the device that statements return is the CPU; None if that cannot be told, or they may return none."""
@@ -208,7 +236,7 @@ class Devices:
                 return no
             if yes is None or no is None:
                 return None
-            return choose(self.conditions.read(statement.test), yes, no)
+            return self._either(statement.test, yes, no)
         return None
 
     def is_before(self, node: ast.expr) -> bool:
@@ -407,13 +435,15 @@ class Devices:
                 depth -= 1  # branches of one `if`: the `if` itself is the region
         elif depth:
             depth -= 1
-        tops = [c[min(depth, len(c) - 1)] for c in chains]
+        perhaps = self._perhaps(bindings) if len(bindings) == 1 else []
+        tops: list[ast.stmt] = [*perhaps[-1:]] or [c[min(depth, len(c) - 1)] for c in chains]
         block, _ = index.block(tops[0])
         places = sorted({index.block(t)[1] for t in tops if index.block(t)[0] is block})
         region = tuple(block[places[0] : places[-1] + 1])
         targets = {b.node for b in bindings}
         whole = len(places) == len(region) and all(self._only_chooses(s, targets) for s in region)
-        cpu: Condition | None = None
+        first = bindings[0].node
+        cpu = self.conditions.atom(first, ' == "cpu"') if self.is_told(first) else None  # type: ignore[arg-type]
         for statement in region:
             cpu = self._fold(statement, targets, cpu)
         return region, whole, cpu
@@ -446,7 +476,7 @@ class Devices:
                 return yes
             if yes is None or no is None:
                 return None
-            return choose(self.conditions.read(statement.test), yes, no)
+            return self._either(statement.test, yes, no)
         return cpu
 
 

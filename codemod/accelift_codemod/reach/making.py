@@ -35,6 +35,13 @@ class Making:
         variable = self.reach.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
+            if any(self._in_block(block, node) is None for node in strong):
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    variable.statements[0].lineno,
+                    "the device is only chosen under a condition here, and the accelerator is needed elsewhere, too",
+                    "choose the device before the condition",
+                )
         elif strong:
             block = self._common(strong)
             at = len(block)

@@ -79,7 +79,8 @@ class CudaSettings(Rule):
     def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:
         """A command-line option for the device, which may be given a number."""
         for node in (n for b in variable.bindings if b.value is not None for n in walk(b.value)):
-            if isinstance(node, ast.Attribute) and draft.facts.devices.option(node) is not None:
+            devices = draft.facts.devices
+            if isinstance(node, ast.Attribute) and (devices.option(node) is not None or devices.is_told(node)):
                 yield draft.finding(
                     "DEV-INDEX",
                     Severity.NOTE,
