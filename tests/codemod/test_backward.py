@@ -563,3 +563,37 @@ def test_an_unknown_loss_that_adds_up_may_be_a_sum(loss: str, severity: Severity
     plan = convert(script(forward=f"optimizer.zero_grad()\nloss = {loss}", **slots)).plan
     assert plan is not None
     assert [f.severity for f in plan.findings if f.code == "LOSS-UNKNOWN"] == [severity]
+
+
+EXAMPLE = "a = torch.ones(2, requires_grad=True)\nb = {}\nb.backward()\nprint(a.grad)"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "(a * a * 3).sum()",
+        "F.relu(a - torch.tensor([0.5, 1.0])).mean()",
+        "(a ** 2)[0]",
+        "torch.dot(a, torch.ones(2, dtype=torch.float32))",
+    ],
+)
+@pytest.mark.parametrize("slot", ["setup", "after"])
+def test_an_example_that_trains_nothing_stays(slot: str, loss: str) -> None:
+    text = script(**{slot: EXAMPLE.format(loss)})
+    assert f"b = {loss}\nb.backward()\n" in converted(text)
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "model(torch.ones(1, 8).to(device)).sum()",  # of the prepared model
+        "(a * model.layer.weight.sum()).sum()",
+        "(a * unknown(3)).sum()",
+        "(a * data[0][0].sum()).sum()",
+        "(a * torch.load('a.pt')).sum()",
+    ],
+)
+def test_what_may_be_more_than_an_example_goes_through_the_accelerator(loss: str) -> None:
+    text = script(from_imports="from elsewhere import unknown", after=EXAMPLE.format(loss))
+    assert "accelerator.backward(b)\n" in converted(text)

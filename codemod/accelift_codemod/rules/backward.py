@@ -8,6 +8,7 @@ from functools import reduce
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
+from accelift_codemod.facts.apart import is_apart
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import join
@@ -27,7 +28,8 @@ class Backward(Rule):
 
     Arguments are kept; a gradient given by position becomes `gradient=`. Across processes gradients are averaged. That
     is right for a loss that is a mean over the samples. A loss that is proved to be a sum over them is marked, so that
-    its gradient stays the sum. `scaler.scale(loss).backward()` keeps the script's own scaler.
+    its gradient stays the sum. `scaler.scale(loss).backward()` keeps the script's own scaler. Examples that go back from
+    numbers which the script writes train nothing, and stay.
     """
 
     code = _RULE
@@ -110,6 +112,8 @@ accelerator.backward(loss)
                     "sum the losses and call accelerator.backward on the sum",
                 )
                 continue
+            if not draft.training_around(call) and is_apart(draft.facts.resolver, func.value):
+                continue  # an example that trains nothing
             yield from self._call(draft, call, func)
             yield from self._of_pass(draft, call)
 
