@@ -247,6 +247,7 @@ def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
         (f"device = torch.device({GPU}) if args.fast else torch.device(args.device)", 'default="best"'),
         (f'device = torch.device({GPU}) if args.device == "auto" else torch.device(args.device)', 'default="best"'),
         (f"if args.fast:\n    args.device = {GPU}\ndevice = torch.device(args.device)", 'default="best"'),
+        ("if args.fast:\n    device = torch.device('cuda')", ""),
         # of an object that is no command line, it is not known what it was before
         (f"config = Config()\nif config.device:\n    config.device = {GPU}\ndevice = torch.device(config.device)", ""),
     ],

@@ -35,7 +35,8 @@ class Making:
         variable = self.reach.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
-            if any(self._in_block(block, node) is None for node in strong):
+            apart = any(self._in_block(block, node) is None for node in strong)
+            if apart and not self.facts.processes.managed:  # else it is told by DIST-SWITCH
                 raise refuse(
                     "DEV-UNKNOWN",
                     variable.statements[0].lineno,

@@ -28,8 +28,8 @@ class Backward(Rule):
 
     Arguments are kept; a gradient given by position becomes `gradient=`. Across processes gradients are averaged. That
     is right for a loss that is a mean over the samples. A loss that is proved to be a sum over them is marked, so that
-    its gradient stays the sum. `scaler.scale(loss).backward()` keeps the script's own scaler. Examples that go back from
-    numbers which the script writes train nothing, and stay.
+    its gradient stays the sum. `scaler.scale(loss).backward()` keeps the script's own scaler. Examples that go back
+    from numbers which the script writes train nothing, and stay.
     """
 
     code = _RULE
