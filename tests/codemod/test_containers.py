@@ -451,3 +451,30 @@ def test_what_decides_whether_parameters_are_trained_is_no_model() -> None:
     optimizer = f"setup = Setup()\noptimizer = torch.optim.SGD({parameters}, lr=0.1)"
     text = script(imports="from elsewhere import Setup", optimizer=optimizer)
     assert prepared(text) == ["model, optimizer, loader"]
+
+
+SPLITS = """\
+def splits():
+    train = DataLoader(data, batch_size=16, shuffle=True)
+    valid = DataLoader(data, batch_size=8)
+    test = DataLoader(data, batch_size=4)
+    return train, valid, test
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "known"),
+    [
+        ("loader, valid = splits()[:2]", "loader"),
+        ("more, loader = splits()[1:]", "loader"),
+        ("valid, loader = splits()[-2:]", "loader"),
+        ("loader, valid = splits()[:len(data)]", ""),
+        ("loader, test = splits()[::2]", ""),
+    ],
+)
+def test_a_part_of_a_tuple_has_these_loaders(taken: str, known: str) -> None:
+    text = script(definitions=SPLITS, loader=taken)
+    if known:
+        assert prepared(text) == [f"model, optimizer, {known}"]
+    else:
+        assert unchanged(text).code in ("LOADER-UNKNOWN", "PREP-NO-POINT")

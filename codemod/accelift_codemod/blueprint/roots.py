@@ -238,6 +238,8 @@ class Roots:
 
     def _takes(self, binding: Binding, search: _Search) -> bool:
         """Whether a variable gets the object, or a container that has it, out of a container."""
+        if isinstance(binding.value, ast.Subscript) and isinstance(binding.value.slice, ast.Slice):
+            return False  # a part of a tuple is another one
         taken = isinstance(binding.value, ast.Name) if binding.path else isinstance(binding.value, _TAKES)
         return taken and holds(self.resolver.bound(binding), search.wanted)
 

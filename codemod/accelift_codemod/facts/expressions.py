@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from accelift_codemod.facts import parts
@@ -83,7 +84,11 @@ class Expressions:
         return (Value(Role.DICT, node, inner=(self.resolver.values(node.value),) * len(keys), keys=keys),)
 
     def _subscript(self, node: ast.Subscript) -> Values:
-        return parts.item(self.resolver.values(node.value), _key(node.slice))
+        values = self.resolver.values(node.value)
+        cut = _cut(node.slice)
+        if cut is not None and values and all(isinstance(v.origin, ast.Tuple) for v in values):
+            return tuple(replace(v, inner=v.inner[slice(*cut)]) for v in values)
+        return parts.item(values, _key(node.slice))
 
     def _keys(self, node: ast.DictComp) -> tuple[object, ...]:
         """The keys of `{k: ... for k in ["train", "val"]}` or `for k, v in sets.items()`; None: those not known."""
@@ -254,6 +259,17 @@ class Expressions:
                 return True
         origins = {v.origin for v in self.resolver.values(left)}
         return any(v.origin in origins for v in self.resolver.values(right))
+
+
+def _cut(node: ast.expr) -> tuple[int | None, int | None] | None:
+    """Where a slice begins and ends, if that is written out."""
+    if not isinstance(node, ast.Slice) or node.step is not None:
+        return None
+    lower, upper = (None if end is None else _key(end) for end in (node.lower, node.upper))
+    if isinstance(lower, int | None) and isinstance(upper, int | None):
+        known = (lower is not None or node.lower is None) and (upper is not None or node.upper is None)
+        return (lower, upper) if known else None
+    return None
 
 
 def _key(node: ast.expr) -> object:
