@@ -11,13 +11,17 @@ from pathlib import Path
 
 from accelift_codemod import remembered, timelimit
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Finding, Severity
+from accelift_codemod.plan import Finding, Outcome, Severity
 from accelift_codemod.project import groups
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
 _MARK = b"torch"
 _STARTS = b"__main__"
+# A loop, or a call, that stands in no function: `engine.train()`, `model, loss = fit(args)`.
+_RUNS = re.compile(
+    rb"^(?:(?:for|while)\b|(?!(?:def|class|from|import|async|return|print)\b)[A-Za-z_][^#(\n]*\()", re.MULTILINE
+)
 _IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILINE)
 _MOST_OBJECTS = 1_000_000
 
@@ -39,7 +43,7 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
         if named and _leads_to_torch(path):
             return convert_bytes(data, shown, options, path)
         if not named:
-            return FileResult(shown, skipped=True, starts=_STARTS in data)
+            return FileResult(shown, skipped=True, starts=_STARTS in data or _RUNS.search(data) is not None)
         return guarded(shown, lambda: _foreign(shown, data), options.time_limit)
     return convert_bytes(data, shown, options, path)
 
@@ -158,7 +162,9 @@ def convert_files(
     if not all(result.skipped for result in results.values()):
         for i, (path, _) in enumerate(files):  # scripts in folders that leave the training to files that they import
             if results[i].starts and _leads_to_torch(path):
-                results[i] = convert_file(path, options)
+                found = convert_file(path, options)
+                if found.outcome is not Outcome.NOTHING or _STARTS in read_bytes(path):
+                    results[i] = found  # else it need not be a script
     return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
 
 

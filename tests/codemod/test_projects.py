@@ -565,19 +565,24 @@ def train(epochs):
 """
 
 
+CALLS = ['if __name__ == "__main__":\n    train(3)\n', "x = train(3)\n", "for n in (3,):\n    train(n)\n"]
+
+
 @pytest.mark.parametrize("between", [{}, {"run/__init__.py": "import sys, trainer\ntrain = trainer.train\n"}])
 @pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("call", CALLS)
 def test_a_script_that_leaves_the_training_to_another_file(
-    between: dict[str, str], whole: bool, tmp_path: Path
+    between: dict[str, str], whole: bool, call: str, tmp_path: Path
 ) -> None:
     """It need not mention torch itself."""
     module = "run" if between else "trainer"
-    main = f'from {module} import train\n\nif __name__ == "__main__":\n    train(3)\n'
+    main = f"from {module} import train\n\n{call}"
     files = {
         "main.py": main,
         "trainer.py": TRAINING,
         **between,
         "other.py": 'if __name__ == "__main__":\n    print 1\n',
+        "library.py": "import trainer\n\nNAMES = dict(a=1)\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -587,4 +592,4 @@ def test_a_script_that_leaves_the_training_to_another_file(
     results = {Path(r.path).name: r for r in flattened(convert_files(list(found.named.items()), Options()))}
     assert results["main.py"].plan is not None and not results["main.py"].skipped
     assert b"accelerator.backward" in (results["trainer.py"].output or b"")
-    assert not whole or results["other.py"].skipped
+    assert not whole or (results["other.py"].skipped and results["library.py"].skipped)
