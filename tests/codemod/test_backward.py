@@ -597,3 +597,37 @@ def test_an_example_that_trains_nothing_stays(slot: str, loss: str) -> None:
 def test_what_may_be_more_than_an_example_goes_through_the_accelerator(loss: str) -> None:
     text = script(from_imports="from elsewhere import unknown", after=EXAMPLE.format(loss))
     assert "accelerator.backward(b)\n" in converted(text)
+
+
+TAGGER = """\
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.crf = {}(3, batch_first=True)
+
+    def forward(self, x, y):
+        return -self.crf(self.layer(x), y{})
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "more", "reduction", "codes"),
+    [
+        ("CRF", "", ', reduction="sum"', []),
+        ("CRF", ", None, 'sum'", ', reduction="sum"', []),
+        ("CRF", ", reduction='mean'", "", []),
+        ("CRF", ", reduction='token_mean'", "", ["LOSS-MASKMEAN"]),
+        ("CRF", ", reduction=setting", "", ["LOSS-UNKNOWN"]),
+        ("Other", "", "", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_a_layer_of_a_library_that_adds_up_its_losses(layer: str, more: str, reduction: str, codes: list[str]) -> None:
+    text = script(
+        from_imports="from elsewhere import Other, setting\nfrom torchcrf import CRF",
+        definitions=TAGGER.format(layer, more),
+        model="model = Tagger().to(device)",
+        forward="optimizer.zero_grad()\nloss = model(x, y)",
+    )
+    assert f"accelerator.backward(loss{reduction})\n" in converted(text)
+    assert findings(text) == codes

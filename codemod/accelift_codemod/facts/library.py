@@ -272,6 +272,8 @@ READS = frozenset(
     PIL.Image.open imageio.imread imageio.v2.imread cv2.imread matplotlib.pyplot.imread skimage.io.imread
     """.split()
 )
+# Layers of libraries whose call, on scores and labels, is a sum over the samples unless its `reduction` says otherwise.
+SUMMED_LOSSES = frozenset({"torchcrf.CRF"})
 # What searches for hyperparameters, and which of its arguments it calls for each trial.
 SEARCHES: dict[str, tuple[int | None, str]] = {
     "optuna.create_study.optimize": (0, "func"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.layout import operations, views
 from accelift_codemod.facts.layout.algebra import (
@@ -162,6 +162,9 @@ class Modules:
                     found += (self.own(method, call, arguments, keywords, cls) for method in methods if method != name)
                     continue
                 values = [v for part in self._parts(binding.value) for v in self.resolver.values(part)]
+                if values and all(v.name in library.SUMMED_LOSSES for v in values):
+                    found.append(operations.summed_loss(call, [*arguments, *keywords.values()]))
+                    continue
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):
                     return Layout.UNKNOWN

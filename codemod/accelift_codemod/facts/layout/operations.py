@@ -357,6 +357,15 @@ def loss(value: Value, arguments: list[Shape]) -> Shape:
     return _reduced(given, arguments, name in ops.WEIGHTED_LOSSES and bool(given.keys() & {"weight", "ignore_index"}))
 
 
+def summed_loss(call: ast.Call, arguments: list[Shape]) -> Shape:
+    """A loss of a library that is a sum over the samples unless it is told another reduction."""
+    given = next((k.value for k in call.keywords if k.arg == "reduction"), None)
+    given = call.args[3] if given is None and len(call.args) > 3 else given
+    by_tokens = isinstance(given, ast.Constant) and given.value == "token_mean"
+    reduction = ast.Constant("mean") if by_tokens else given or ast.Constant("sum")
+    return _reduced({"reduction": reduction}, arguments, by_tokens)
+
+
 def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | None:
     """The arguments of a loss other than its tensors, by name, None left out; None if they cannot be told."""
     found = {k.arg: k.value for k in call.keywords if k.arg}
