@@ -592,6 +592,11 @@ def test_an_example_that_trains_nothing_stays(slot: str, loss: str) -> None:
         "(a * unknown(3)).sum()",
         "(a * data[0][0].sum()).sum()",
         "(a * torch.load('a.pt')).sum()",
+        "torch.zeros(1)\ndef f():\n    global b\n    b = model(data[0][0].to(device)).sum()\nf()",
+        "torch.zeros(1)\nb += model(data[0][0].to(device)).sum()",
+        "torch.zeros(1)\nb.add_(model(data[0][0].to(device)).sum())",
+        "torch.zeros(1)\nb[0] = model(data[0][0].to(device)).sum()",
+        "torch.zeros(1)\nfor x, y in data:\n    b = b + model(x.to(device)).sum()",
     ],
 )
 def test_what_may_be_more_than_an_example_goes_through_the_accelerator(loss: str) -> None:

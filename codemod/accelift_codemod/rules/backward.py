@@ -112,7 +112,7 @@ accelerator.backward(loss)
                     "sum the losses and call accelerator.backward on the sum",
                 )
                 continue
-            if not draft.training_around(call) and is_apart(draft.facts.resolver, func.value):
+            if not draft.training_around(call) and is_apart(draft.facts, func.value):
                 continue  # an example that trains nothing
             yield from self._call(draft, call, func)
             yield from self._of_pass(draft, call)
