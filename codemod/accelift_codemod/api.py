@@ -163,9 +163,15 @@ def convert_files(
         for i, (path, _) in enumerate(files):  # scripts in folders that leave the training to files that they import
             if results[i].starts and _leads_to_torch(path):
                 found = convert_file(path, options)
-                if found.outcome is not Outcome.NOTHING or _STARTS in read_bytes(path):
+                if not _needs_nothing(found) or _STARTS in read_bytes(path):
                     results[i] = found  # else it need not be a script
     return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
+
+
+def _needs_nothing(found: FileResult) -> bool:
+    """Whether a file has nothing to do with training, as far as can be read."""
+    old = found.plan is not None and any(finding.code == "PYTHON2" for finding in found.plan.findings)
+    return old or found.outcome is Outcome.NOTHING
 
 
 def _alone(script: FileResult, options: Options) -> FileResult:

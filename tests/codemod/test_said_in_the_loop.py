@@ -192,6 +192,8 @@ def train(model, device, loader, optimizer):
         ('{"loss": last}', 'kept = train(model, device, loader, optimizer)\nprint(kept["loss"])', True),
         ("device, losses", "number, kept = train(model, device, loader, optimizer)\nhistory.append(kept)", True),
         ("device, last", "kept = train(model, device, loader, optimizer)\nprint(kept[1])", True),
+        ("device, losses", "both = train(model, device, loader, optimizer)\nother, kept = both\nprint(kept)", True),
+        ("device, losses", "both = train(model, device, loader, optimizer)\nother, kept = both\nprint(other)", False),
         ("losses", "train(model, device, loader, optimizer)", False),
         ("losses", "kept = train(model, device, loader, optimizer)", False),
         ("len(loader)", "print(train(model, device, loader, optimizer))", False),

@@ -70,11 +70,22 @@ def returned(draft: Draft, read: Read, statement: ast.Return) -> list[Read]:
     for site in sites:
         around = draft.facts.index.parents.get(site)
         target = around.targets[0] if isinstance(around, ast.Assign) and len(around.targets) == 1 else None
-        if isinstance(target, ast.Tuple) and len(target.elts) == len(statement.value.elts):
-            found += reads_of(draft, ast.Assign(targets=[target.elts[place]], value=site))
-        whole = reads_of(draft, around) if isinstance(around, ast.Assign) and isinstance(target, ast.Name) else [site]
-        found += (one for one in whole if _is_entry(draft.facts.index.parents.get(one), place))
+        whole: list[Read] = [site]
+        if isinstance(around, ast.Assign) and isinstance(target, ast.Name):
+            whole += reads_of(draft, around)
+        for one in whole:
+            found += _unpacked(draft, one, place, len(statement.value.elts))
+            found += [one] if _is_entry(draft.facts.index.parents.get(one), place) else []
     return found
+
+
+def _unpacked(draft: Draft, read: Read, place: int, many: int) -> list[ast.Name]:
+    """The reads of the variable that gets one place of several things where they are unpacked."""
+    around = draft.facts.index.parents.get(read)
+    target = around.targets[0] if isinstance(around, ast.Assign) and len(around.targets) == 1 else None
+    if not isinstance(target, ast.Tuple) or len(target.elts) != many:
+        return []
+    return reads_of(draft, ast.Assign(targets=[target.elts[place]], value=read))
 
 
 def _is_entry(node: ast.AST | None, place: int) -> bool:
