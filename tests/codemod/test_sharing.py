@@ -394,3 +394,16 @@ def test_what_a_file_imports_stays_for_those_that_have_it_by_a_star(folder: Path
     body = body.replace("Net()", "Net().to(settings.device)")
     write({"train.py": body, "engine.py": engine, "model.py": MODEL, "settings.py": SETTINGS})
     assert ("import torch\n" in outputs("train.py")["settings.py"]) is stays
+
+
+def test_a_script_that_is_left_alone_says_so_where_another_imports_from_it(folder: Path) -> None:
+    """What is noted of it as a part of the other script does not take the place of the reason."""
+    net = MODEL.partition("\n\n\n")[2].replace("nn.Linear(4, 2)", "nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 2))")
+    one = f"{HEAD}import torch.nn as nn\nimport torch.nn.functional as F\n\n\n{net}\n\n{LOOP}\n\n{MAIN}"
+    files = {"one.py": one, "two.py": "from one import train\n\nprint(train)\n", "engine.py": ENGINE}
+    write({**files, "three.py": script("from engine import train\nfrom one import Net")})
+    results = groups.flattened(convert_files([(Path(name), True) for name in ("one.py", "three.py")], Options()))
+    found = {Path(r.path).name: r for r in results}
+    assert found["three.py"].output is not None and found["engine.py"].output is not None
+    assert found["one.py"].plan is not None and found["one.py"].output is None
+    assert [f.code for f in found["one.py"].plan.findings] == ["SHARED-FILE"]

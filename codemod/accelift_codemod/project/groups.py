@@ -41,9 +41,20 @@ def flattened(results: Sequence[FileResult]) -> list[FileResult]:
             members.setdefault(_real(member.path), member)
     found: list[FileResult] = []
     for real, result in own.items():
-        found.append(members.pop(real) if real in members and result.output is None else result)
+        found.append(_told(result, members[real]) if real in members and result.output is None else result)
         members.pop(real, None)
     return [*found, *members.values()]
+
+
+def _told(script: FileResult, member: FileResult) -> FileResult:
+    """What becomes of a file along with a script that imports it. If it is left alone as a script, it says why."""
+    if script.plan is None or script.plan.outcome is not Outcome.REFUSED:
+        return member
+    if member.output is None or member.plan is None:
+        return script
+    findings = (*script.plan.findings, *member.plan.findings)
+    outcome = Outcome.CONVERTED_WITH_FINDINGS
+    return replace(member, plan=replace(member.plan, findings=findings, outcome=outcome))
 
 
 _Reasons = list[tuple[FileResult, str]]
