@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, creation, lifted, script, unchanged
+from scripts import converted, creation, findings, lifted, script, unchanged
 
 
 @pytest.mark.parametrize(
@@ -160,3 +160,37 @@ def test_a_part_that_is_a_network_of_its_own_is_trained_by_itself() -> None:
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(head(x), y)"
     output = converted(script(model="head = nn.Linear(8, 3).to(device)", forward=forward, **slots))
     assert "head, optimizer, loader = accelerator.prepare(head, optimizer, loader)\n" in output
+
+
+# ---- names of torch that lie in modules of their own
+
+
+@pytest.mark.parametrize(
+    ("imported", "made"),
+    [
+        ("from torch.optim.sgd import SGD", "SGD(model.parameters(), lr=0.1)"),
+        ("from torch.optim import adam", "adam.Adam(model.parameters())"),
+    ],
+)
+def test_an_optimizer_by_its_module_s_name(imported: str, made: str) -> None:
+    slots = {"from_imports": imported, "optimizer": f"optimizer = {made}"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize("made", ["StepLR(model.parameters(), 3)", "Other(model.parameters())"])
+def test_what_is_no_optimizer_stays_unknown(made: str) -> None:
+    imported = "from torch.optim.lr_scheduler import StepLR\nfrom elsewhere.optim.sgd import Other"
+    assert unchanged(script(from_imports=imported, optimizer=f"optimizer = {made}")).code == "OPT-UNKNOWN"
+
+
+def test_a_network_by_its_module_s_name() -> None:
+    slots = {"from_imports": "from torch.nn.modules.linear import Linear"}
+    before = script(**slots, model="model = Linear(8, 3).to(device)")
+    assert converted(before) == lifted(**slots, model="model = Linear(8, 3)")
+
+
+def test_a_data_set_by_its_module_s_name() -> None:
+    own = "class Own({}):\n    def __getitem__(self, i):\n        return torch.randn(8), 0\n"
+    for base in ("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset"):
+        assert findings(script(definitions=own.format(base), data="data = Own()")) == ["RNG-SAMENOISE"]
+    assert findings(script(definitions=own.format("object"), data="data = Own()")) == []

@@ -34,14 +34,14 @@ def constants(draft: Draft) -> Iterator[tuple[ast.Call, ast.expr]]:
     for call in draft.calls:
         home = drawn_from(draft.facts.resolver, call)
         known = seeds.seeded(draft, call, SEEDS[home]) if home else not seeds.unseeded(draft, call)
-        if known or _is_often(draft, call):
+        if known or is_often(draft, call):
             continue
         use = next((use for use in _uses(draft, call) if _on_data(draft, call, use)), None)
         if use is not None:
             yield call, use
 
 
-def _is_often(draft: Draft, call: ast.Call, steps: int = 0) -> bool:
+def is_often(draft: Draft, call: ast.Call, steps: int = 0) -> bool:
     """Whether a call runs for each batch, or each sample: inside a loop over batches, or whatever such code calls."""
     function = draft.function(call)
     around = draft.facts.index.ancestors(call)
@@ -50,9 +50,11 @@ def _is_often(draft: Draft, call: ast.Call, steps: int = 0) -> bool:
     if function is None or steps > _STEPS:
         return False
     if isinstance(draft.facts.index.parents.get(function), ast.ClassDef) and function.name != "__init__":
-        if _of_data(draft, draft.facts.index.enclosing_class(function)):
+        sites = draft.facts.resolver.sites(function)
+        unseen = not sites or function.name.startswith("__")
+        if unseen and _of_data(draft, draft.facts.index.enclosing_class(function)):
             return True
-    if any(_is_often(draft, site, steps + 1) for site in draft.facts.resolver.sites(function)):
+    if any(is_often(draft, site, steps + 1) for site in draft.facts.resolver.sites(function)):
         return True
     return function in draft.blueprint.run_in_loops
 

@@ -23,7 +23,7 @@ def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     if any(isinstance(n, ast.Call) and seeds(draft.facts.resolver, n) for s in around for n in walk(s)):
         return None
     for node in _run(draft, loop.body):
-        if drawn_from(draft.facts.resolver, node) and not _in_making(draft, draft.function(node)):
+        if drawn_from(draft.facts.resolver, node) and not in_making(draft, draft.function(node)):
             return node
     return _partial_order(draft, loop)
 
@@ -41,11 +41,11 @@ def _partial_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     return None
 
 
-def _in_making(draft: Draft, function: ast.AST | None, depth: int = 0) -> bool:
+def in_making(draft: Draft, function: ast.AST | None, depth: int = 0) -> bool:
     """Whether a function runs only when an object is made: a constructor, or what constructors alone call."""
     if not isinstance(function, ast.FunctionDef) or depth > _STEPS:
         return False
-    if function.name == "__init__":
+    if function.name.startswith("__init"):
         return True
     own = draft.facts.index.enclosing_class(function)
     callers = [
@@ -53,7 +53,7 @@ def _in_making(draft: Draft, function: ast.AST | None, depth: int = 0) -> bool:
         for call in draft.facts.index.methods.get(function.name, [])
         if own is not None and draft.facts.index.enclosing_class(call) is own
     ]
-    return bool(callers) and all(_in_making(draft, caller, depth + 1) for caller in callers)
+    return bool(callers) and all(in_making(draft, caller, depth + 1) for caller in callers)
 
 
 def _run(draft: Draft, body: list[ast.stmt]) -> Iterator[ast.Call]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import position
+from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 
 TORCH, NUMPY, PYTHON = SEEDS["torch"], SEEDS["numpy"], SEEDS["random"]
@@ -23,8 +24,57 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
         if qualified not in names and qualified in _ALL:
             continue  # that of another library
         if draft.function(other) is not draft.function(call) or position(other) < position(call):
-            return not any(_by_chance(draft, argument) for argument in other.args)
+            if any(_by_chance(draft, argument) for argument in other.args):
+                return False
+            if not _is_told_inside(draft, other, names):
+                return not any(unset(draft, argument) for argument in other.args)
     return False
+
+
+def without(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> str:
+    """How to say that a call draws unseeded: with the setting that would seed it, if there is one."""
+    own = [k.value for k in call.keywords if k.arg in ("random_state", "generator")]
+    told = (argument for other, qualified in draft.seeding if qualified in names for argument in other.args)
+    settings = (a for a in (*own, *told) if not isinstance(a, ast.Constant) and unset(draft, a))
+    setting = next(settings, None)
+    return "without a seed" + (f" unless `{draft.facts.segment(setting)}` is given" if setting is not None else "")
+
+
+def _is_told_inside(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
+    """Whether a function of the script seeds a generator itself: what it does with its arguments is seen there."""
+    target = draft.facts.resolver.callee(call)
+    return isinstance(target, FUNCTIONS) and any(
+        qualified in names and draft.function(other) is target for other, qualified in draft.seeding
+    )
+
+
+def unset(draft: Draft, node: ast.expr | None, steps: int = 4) -> bool:
+    """Whether a setting is None unless somebody says otherwise: an option of the command line without a default, or a
+    parameter that is given one."""
+    if isinstance(node, ast.Constant) or node is None or steps == 0:
+        return isinstance(node, ast.Constant) and node.value is None
+    resolver = draft.facts.resolver
+    if isinstance(node, ast.Attribute):
+        option = draft.facts.command_line.options.get(node.attr)
+        if option is None or draft.facts.index.attribute_bindings.get(node.attr):
+            return False
+        return Role.ARGUMENTS in resolver.roles(node.value) and _is_left_out(draft, option)
+    bindings = resolver.bindings(node) if isinstance(node, ast.Name) else []
+    if not bindings or any(b.path or b.how not in (How.ASSIGN, How.PARAMETER) for b in bindings):
+        return False
+    given = [a for b in bindings for a in (resolver.handed(b) if b.how is How.PARAMETER else [b.value])]
+    return bool(given) and all(unset(draft, value, steps - 1) for value in given)
+
+
+def _is_left_out(draft: Draft, option: ast.Call) -> bool:
+    """Whether an option is None where the command line does not name it."""
+    flags = [a.value for a in option.args if isinstance(a, ast.Constant)]
+    told = {k.arg: k.value for k in option.keywords}
+    if not all(isinstance(flag, str) and flag.startswith("-") for flag in flags):
+        return False  # an argument by its place is always given
+    default = told.get("default")
+    plain = default is None or (isinstance(default, ast.Constant) and default.value is None)
+    return plain and not {"required", "action", "nargs", None} & told.keys()
 
 
 def unseeded(draft: Draft, call: ast.Call) -> bool:

@@ -224,6 +224,25 @@ def role(qualified: str) -> Role | None:
     return None
 
 
+# Modules whose names their package offers, too: people import either.
+_DATA = frozenset({"torch.utils.data.dataset", "torch.utils.data.dataloader", "torch.utils.data.sampler"})
+_OF_THEIR_OWN = frozenset({"torch.optim.lr_scheduler", "torch.optim.swa_utils", "torch.optim.optimizer"})
+
+
+@lru_cache(maxsize=4096)
+def canonical(qualified: str) -> str:
+    """The name that torch documents for what lies in a module of its own, too: `torch.optim.adam.Adam`."""
+    module, _, name = qualified.rpartition(".")
+    if module in _DATA:
+        return f"torch.utils.data.{name}"
+    package = module.rpartition(".")[0]
+    if name[:1].isupper() and package == "torch.optim" and module not in _OF_THEIR_OWN:
+        return f"torch.optim.{name}"
+    if name[:1].isupper() and "torch.nn.modules" in (module, package):
+        return f"torch.nn.{name}"
+    return qualified
+
+
 _NOT_CLASSES = frozenset({"Parameter", "ParameterList", "ParameterDict"})
 
 

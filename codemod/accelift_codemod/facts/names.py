@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from accelift_codemod.facts import fills
+from accelift_codemod.facts import fills, library
 from accelift_codemod.facts.fills import Fills
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope, position
 from accelift_codemod.facts.memo import memoised
@@ -28,11 +28,11 @@ class Names:
                 return None
             for binding in self.reaching(node, owner):
                 if binding.how is How.IMPORT:
-                    return binding.qualified
+                    return library.canonical(binding.qualified) if binding.qualified else None
             return None
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
-            return f"{base}.{node.attr}" if base else None
+            return library.canonical(f"{base}.{node.attr}") if base else None
         return None
 
     def builtin(self, node: ast.AST) -> str | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod import padding
+from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
@@ -169,7 +170,7 @@ class Notes(Rule):
         """Whether a call is made by a network or a data set for each batch."""
         function = draft.facts.index.function(call)
         owner = draft.facts.index.parents.get(function) if function is not None else None
-        if not isinstance(owner, ast.ClassDef) or function.name.startswith("__init"):  # type: ignore[union-attr]
+        if not isinstance(owner, ast.ClassDef) or in_making(draft, function):
             return False
         return draft.facts.resolver.class_role(owner) in (Role.MODEL, Role.DATASET)
 

@@ -1,0 +1,161 @@
+"""Where what is drawn at random picks samples, or puts them in order: in subsets, samplers, data sets and loaders."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from accelift_codemod.chance import splitting
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, position
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.onward import targets
+
+_PICKERS = ("torch.utils.data.Subset", "torch.utils.data.SubsetRandomSampler")
+Place = ast.Call | ast.Subscript | ast.Attribute
+
+
+def is_graphs(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is a data set of torch_geometric, which can be indexed and shuffled as a whole."""
+    values = draft.facts.resolver.values(node)
+    return any(v.role is Role.DATASET and v.name.startswith("torch_geometric.") for v in values)
+
+
+def by(draft: Draft, start: ast.Call) -> Place | None:
+    """The subset, sampler or data set that is made from what a call draws or shuffles, or what is computed from it.
+
+    That is followed through variables, into the functions that get it, and out of those that return it.
+    """
+    home = draft.function(start)
+    queue: list[ast.AST] = [start]
+    in_place = isinstance(start.func, ast.Attribute) and start.func.attr == "shuffle"
+    if in_place and draft.facts.resolver.qualified(start.func) in splitting.SHUFFLES:
+        in_place = False  # these give a copy
+    if in_place and start.args and isinstance(start.args[0], ast.Name):
+        reads = loads(draft, start.args[0])
+        queue = [n for n in reads if draft.function(n) is not home or position(n) > position(start)]
+    return arrival(draft, queue, home)
+
+
+def arrival(draft: Draft, starts: Iterable[ast.AST], home: Function | None, kept: bool = False) -> Place | None:
+    """The first subset, sampler or data set that one of some expressions is given to.
+
+    If `kept`, that is also an attribute of a data set of the script's own.
+    """
+    queue = list(starts)
+    seen = set(queue)
+    while queue:
+        node = queue.pop()
+        found = list(_next(draft, node, home))
+        if found and isinstance(found[0], ast.Call):
+            if _is_picker(draft, found[0]) or makes_loader(draft, found[0]):
+                return found[0]
+        if found and isinstance(found[0], ast.Subscript):
+            return found[0]
+        owned = [n for n in found if isinstance(n, ast.Attribute)]
+        if kept and owned:
+            return owned[0]
+        queue += [n for n in found if n not in seen]
+        seen.update(found)
+    return None
+
+
+def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AST]:
+    """Where the value of an expression goes: the call that picks samples by it alone, or all that reads it.
+
+    What was drawn in the `home` of another function is also where that function is handed to: `Lambda(permuted)`.
+    """
+    resolver = draft.facts.resolver
+    if isinstance(node, ast.Attribute) and _keeps(draft, node):
+        yield node
+        return
+    child = node
+    for parent in draft.facts.index.ancestors(node):
+        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size"):
+            return
+        if isinstance(parent, ast.Subscript) and child is parent.slice and is_graphs(draft, parent.value):
+            yield parent
+            return
+        if isinstance(parent, ast.Call) and child is not parent.func:
+            if _is_picker(draft, parent) or _is_dealt(draft, parent, child):
+                yield parent
+                return
+            if resolver.builtin(parent.func) == "len":
+                return
+            target = resolver.callee(parent)
+            if isinstance(target, ast.ClassDef):
+                return  # an object that keeps it, a transform of each sample, is no order of them
+            given = resolver.bind(parent, target) if isinstance(target, FUNCTIONS) else None
+            for parameter, argument in (given or {}).items():
+                if argument is child or argument is getattr(child, "value", None):
+                    yield from draft.facts.loads(draft.facts.index.scopes[target], parameter)  # type: ignore[index]
+        if isinstance(parent, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            for name in (n for n in walk(parent) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)):
+                yield from loads(draft, name)
+            yield from (t for t in targets(parent) if isinstance(t, ast.Attribute) and _keeps(draft, t))
+            for entry in (t for t in targets(parent) if isinstance(t, ast.Subscript) and child is not t):
+                if isinstance(entry.value, ast.Name):  # of a dict of splits, say
+                    yield from (n for n in loads(draft, entry.value) if n is not entry.value)
+        elif isinstance(parent, ast.Return) and (function := draft.function(parent)) is not None:
+            yield from resolver.sites(function)
+            if draft.facts.index.function(function) is home and isinstance(function, ast.FunctionDef):
+                yield from draft.facts.loads(draft.facts.index.scope(function), function.name)
+        if isinstance(parent, ast.stmt):
+            return
+        child = parent
+
+
+def loads(draft: Draft, name: ast.Name) -> list[ast.Name]:
+    owner = draft.facts.index.scope(name).owner(name.id)
+    return draft.facts.loads(owner, name.id) if owner is not None else []
+
+
+def _keeps(draft: Draft, place: ast.Attribute) -> bool:
+    """Whether an attribute belongs to the object of a data set, in one of its own methods."""
+    cls = draft.facts.index.enclosing_class(place)
+    own = isinstance(place.value, ast.Name) and place.value.id == "self"
+    return own and cls is not None and draft.facts.resolver.class_role(cls) is Role.DATASET
+
+
+def _class_of_method(draft: Draft, call: ast.Call) -> ast.AST | None:
+    """The class that a class method makes an object of: `cls(samples)`."""
+    function = draft.facts.index.function(call)
+    if function is None or not isinstance(call.func, ast.Name):
+        return None
+    marks = {d.id for d in function.decorator_list if isinstance(d, ast.Name)}
+    first = function.args.args[0].arg if function.args.args else ""
+    return draft.facts.index.enclosing_class(call) if "classmethod" in marks and call.func.id == first else None
+
+
+def _is_picker(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes a subset, a sampler or a data set, one of the script's own classes, too."""
+    picks = (draft.facts.resolver.qualified(call.func) or "") in _PICKERS
+    return picks or is_own(draft, call) or makes_data(draft, call)
+
+
+def makes_loader(draft: Draft, call: ast.Call) -> bool:
+    return Role.LOADER in draft.facts.resolver.roles(call)
+
+
+def _is_dealt(draft: Draft, call: ast.Call, part: ast.AST) -> bool:
+    """Whether a part of a call is what a loader deals, or by which it does: `DataLoader(data[order])`."""
+    given = (
+        draft.facts.resolver.argument(call, 0, "dataset"),
+        draft.facts.resolver.argument(call, None, "sampler"),
+    )
+    part = part.value if isinstance(part, ast.keyword) else part
+    return part in given and makes_loader(draft, call)
+
+
+def is_own(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes a data set of the script's own."""
+    target = draft.facts.resolver.callee(call) or _class_of_method(draft, call)
+    return isinstance(target, ast.ClassDef) and draft.facts.resolver.class_role(target) is Role.DATASET
+
+
+def makes_data(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes a data set of what it is given: not a part of another one."""
+    qualified = draft.facts.resolver.qualified(call.func) or ""
+    known = draft.facts.resolver.library_role(qualified) is Role.DATASET
+    return is_own(draft, call) or (known and qualified not in _PICKERS)

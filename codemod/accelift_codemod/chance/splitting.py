@@ -1,0 +1,47 @@
+"""What splits samples, or puts them into another order, at random unless it is told a seed: scikit-learn, pandas."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.chance import seeds
+from accelift_codemod.draft import Draft
+
+_SELECTION = "sklearn.model_selection."
+# Splits at random, and those that are random only if they are told to shuffle: by a keyword that is off by default.
+_ALWAYS = frozenset(
+    "ShuffleSplit StratifiedShuffleSplit GroupShuffleSplit RepeatedKFold RepeatedStratifiedKFold".split()
+)
+_IF_TOLD = frozenset("KFold StratifiedKFold GroupKFold StratifiedGroupKFold".split())
+# What draws from numpy's generator, and picks or orders what it is given.
+SHUFFLES = dict.fromkeys(("sklearn.utils.shuffle", "sklearn.utils.resample"), seeds.NUMPY)
+SEED = "random_state"
+
+
+def at_random(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call of scikit-learn splits at random, or makes what does, and is told no seed."""
+    home, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+    if f"{home}." != _SELECTION or told(draft, call):
+        return False
+    shuffle = draft.facts.resolver.argument(call, None, "shuffle")
+    if name == "train_test_split":
+        return not (isinstance(shuffle, ast.Constant) and shuffle.value is False)
+    return name in _ALWAYS or (name in _IF_TOLD and isinstance(shuffle, ast.Constant) and shuffle.value is True)
+
+
+def told(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call is told a seed: an argument that is given, and not None, which it may be by default."""
+    return any(not seeds.unset(draft, k.value) for k in call.keywords if k.arg in (SEED, None))
+
+
+def samples_table(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call picks rows of a table of pandas at random: `frame.sample(frac=1)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "sample":
+        return False
+    resolver = draft.facts.resolver
+    if resolver.qualified(call.func) is not None or resolver.callee(call) is not None:
+        return False
+    values = resolver.values(call.func.value)
+    if values and all(value.name.startswith("pandas.") for value in values):
+        return True
+    return any(keyword.arg == "frac" for keyword in call.keywords)

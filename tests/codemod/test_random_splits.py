@@ -1,0 +1,193 @@
+"""What picks, splits or orders the samples by chance: every process has to do it alike."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, lifted, script
+
+IMPORTS = "import random\nimport numpy as np\nimport pandas as pd\nimport sklearn\nimport sklearn.model_selection as ms"
+ROWS = """\
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return torch.ones(8), 0
+"""
+
+
+def told(data: str, **slots: str) -> list[str]:
+    return [c for c in findings(script(imports=IMPORTS, data=data, **slots)) if c.startswith("DATA")]
+
+
+DATA = "data = TensorDataset(torch.ones(64, 8), torch.arange(64) % 3)\n"
+FOLDS = DATA + "folds = ms.{}\nfirst, rest = next(folds.split(range(64)))"
+
+
+@pytest.mark.parametrize(
+    "folds",
+    [
+        "KFold(5, shuffle=True)",
+        "StratifiedKFold(n_splits=5, shuffle=True, random_state=None)",
+        "ShuffleSplit(1)",
+        "RepeatedKFold(n_splits=5)",
+    ],
+)
+def test_folds_without_a_seed(folds: str) -> None:
+    assert told(FOLDS.format(folds)) == ["DATA-SPLIT-UNSEEDED"]
+    assert told(f"np.random.seed(1)\n{FOLDS.format(folds)}") == []
+    assert told(f"torch.manual_seed(1)\n{FOLDS.format(folds)}") == ["DATA-SPLIT-UNSEEDED"]  # another generator
+
+
+@pytest.mark.parametrize(
+    "folds",
+    [
+        "KFold(5)",
+        "KFold(5, shuffle=False)",
+        "KFold(5, shuffle=True, random_state=1)",
+        "KFold(5, shuffle=True, **settings)",
+        "ShuffleSplit(1, random_state=3)",
+        "GroupKFold(4)",
+        "LeaveOneOut()",
+    ],
+)
+def test_folds_that_every_process_makes_alike(folds: str) -> None:
+    assert told(f"settings = {{}}\n{FOLDS.format(folds)}") == []
+
+
+def test_folds_are_seeded_when_asked_for() -> None:
+    old = FOLDS.format("KFold(5, shuffle=True)")
+    new = FOLDS.format("KFold(5, shuffle=True, random_state=0)")
+    assert converted(script(imports=IMPORTS, data=old), unsafe=True) == lifted(imports=IMPORTS, data=new)
+    given = FOLDS.format("KFold(5, shuffle=True, random_state=None)")
+    assert converted(script(imports=IMPORTS, data=given), unsafe=True) == lifted(imports=IMPORTS, data=given)
+
+
+TABLE = "frame = pd.read_csv('a.csv')\nframe = {}\ndata = Rows(frame)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "codes"),
+    [
+        ("frame.sample(frac=1).reset_index(drop=True)", ["DATA-SAMPLER-RNG"]),
+        ("frame.sample(100)", ["DATA-SAMPLER-RNG"]),
+        ("sklearn.utils.shuffle(frame)", ["DATA-SAMPLER-RNG"]),
+        ("frame.sample(frac=1, random_state=1)", []),
+        ("sklearn.utils.shuffle(frame, random_state=1)", []),
+        ("frame.head(100)", []),
+    ],
+)
+def test_rows_of_a_table(rows: str, codes: list[str]) -> None:
+    assert told(TABLE.format(rows), definitions=ROWS) == codes
+    assert told("np.random.seed(0)\n" + TABLE.format(rows), definitions=ROWS) == []
+
+
+def test_rows_that_are_only_shown_need_no_seed() -> None:
+    assert told("frame = pd.read_csv('a.csv')\nprint(frame.sample(5))\ndata = Rows(frame)", definitions=ROWS) == []
+    own = "class Memory:\n    def sample(self, frac):\n        return [1, 2]\n\n\n"
+    assert told("data = Rows(Memory().sample(frac=1))", definitions=own + ROWS) == []
+
+
+# ---- settings that are None unless somebody says otherwise
+
+OPTIONS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument({})
+args = parser.parse_args()
+"""
+HALVES = "data, rest = torch.utils.data.random_split(Rows(range(64)), [48, 16])"
+
+
+@pytest.mark.parametrize(
+    ("option", "between", "codes"),
+    [
+        ('"--seed", type=int', "", ["DATA-SPLIT-UNSEEDED"]),
+        ('"--seed", type=int, default=None', "", ["DATA-SPLIT-UNSEEDED"]),
+        ('"--seed", type=int, default=1', "", []),
+        ('"--seed", type=int, required=True', "", []),
+        ('"seed", type=int', "", []),
+        ('"--seed", type=int', "args.seed = args.seed or 7\n", []),
+    ],
+)
+def test_a_seed_that_is_given_only_if_somebody_does(option: str, between: str, codes: list[str]) -> None:
+    setup = OPTIONS.format(option) + between
+    whole = "if args.seed is not None:\n    torch.manual_seed(args.seed)\n"
+    assert told(whole + HALVES, setup=setup, definitions=ROWS) == codes
+    helper = "def seed_all(seed):\n    torch.manual_seed(seed)\n\n\n"
+    assert told("seed_all(args.seed)\n" + HALVES, setup=setup, definitions=helper + ROWS) == codes
+    table = TABLE.format("frame.sample(frac=1, random_state=args.seed)")
+    assert len(told(table, setup=setup, definitions=ROWS)) == len(codes)
+
+
+def test_a_helper_that_always_has_a_seed() -> None:
+    helper = "def seed_all(seed=None):\n    if seed is None:\n        seed = 3\n    torch.manual_seed(seed)\n\n\n"
+    setup = OPTIONS.format('"--seed", type=int')
+    assert told("seed_all(args.seed)\n" + HALVES, setup=setup, definitions=helper + ROWS) == []
+
+
+# ---- samples that are taken, or left out, by chance
+
+TAKEN = "rows, rest = [], []\nfor row in range(64):\n    {}\ndata = Rows(rows)"
+
+
+@pytest.mark.parametrize(
+    ("round", "count"),
+    [
+        ("if random.random() < 0.5:\n        rows.append(row)", 1),
+        ("if random.random() < 0.5:\n        rest.append(row)\n    else:\n        rows.append(row)", 1),
+        ("if random.random() < 0.5:\n        continue\n    rows.append(row)", 1),
+        ("rows.append(row)\n    if np.random.rand() < 0.1:\n        break", 1),
+        ("coin = random.random()\n    if coin < 0.5:\n        rows.append(row)", 1),
+        ("if random.random() < 0.5:\n        rest.append(row)\n    rows.append(row)", 0),
+        ("if random.random() < 0.5:\n        print(row)\n    rows.append(row)", 0),
+        ("if row % 3:\n        rows.append(row)", 0),
+    ],
+)
+def test_rows_that_a_number_decides_on(round: str, count: int) -> None:
+    data = TAKEN.format(round)
+    assert told(data, definitions=ROWS).count("DATA-SAMPLER-RNG") == count
+    assert told(f"random.seed(0)\nnp.random.seed(0)\n{data}", definitions=ROWS) == []
+
+
+def test_a_comprehension_that_a_number_decides_on() -> None:
+    data = "data = torch.utils.data.Subset(Rows(range(64)), [i for i in range(64) if random.random() < {}])"
+    assert told(data.format(0.5), definitions=ROWS) == ["DATA-SAMPLER-RNG"]
+    assert told("random.seed(0)\n" + data.format(0.5), definitions=ROWS) == []
+
+
+OWN = """\
+class Own(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows = self.load()
+
+    def load(self):
+        rows = []
+        for row in range(64):
+            if {load} > 0.1:
+                continue
+            rows.append(row)
+        return rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        seen = []
+        if {each} > 0.5:
+            seen.append(i)
+        return torch.ones(8), len(seen)
+"""
+
+
+def test_a_data_set_that_leaves_out_samples_when_it_is_made() -> None:
+    once = OWN.format(load="random.random()", each="0")
+    anew = OWN.format(load="1", each="random.random()")  # an augmentation
+    assert told("data = Own()", definitions=once) == ["DATA-SAMPLER-RNG"]
+    assert told("random.seed(0)\ndata = Own()", definitions=once) == []
+    assert told("data = Own()", definitions=anew) == []
+    notes = [findings(script(imports=IMPORTS, data="data = Own()", definitions=d)) for d in (once, anew)]
+    assert ["RNG-SAMENOISE" in codes for codes in notes] == [False, True]
