@@ -46,6 +46,49 @@ def test_writers_in_containers_are_made_on_every_process(make: str, use: str) ->
     assert "else None" not in converted(text) and "TRACK-ALL" in findings(text)
 
 
+HOLDER = "class Log:\n    def __init__(self, writer):\n        self.writer = writer\n\n    def tell(self):\n        self.writer.flush()\n\n\nclass Bag:\n    pass\n"
+THROUGH = "def through(w, *more, **named):\n    elsewhere(w)\n\n\ndef ignored(w, *more, **named):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "elsewhere(writer)",
+        "elsewhere(w=writer)",
+        "through(writer)",
+        "ignored(1, writer)",
+        "later = partial(ignored, writer)",
+        "bag = Bag()\nbag.writer = writer\nelsewhere(bag)",
+        "add = writer.add_scalar",
+    ],
+)
+def test_writers_in_the_hands_of_others_are_made_on_every_process(use: str) -> None:
+    imports = f"from functools import partial\nfrom other import elsewhere\n{TENSORBOARD}"
+    text = script(from_imports=imports, definitions=HOLDER + THROUGH, before=MAKE, epoch_end=use)
+    assert "else None" not in converted(text) and "TRACK-ALL" in findings(text)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "ignored(writer)",
+        "if writer is not None:\n    elsewhere(writer)",
+        "print(isinstance(writer, SummaryWriter))",
+        "Log(writer).tell()",
+        "bag = Bag()\nbag.writer = writer\nbag.writer.flush()",
+        "elsewhere(bag)",
+    ],
+)
+def test_writers_whose_uses_are_all_seen_are_made_once(use: str) -> None:
+    imports = f"from other import elsewhere, bag\n{TENSORBOARD}"
+    text = script(from_imports=imports, definitions=HOLDER + THROUGH, before=MAKE, epoch_end=use)
+    after = converted(text)
+    assert MADE in after and "TRACK-ALL" not in findings(text)
+    flushed = {"Log": "self.writer.flush()", "bag =": "bag.writer.flush()"}
+    guarded = next((line for start, line in flushed.items() if use.startswith(start)), None)
+    assert guarded is None or f"is_main_process:\n            {guarded}" in after.replace("        bag.", "            bag.")
+
+
 def test_two_writers() -> None:
     make = 'a = SummaryWriter("a")\nb = SummaryWriter("b")'
     made = make.replace('")', '") if accelerator.is_main_process else None')

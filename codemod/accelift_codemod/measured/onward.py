@@ -172,7 +172,7 @@ def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) 
     for target in targets(statement):
         for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
             if isinstance(part, ast.Attribute):
-                yield from _attribute_reads(draft, part)
+                yield from attribute_reads(draft, part)
             elif isinstance(part, ast.Subscript):
                 yield from _object_reads(draft, part)
 
@@ -182,7 +182,7 @@ def _reads_of_target(draft: Draft, target: ast.Name) -> list[ast.Name]:
     return draft.facts.loads(owner, target.id) if owner is not None else []
 
 
-def _attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[Read]:
+def attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[Read]:
     """The reads of an attribute that is set: of the same object by name, of an object of the same class."""
     declared = {_own_class(draft, stored.value), *_declared(draft, stored.value)} - {None}
     name = ast.unparse(stored.value)
@@ -216,7 +216,7 @@ def _object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
             node = node.func.value if isinstance(node.func, ast.Attribute) else node.func
     found: Iterable[Read] = ()
     if isinstance(node, ast.Attribute):
-        found = _attribute_reads(draft, node)
+        found = attribute_reads(draft, node)
     elif isinstance(node, ast.Name) and _own_class(draft, node) is None:  # `self` would be all of its attributes
         if not draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
             found = (read for read in _reads_of_target(draft, node) if read is not node)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.chance import picked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.onward import Read, attribute_reads, function_of, reached, targets
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "TRACKER"
+_ASKS = frozenset({"isinstance", "type", "hasattr", "id", "print", "callable", "bool"})
 
 
 class Trackers(Rule):
@@ -68,7 +71,7 @@ if accelerator.is_main_process:
             if value in draft.facts.resolver.values(node.value)
         ]
         guards: list[ast.stmt] = []
-        hidden = self._hidden(draft, statement)
+        hidden = self._hidden(draft, statement, value)
         whole = isinstance(statement, ast.Assign) and (statement.value is call or _is_optional(statement.value, call))
         complete = whole and not hidden
         for node in sorted(uses, key=lambda n: (n.lineno, n.col_offset)):
@@ -85,7 +88,7 @@ if accelerator.is_main_process:
                     "what is logged is computed by all processes together, so the line is not guarded",
                     "compute the value on a line of its own, and log it under `if accelerator.is_main_process:`",
                 )
-            elif not self._tested(draft, node):
+            elif not self._tested(draft, node.value):
                 guards.append(use)
         need = Need.STRONG if complete else Need.WEAK
         if complete:
@@ -116,20 +119,39 @@ if accelerator.is_main_process:
                 need=need,
             )
 
-    def _hidden(self, draft: Draft, statement: ast.stmt) -> bool:
-        """Whether a writer is put into a container, out of which it may be used where nobody knows it."""
-        if not isinstance(statement, ast.Assign):
-            return False
-        if any(isinstance(target, ast.Subscript) for target in statement.targets):
+    def _hidden(self, draft: Draft, statement: ast.stmt, value: Value) -> bool:
+        """Whether a writer is put where it may be used and nobody knows it: into a container, or code of others."""
+        if any(isinstance(target, ast.Subscript) for target in targets(statement)):
             return True
-        for target in (t for t in statement.targets if isinstance(t, ast.Name)):
-            owner = draft.facts.index.scope(target).owner(target.id)
-            for load in draft.facts.loads(owner, target.id) if owner is not None else ():
-                parent = draft.facts.index.parents[load]
-                kept = isinstance(parent, ast.Assign) and any(isinstance(t, ast.Subscript) for t in parent.targets)
-                if kept or isinstance(parent, (ast.Dict, ast.List, ast.Set)):
-                    return True
-        return False
+        stored = [t for target in targets(statement) for t in walk(target) if isinstance(t, ast.Name)]
+        starts: list[Read] = [load for t in stored if isinstance(t.ctx, ast.Store) for load in picked.loads(draft, t)]
+        for target in (t for t in targets(statement) if isinstance(t, ast.Attribute)):
+            starts += attribute_reads(draft, target)
+        return any(self._is_away(draft, read, value) for read in reached(draft, starts))
+
+    def _is_away(self, draft: Draft, read: Read, value: Value) -> bool:
+        """Whether what is read goes where no use of it is seen, or is used where it is not known for what it is."""
+        parent = draft.facts.index.parents[read]
+        if isinstance(parent, (ast.Dict, ast.List, ast.Set)):
+            return True
+        if isinstance(parent, ast.Attribute):
+            return value not in draft.facts.resolver.values(read)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            owners = [t.value for t in targets(parent) if isinstance(t, ast.Attribute)]
+            reads = [n for o in owners if isinstance(o, ast.Name) and o.id != "self" for n in picked.loads(draft, o)]
+            kept = any(isinstance(target, ast.Subscript) for target in targets(parent))
+            return kept or any(self._is_handed_away(draft, n) for n in reads)
+        return not self._tested(draft, read) and self._is_handed_away(draft, read)
+
+    def _is_handed_away(self, draft: Draft, read: Read) -> bool:
+        """Whether an expression is an argument that no parameter of a function of the script gets."""
+        parent = draft.facts.index.parents[read]
+        call = draft.facts.index.parents[parent] if isinstance(parent, (ast.keyword, ast.Starred)) else parent
+        if not isinstance(call, ast.Call) or read is call.func or draft.facts.resolver.builtin(call.func) in _ASKS:
+            return False
+        function = function_of(draft, call)
+        given = draft.facts.resolver.bind(call, function) if function is not None else None
+        return read not in (given or {}).values()
 
     def _blocked(self, draft: Draft, statement: ast.Expr) -> bool:
         """Whether logging runs something that all processes have to run together."""
@@ -137,9 +159,9 @@ if accelerator.is_main_process:
             return draft.collective(statement) is not None
         return any(draft.blueprint.prepared_models(c.func) for c in walk(statement) if isinstance(c, ast.Call))
 
-    def _tested(self, draft: Draft, node: ast.Attribute) -> bool:
-        """Whether a use stands under the script's own `if writer:`."""
-        name = ast.dump(node.value)
+    def _tested(self, draft: Draft, node: ast.expr) -> bool:
+        """Whether a use of a writer stands under the script's own `if writer:`."""
+        name = ast.dump(node)
         child: ast.AST = node
         for parent in draft.facts.index.ancestors(node):
             if isinstance(parent, ast.If) and child in parent.body:
