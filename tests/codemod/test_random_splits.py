@@ -58,6 +58,15 @@ def test_folds_that_every_process_makes_alike(folds: str) -> None:
     assert told(f"settings = {{}}\n{FOLDS.format(folds)}") == []
 
 
+def test_folds_that_the_script_does_not_ask_for() -> None:
+    search = "from sklearn.svm import SVC\nfolds = ms.KFold(5, shuffle=True)\nms.cross_val_score(SVC(), x, y, cv=folds)"
+    assert told(f"{DATA}x, y = np.ones((64, 8)), np.ones(64)\n{search}\nms.ShuffleSplit()") == []
+    held = "class Held:\n    def __init__(self):\n        self.folds = ms.KFold(5, shuffle=True)\n"
+    assert told(f"{DATA}held = Held()\nfor a, b in held.folds.split(data):\n    pass", definitions=held) == [
+        "DATA-SPLIT-UNSEEDED"
+    ]
+
+
 def test_folds_are_seeded_when_asked_for() -> None:
     old = FOLDS.format("KFold(5, shuffle=True)")
     new = FOLDS.format("KFold(5, shuffle=True, random_state=0)")

@@ -46,7 +46,20 @@ def test_writers_in_containers_are_made_on_every_process(make: str, use: str) ->
     assert "else None" not in converted(text) and "TRACK-ALL" in findings(text)
 
 
-HOLDER = "class Log:\n    def __init__(self, writer):\n        self.writer = writer\n\n    def tell(self):\n        self.writer.flush()\n\n\nclass Bag:\n    pass\n"
+HOLDER = """\
+class Log:
+    def __init__(self, writer):
+        self.writer = writer
+
+    def tell(self):
+        self.writer.flush()
+
+
+class Bag:
+    pass
+
+
+"""
 THROUGH = "def through(w, *more, **named):\n    elsewhere(w)\n\n\ndef ignored(w, *more, **named):\n    pass\n"
 
 
@@ -86,7 +99,9 @@ def test_writers_whose_uses_are_all_seen_are_made_once(use: str) -> None:
     assert MADE in after and "TRACK-ALL" not in findings(text)
     flushed = {"Log": "self.writer.flush()", "bag =": "bag.writer.flush()"}
     guarded = next((line for start, line in flushed.items() if use.startswith(start)), None)
-    assert guarded is None or f"is_main_process:\n            {guarded}" in after.replace("        bag.", "            bag.")
+    assert guarded is None or f"is_main_process:\n            {guarded}" in after.replace(
+        "        bag.", "            bag."
+    )
 
 
 def test_two_writers() -> None:

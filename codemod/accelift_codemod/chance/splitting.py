@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
+from accelift_codemod.measured.onward import reached
 
 _SELECTION = "sklearn.model_selection."
 # Splits at random, and those that are random only if they are told to shuffle: by a keyword that is off by default.
@@ -26,7 +27,14 @@ def at_random(draft: Draft, call: ast.Call) -> bool:
     shuffle = draft.facts.resolver.argument(call, None, "shuffle")
     if name == "train_test_split":
         return not (isinstance(shuffle, ast.Constant) and shuffle.value is False)
-    return name in _ALWAYS or (name in _IF_TOLD and isinstance(shuffle, ast.Constant) and shuffle.value is True)
+    shuffled = name in _IF_TOLD and isinstance(shuffle, ast.Constant) and shuffle.value is True
+    return (name in _ALWAYS or shuffled) and _splits(draft, call)
+
+
+def _splits(draft: Draft, made: ast.Call) -> bool:
+    """Whether what makes folds is asked for them in the script: not only handed to a search of the library."""
+    parents = (draft.facts.index.parents[read] for read in reached(draft, [made]))
+    return any(isinstance(parent, ast.Attribute) and parent.attr == "split" for parent in parents)
 
 
 def told(draft: Draft, call: ast.Call) -> bool:
