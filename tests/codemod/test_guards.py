@@ -539,3 +539,26 @@ def test_what_stands_after_several_guarded_statements_is_not_guarded(between: st
     for output in (converted(text), converted(after)):
         assert "\nmodel, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in output
         assert f"if accelerator.is_main_process:\n    {first}\n    {last}\n" in output
+
+
+PICTURES = {
+    "imports": "import torchvision.transforms as T\nfrom torchvision.transforms.functional import to_pil_image",
+    "setup": "show = T.ToPILImage()",
+}
+
+
+@pytest.mark.parametrize(
+    "picture",
+    ["T.ToPILImage()(x[0])", "to_pil_image(x[0])", "show(x[0]).resize((4, 4))", "T.functional.to_pil_image(x[0])"],
+)
+def test_pictures_made_of_tensors_are_saved_once(picture: str) -> None:
+    made = f"shown = {picture}\n"
+    before = script(epoch_end=f"{made}shown.save('a.png')", **PICTURES)
+    after = lifted(epoch_end=f"{made}if accelerator.is_main_process:\n    shown.save('a.png')", **PICTURES)
+    assert converted(before) == after
+
+
+@pytest.mark.parametrize("made", ["T.ToTensor()(x[0])", "T.Compose([])(x[0])", "T.ToPILImage()"])
+def test_other_things_that_can_be_saved_stay(made: str) -> None:
+    slots = {"epoch_end": f"shown = {made}\nshown.save('a.png')", **PICTURES}
+    assert converted(script(**slots)) == lifted(**slots)

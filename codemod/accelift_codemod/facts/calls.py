@@ -62,6 +62,8 @@ class Calls:
             roles = {self.resolver.library_role(name) for name in made}
             if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}):
                 return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
+        if callees and all(v.name in library.MAKES_PICTURES for v in callees):
+            return (Value(Role.OBJECT, call, library.PICTURE),)
         arguments = self._argument_values(call)
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
@@ -193,6 +195,8 @@ class Calls:
             return ()
         if qualified.startswith("PIL."):
             return (Value(Role.OBJECT, call, qualified),)  # a picture, whatever it is made of
+        if qualified in library.MAKES_PICTURES and not qualified.rpartition(".")[2][0].isupper():
+            return (Value(Role.OBJECT, call, library.PICTURE),)
         if qualified.endswith((".parse_args", ".parse_known_args")):
             return (Value(Role.ARGUMENTS, call),)
         arguments = self._argument_values(call)

@@ -330,6 +330,12 @@ WRITES_OF = {
     **dict.fromkeys(("rename", "replace"), ("pathlib.",)),
     "save": ("PIL.", "matplotlib.animation.", "torch.jit."),
 }
+# What makes a picture of PIL of a tensor: functions, and classes whose objects are called.
+PICTURE = "PIL.Image.Image"
+MAKES_PICTURES = frozenset(
+    f"torchvision.transforms.{name}"
+    for name in "functional.to_pil_image v2.functional.to_pil_image ToPILImage v2.ToPILImage".split()
+)
 # Functions that open a file for an object which writes it bit by bit.
 WRITERS = frozenset("cv2.VideoWriter imageio.get_writer imageio.v2.get_writer".split())
 # Methods of a library's objects that give another one of their kind.
