@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.chance import seeds
 from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How
-from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
+from accelift_codemod.measured import coins
 from accelift_codemod.measured.steering import keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers, local_names
 from accelift_codemod.plan import Finding, Severity
@@ -51,18 +50,14 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if isinstance(statement, ast.AugAssign) and draft.facts.objects.is_parameter(statement.target):
             if local & {n.id for n in loads(statement.value)}:
                 yield _differs(draft, statement, statement.value, _OTHER_MODELS)
+        switch = coins.switched(draft, statement) if isinstance(statement, (ast.Assign, ast.Expr)) else None
+        if switch is not None and isinstance(statement, ast.stmt):
+            yield _by_chance(draft, statement, switch)
         if not isinstance(statement, (ast.If, ast.While)):
             continue
-        drawn = _drawn(draft, statement.test)
+        drawn = coins.drawn(draft, statement.test)
         if drawn is not None and _matters(draft, node, statement):
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.ERROR,
-                statement,
-                f"`{draft.facts.segment(drawn)}` draws other numbers on every process, and what trains is decided by "
-                "them: some would train on one thing while others train on another",
-                "seed the generator before, or draw once and broadcast it",
-            )
+            yield _by_chance(draft, statement, drawn)
         drifting = _drifting(draft, node, statement.test) if drawn is None else None
         if drifting is not None and _matters(draft, node, statement):
             coin, sample = map(draft.facts.segment, drifting)
@@ -144,6 +139,30 @@ def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:
     return next((c for c in calls if draft.facts.resolver.qualified(c.func) in _CLOCKS), None)
 
 
+def _by_chance(draft: Draft, statement: ast.stmt, coin: ast.Call) -> Finding:
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.ERROR,
+        statement,
+        f"`{draft.facts.segment(coin)}` draws other numbers on every process, and what trains is decided by them: some "
+        "would train on one thing while others train on another",
+        "seed the generator before, or draw once and broadcast it",
+    )
+
+
+def layers_by_chance(draft: Draft) -> Iterator[Finding]:
+    """Layers of networks that run on some processes only, as drawn numbers decide."""
+    for choice, coin in coins.layers_by_chance(draft):
+        yield draft.finding(
+            "COLL-RANKFLOW",
+            Severity.ERROR,
+            choice,
+            f"`{draft.facts.segment(coin)}` draws other numbers on every process, and which layers run is decided by "
+            "them: a process waits for gradients that another one does not compute",
+            "seed the generator before, or draw once and broadcast it",
+        )
+
+
 def _differs(draft: Draft, statement: ast.stmt, value: ast.expr, consequence: str) -> Finding:
     return draft.finding(
         "COLL-RANKFLOW",
@@ -157,7 +176,7 @@ def _differs(draft: Draft, statement: ast.stmt, value: ast.expr, consequence: st
 def _drifting(draft: Draft, node: Loop, test: ast.expr) -> tuple[ast.Call, ast.Call] | None:
     """A call in a test that draws from a seeded generator, and one by which samples draw from it, too."""
     loop = draft.blueprint.loops.get(node)
-    for call, home in _coins(draft, test) if loop is not None else ():
+    for call, home in coins.coins(draft, test) if loop is not None else ():
         sample = drawing_sample(draft, loop, home)  # type: ignore[arg-type]
         if sample is not None:
             return call, sample
@@ -191,35 +210,11 @@ def _drops(draft: Draft, loader: Value) -> bool:
     return isinstance(drops, ast.Constant) and drops.value is True and many
 
 
-def _drawn(draft: Draft, test: ast.expr) -> ast.Call | None:
-    """A call in a test, or in what its variables were set to, that draws from a generator that nothing seeds."""
-    return next((call for call, home in _coins(draft, test) if not seeds.seeded(draft, call, SEEDS[home])), None)
-
-
-def _coins(draft: Draft, test: ast.expr) -> Iterator[tuple[ast.Call, str]]:
-    """The calls in a test, or in what its variables were set to, that draw from a global generator, and from which."""
-    bound = [b for n in loads(test) for b in draft.facts.resolver.bindings(n) if b.how is How.ASSIGN and not b.path]
-    for root in (test, *(b.value for b in bound if b.value is not None)):
-        for call in (n for n in walk(root) if isinstance(n, ast.Call)):
-            home = drawn_from(draft.facts.resolver, call)
-            if home:
-                yield call, home
-
-
 def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
-    """Whether processes that decide otherwise would do other things together: leave, train, run other networks."""
+    """Whether processes that decide otherwise would do other things together."""
     arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
-    leaves = (n for arm in arms for n in arm if isinstance(n, (ast.Break, ast.Continue, ast.Return)))
-    if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [node] for n in leaves):
-        return True
     trains = [sum(draft.facts.loops.is_backward(n) or updates(draft, n) for n in arm) for arm in arms]
-    return trains[0] != trains[1] or _networks(draft, arms[0]) != _networks(draft, arms[1])
-
-
-def _networks(draft: Draft, nodes: list[ast.AST]) -> set[ast.AST]:
-    """The prepared networks that some nodes run."""
-    calls = (n for n in nodes if isinstance(n, ast.Call))
-    return {value.origin for call in calls for value in draft.blueprint.prepared_models(call.func)}
+    return coins.matters(draft, node, choice, trains)
 
 
 def _perturbs(draft: Draft, node: ast.expr, local: set[str]) -> bool:
@@ -229,7 +224,7 @@ def _perturbs(draft: Draft, node: ast.expr, local: set[str]) -> bool:
         return False
     arguments = [*node.args, *(k.value for k in node.keywords)]
     return draft.facts.objects.is_parameter(func.value) and any(
-        _drawn(draft, argument) is not None or local & {n.id for n in loads(argument)} for argument in arguments
+        coins.drawn(draft, argument) is not None or local & {n.id for n in loads(argument)} for argument in arguments
     )
 
 

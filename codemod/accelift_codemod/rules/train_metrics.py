@@ -12,7 +12,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import keys
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
-from accelift_codemod.measured.decisions import decisions, is_content
+from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
 from accelift_codemod.measured.onward import Read, reads_of, returned
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
@@ -75,7 +75,7 @@ scheduler.step(running / len(loader))
             "a decision that processes may take differently",
             "A decision depends on a value that differs from process to process: some leave a loop, or change the "
             "learning rate, and others do not. A loop that runs backward for every piece of a batch decides, too: "
-            "processes with smaller shares have fewer pieces.",
+            "processes with smaller shares have fewer pieces. Unseeded draws that decide which layers run do so, too.",
         ),
     )
 
@@ -83,6 +83,7 @@ scheduler.step(running / len(loader))
         for loop in draft.blueprint.train_loops:
             if not isinstance(loop.node, ast.comprehension):
                 yield from self._loop(draft, loop, loop.node)
+        yield from layers_by_chance(draft)
 
     def _loop(self, draft: Draft, loop: BatchLoop, node: Loop) -> Iterator[Edit | Finding]:
         local = local_names(draft, loop, node)

@@ -1,0 +1,125 @@
+"""What is decided by drawn numbers: which networks run, and which of their layers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.chance import seeds
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import How, Role
+from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import leaves, walk
+from accelift_codemod.measured.onward import reached, reads_of
+from accelift_codemod.measured.sums import Loop
+
+Choice = ast.If | ast.While
+
+
+def drawn(draft: Draft, test: ast.expr) -> ast.Call | None:
+    """A call in a test, or in what its variables were set to, that draws from a generator that nothing seeds."""
+    return next((call for call, home in coins(draft, test) if not seeds.seeded(draft, call, SEEDS[home])), None)
+
+
+def coins(draft: Draft, test: ast.expr) -> Iterator[tuple[ast.Call, str]]:
+    """The calls in a test, or in what its variables were set to, that draw from a global generator, and from which."""
+    bound = [b for n in loads(test) for b in draft.facts.resolver.bindings(n) if b.how is How.ASSIGN and not b.path]
+    for root in (test, *(b.value for b in bound if b.value is not None)):
+        for call in (n for n in walk(root) if isinstance(n, ast.Call)):
+            home = drawn_from(draft.facts.resolver, call)
+            if home:
+                yield call, home
+
+
+def matters(draft: Draft, node: Loop, choice: Choice, trains: list[int]) -> bool:
+    """Whether processes that decide otherwise would do other things together: leave, train (the times that each arm
+    does), run other networks, or other parts of them."""
+    arms = [[n for s in arm for n in walk(s)] for arm in (choice.body, choice.orelse)]
+    ends = (n for arm in arms for n in arm if isinstance(n, (ast.Break, ast.Continue, ast.Return)))
+    if any(isinstance(n, ast.Return) or draft.facts.index.enclosing_loops(n)[:1] == [node] for n in ends):
+        return True
+    if trains[0] != trains[1] or _networks(draft, arms[0]) != _networks(draft, arms[1]):
+        return True
+    switches = (n for arm in arms for n in arm if isinstance(n, ast.Assign) and _is_switch(n.value))
+    return any(_reaches_network(draft, switch) for switch in switches)
+
+
+def switched(draft: Draft, statement: ast.stmt) -> ast.Call | None:
+    """What draws, unseeded, in an expression of a statement that leaves out an input: `y if random() > p else None`."""
+    for choice in (n for n in walk(statement) if isinstance(n, ast.IfExp)):
+        if any(map(_is_switch, (choice.body, choice.orelse))) and (coin := drawn(draft, choice.test)) is not None:
+            parent = draft.facts.index.parents[choice]
+            call = draft.facts.index.parents[parent] if isinstance(parent, ast.keyword) else parent
+            kept = (
+                isinstance(statement, ast.Assign) and statement.value is choice and _reaches_network(draft, statement)
+            )
+            if kept or _runs_network(draft, call):
+                return coin
+    return None
+
+
+def layers_by_chance(draft: Draft) -> Iterator[tuple[Choice, ast.Call]]:
+    """Tests in the networks that are trained which decide by unseeded draws whether layers run, with what draws."""
+    for cls in draft.facts.index.classes:
+        if draft.facts.resolver.class_role(cls) is not Role.MODEL:
+            continue
+        for function in (n for n in cls.body if isinstance(n, FUNCTIONS) and n.name != "__init__"):
+            for choice in (n for n in walk(function) if isinstance(n, Choice)):
+                coin = drawn(draft, choice.test)
+                if coin is not None and _skips_layers(draft, function, choice):
+                    yield choice, coin
+
+
+def _skips_layers(draft: Draft, function: ast.AST, choice: Choice) -> bool:
+    """Whether layers run, or do not, as a test in a method of a network decides."""
+    arms = [_layers(draft, arm) for arm in (choice.body, choice.orelse)]
+    if arms[0] != arms[1]:
+        return True
+    statements = [*choice.body, *choice.orelse]
+    around = draft.facts.index.enclosing_loops(choice) if leaves(statements) else []
+    if any(isinstance(n, ast.Return) for s in statements for n in walk(s)):
+        around = [function]
+    later = [s for s in ast.iter_child_nodes(around[0]) if s is not choice] if around else []
+    return bool(_layers(draft, later))
+
+
+def _layers(draft: Draft, nodes: list[ast.stmt] | list[ast.AST]) -> set[str]:
+    """The parts of a network that some nodes run, as they are spelled."""
+    calls = (n for node in nodes for n in walk(node) if isinstance(n, ast.Call))
+    return {ast.unparse(call.func) for call in calls if _is_layer(draft, call.func)}
+
+
+def _is_layer(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is a part of a network: known for one, or one of several that an attribute holds."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) or bool(draft.facts.objects.models(node))
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    held = (n for b in bindings if b.how is How.LOOP and b.value is not None for n in walk(b.value))
+    return any(isinstance(n, ast.Attribute) for n in held) or bool(draft.facts.objects.models(node))
+
+
+def _networks(draft: Draft, nodes: list[ast.AST]) -> set[ast.AST]:
+    """The prepared networks that some nodes run."""
+    calls = (n for n in nodes if isinstance(n, ast.Call))
+    return {value.origin for call in calls for value in draft.blueprint.prepared_models(call.func)}
+
+
+def _is_switch(node: ast.expr) -> bool:
+    """Whether an expression is no tensor, but tells a network what to leave out."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
+
+
+def _reaches_network(draft: Draft, statement: ast.stmt) -> bool:
+    """Whether what a statement sets is given to a prepared network."""
+    for read in reached(draft, reads_of(draft, statement)):
+        parent = draft.facts.index.parents[read]
+        if _runs_network(draft, draft.facts.index.parents[parent] if isinstance(parent, ast.keyword) else parent):
+            return True
+    return False
+
+
+def _runs_network(draft: Draft, node: ast.AST) -> bool:
+    """Whether a node is a call of a prepared network, or of a method of one."""
+    return isinstance(node, ast.Call) and bool(draft.blueprint.prepared_part(node.func)[1])
