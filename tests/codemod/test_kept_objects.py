@@ -163,8 +163,11 @@ def test_an_optimizer_in_an_object_that_cannot_be_followed(made: str) -> None:
         ("loader = DataLoader([1])", False),
         ("return DataLoader([1])", False),
         ("self.loader = make([1])", False),
+        ("mean = zip(self.a, net.state_dict().values())", False),
         ("step()", False),
         ("optimizer.step()", False),
+        ("state_dict()", False),
+        ("kept = net.state_dict(prefix='a')", False),
     ],
 )
 def test_which_classes_keep_what_trains(body: str, found: bool) -> None:
@@ -224,6 +227,26 @@ def test_one_whose_base_is_not_known_cannot_be_given_the_accelerator() -> None:
     definitions = STOPPER.replace("{base}", "(Base)").replace("{saved}", "net.state_dict()")
     text = script(**STOP, definitions=definitions, from_imports="from elsewhere import Base")
     assert findings(text) == ["SAVE-RACE"]
+
+
+MEAN = """\
+class Mean:
+    def __init__(self, net, rate=0.9):
+        self.net, self.rate = copy.deepcopy(net), rate
+
+    def update(self, net):
+        for mine, new in zip(self.net.{state}, net.{state}):
+            mine.copy_(self.rate * mine + (1 - self.rate) * new)
+"""
+
+
+@pytest.mark.parametrize("state", ["state_dict().values()", "parameters()"])
+def test_a_mean_that_asks_for_the_state_of_a_network(state: str) -> None:
+    slots = {"before": "mean = Mean(model)", "batch_end": "mean.update(model)", "definitions": MEAN.format(state=state)}
+    output = converted(script(imports="import copy", main=True, **slots))
+    asked = state.startswith("state")  # parameters are the same ones in the wrapper, in the same order
+    assert ("mean.update(accelerator.unwrap_model(model))" in output) == asked
+    assert "Mean(model)" in output
 
 
 def test_an_average_of_a_network_takes_its_own_state() -> None:

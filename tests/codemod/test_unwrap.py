@@ -176,6 +176,17 @@ def test_a_method_that_reaches_its_layers_through_the_global_trains() -> None:
     assert converted(script(model=OLD["model"], **slots)) == lifted(model=NEW["model"], **slots)
 
 
+SGD = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+MIX = "def mix(mean, net, rate=0.9):\n    new = dict({}.named_parameters())\n    return mean, new, rate\n"
+
+
+@pytest.mark.parametrize("again", ["mix(mean, model)", "pass"])
+def test_a_function_that_is_given_a_model_before_and_after_it_is_prepared(again: str) -> None:
+    slots = {"imports": "import copy", "definitions": MIX.format("net"), "batch_end": again}
+    output = converted(script(optimizer=f"{SGD}\nmean = copy.deepcopy(model)\nmix(mean, model, 0)", **slots))
+    assert (MIX.format("accelerator.unwrap_model(net)") in output) == (again != "pass")
+
+
 def test_a_function_that_is_given_one_model_before_another_is_prepared() -> None:
     fit = (
         "def fit(net, optimizer):\n    for x, y in loader:\n        F.cross_entropy(net(x), y).backward()\n"

@@ -140,10 +140,9 @@ class Blueprint:
         group = self.group(value)
         if group is None:
             return False
-        moments = self.timeline.moments(node, self.facts.index.function(group.anchor))
-        if moments:
-            done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
-            return all(m > done for m in moments)
+        known = self._after(group, node)
+        if known:
+            return all(known)
         if self.timeline.follows(node, self.facts.index.function(group.anchor)):
             return True
         # the object has left the function in which it was prepared
@@ -164,6 +163,16 @@ class Blueprint:
         places = self.timeline.places(other, self.facts.index.function(node))
         before = all(position(node) < position(place) for place in places)
         return bool(places) and before and not any(self.timeline.repeats(node, place) for place in places)
+
+    def meets_prepared(self, node: ast.AST, value: Value) -> bool:
+        """Whether a node may find an object prepared: perhaps not the first time that it is called."""
+        group = self.group(value)
+        return self.may_follow_prepare(node, value) or (group is not None and any(self._after(group, node)))
+
+    def _after(self, group: Group, node: ast.AST) -> list[bool]:
+        """Of each time that a node is known to be evaluated: whether that is after a group has been prepared."""
+        done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
+        return [m > done for m in self.timeline.moments(node, self.facts.index.function(group.anchor))]
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""

@@ -112,5 +112,5 @@ class Callers:
                 if argument is None or self._parameter(argument) in reached:
                     continue
                 models = self.draft.blueprint.prepared_models(argument)
-                if any(self.draft.blueprint.may_follow_prepare(argument, m) for m in models):
+                if any(self.draft.blueprint.meets_prepared(argument, m) for m in models):
                     yield argument

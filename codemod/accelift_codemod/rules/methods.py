@@ -118,7 +118,7 @@ with torch.no_grad():
             others = (v for v in draft.facts.resolver.values(name) if v not in models)
             if not models or not all(self._may_be_unwrapped(draft, v) for v in others):
                 continue
-            if any(draft.blueprint.may_follow_prepare(name, m) for m in models):
+            if any(draft.blueprint.meets_prepared(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
 
     def _may_be_unwrapped(self, draft: Draft, value: Value) -> bool:
@@ -244,7 +244,7 @@ with torch.no_grad():
             return
         for container in draft.facts.resolver.values(name):
             held = [v for v in inside((container,)) if v.role is Role.MODEL and draft.blueprint.is_prepared(v)]
-            if not any(draft.blueprint.may_follow_prepare(name, v) for v in held):
+            if not any(draft.blueprint.meets_prepared(name, v) for v in held):
                 continue
             if all(draft.blueprint.may_follow_prepare(container.origin, v) for v in held):
                 continue  # it is made of them after that, and they are unwrapped there
