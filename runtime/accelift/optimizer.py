@@ -74,7 +74,7 @@ def _share_losses(optimizer: Optimizer, state: GradientState) -> None:
     # No reference to the optimizer itself: it has to go when the script drops it, on every process at the same time.
     owner = weakref.ref(optimizer)
 
-    @wraps(call)
+    @wraps(method)  # with what a scheduler has written on it
     def step(self: Any, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         if closure is None:
             return call(owner(), *args, **kwargs)

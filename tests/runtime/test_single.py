@@ -619,3 +619,17 @@ def test_optimizer_state_follows_its_parameters() -> None:
     state = optimizer.state[parameter]
     assert state["exp_avg"].device.type == state["exp_avg_sq"].device.type == "meta"
     assert state["step"].device.type == "cpu"
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_scheduler_finds_the_step_that_it_has_marked(several: bool, late: bool, recwarn: Any) -> None:
+    from accelift.optimizer import prepare_optimizer
+
+    optimizer = torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)
+    early = None if late else torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    prepare_optimizer(optimizer, Accelerator().gradient_state, None, device_placement=True, several=several)
+    scheduler = early or torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    optimizer.step()
+    scheduler.step()
+    assert [str(w.message) for w in recwarn if "lr_scheduler" in str(w.message)] == []
