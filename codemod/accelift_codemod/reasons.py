@@ -111,7 +111,8 @@ REASONS = (
     Reason(
         "PREP-NO-POINT",
         "has no place for prepare",
-        "There is no single place after which every use of the model, optimizer and loaders sees the prepared objects.",
+        "There is no single place after which every use of the model, optimizer and loaders sees the prepared objects. "
+        "A loader that only evaluates and has none is left as it is.",
     ),
     Reason(
         "MODEL-PARALLEL",

@@ -76,8 +76,8 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
         over = loop.iter.args[0] if numbered and loop.iter.args else loop.iter  # type: ignore[attr-defined]
         return _finding(
             over,
-            f"the training loop is over `{facts.short(over)}`, which is no DataLoader: every process would train on "
-            "the same data",
+            f"the training loop is over `{facts.short(over)}`, which is not known to be a DataLoader: if it is none, "
+            "every process would train on the same data",
             f"{_LOADER} first",
         )
     graph = _graph(facts)

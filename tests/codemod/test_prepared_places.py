@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, script, unchanged
+from scripts import REBOUND, convert, converted, findings, lifted, script, unchanged
 from test_trainers import DATA, lines, trainer
 
 LOADER = f"DataLoader({DATA}, batch_size=16)"
@@ -269,3 +269,42 @@ def test_a_network_that_is_bound_again_to_itself_is_what_it_was(first: str, last
 def test_one_that_may_become_another_is_not(first: str, last: str) -> None:
     text = script(before="keep = []", definitions=AGAIN.format(first=first, last=last), **HANDED)
     assert PREPARED not in (convert(text).output or b"").decode()
+
+
+# ---- loaders that only evaluate, and have no place to be prepared at
+
+MEASURE = """\
+def measure(net, rows):
+    rows = rows or DataLoader(data)
+    right = 0
+    with torch.no_grad():
+        for x, y in rows:
+            right += (net(x.to(device)).argmax(1) == y.to(device)).sum().item()
+    return right
+"""
+HELD = "loader = DataLoader(data, batch_size=16, shuffle=True)\nheld = DataLoader(data, batch_size=16)"
+
+
+def test_an_evaluation_whose_loader_has_no_place_is_made_by_every_process() -> None:
+    slots = {"definitions": MEASURE, "loader": HELD, "epoch_end": "print(measure(model, held))"}
+    after = {"definitions": MEASURE, "loader": HELD, "epoch_end": "accelerator.print(measure(model, held))"}
+    assert converted(script(**slots)) == lifted(device=REBOUND, **after)
+    assert findings(script(**slots)) == ["EVAL-REPLICATED"]
+    known = MEASURE.replace("    rows = rows or DataLoader(data)\n", "")
+    shared = converted(script(**{**slots, "definitions": known}))
+    assert "loader, held = accelerator.prepare(model, optimizer, loader, held)" in shared
+
+
+FIT_AGAIN = """\
+def measure(net, rows):
+    rows = rows or DataLoader(data)
+    for x, y in rows:
+        optimizer.zero_grad()
+        F.cross_entropy(net(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+"""
+
+
+def test_one_that_trains_has_to_have_a_place() -> None:
+    text = script(definitions=FIT_AGAIN, loader=HELD, epoch_end="measure(model, held)")
+    assert unchanged(text).code == "PREP-NO-POINT"

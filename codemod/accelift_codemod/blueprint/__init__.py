@@ -50,6 +50,7 @@ class Blueprint:
     cuts: dict[BatchLoop, Cut] = field(default_factory=dict)
     replicated: dict[BatchLoop, str] = field(default_factory=dict)  # evaluation loops not shared out, and why
     local_loops: dict[BatchLoop, str] = field(default_factory=dict)  # over prepared loaders, but not gathered
+    unplaced: dict[Value, str] = field(default_factory=dict)  # loaders of evaluations that have no place, and why
     peeks: set[ast.AST] = field(default_factory=set)  # where batches are looked at before their loader is prepared
 
     # ---- loops

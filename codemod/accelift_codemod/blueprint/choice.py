@@ -187,7 +187,8 @@ class _Choice:
         for loop in blueprint.eval_loops:
             for value in loop.loaders:
                 wanted.setdefault(self._one(value), value)
-        spoiled: set[Key] = set()
+        unplaced = {self._one(value): why for value, why in blueprint.unplaced.items()}
+        spoiled = set(unplaced)
         changed = True
         while changed:  # loops that share a loader, or loaders that share a loop, are decided together
             changed = False
@@ -208,7 +209,10 @@ class _Choice:
                 if not (isinstance(cut, NoCut) and cut.needless):
                     blueprint.local_loops[loop] = cut.reason if isinstance(cut, NoCut) else "it mixes loaders"
             else:
-                reason = cut.reason if isinstance(cut, NoCut) else "another loop over its loader cannot gather"
+                without = next((unplaced[one] for v in loop.loaders if (one := self._one(v)) in unplaced), None)
+                reason = (
+                    cut.reason if isinstance(cut, NoCut) else without or "another loop over its loader cannot gather"
+                )
                 if not (isinstance(cut, NoCut) and cut.needless):
                     blueprint.replicated[loop] = reason
         return list(chosen.values())

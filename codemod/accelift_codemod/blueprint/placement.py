@@ -16,12 +16,12 @@ from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope,
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.objects import key
+from accelift_codemod.facts.objects import key, views
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Values
 from accelift_codemod.options import Options
-from accelift_codemod.reasons import refuse
+from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.refusals import check
 
 _NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
@@ -66,17 +66,42 @@ class Placement:
         self.anchors = Anchors(blueprint)
 
     def plan(self) -> None:
-        chosen = {(key(v), kind): v for value, kind in choose(self.blueprint) for v in self.roots.instances(value)}
-        items, apart = list[Item](), list[Group]()
-        for (_, kind), value in chosen.items():
-            roots = self.roots.of(value, kind)
-            if not roots and kind is Role.LOADER and isinstance(value.origin, ast.Call) and not value.sites:
-                scope = self.index.scope(value.origin)
-                apart.append(Group(scope, value.origin, (Item(value, kind, scope, "", (), ()),)))
-            else:
-                items.append(self._item(value, kind, roots))
-        self.blueprint.groups = sorted([*self._groups(items), *apart], key=lambda g: position(g.anchor))
+        while (items := self._items()) is None:  # without a loader that has no place
+            self.blueprint.cuts.clear()
+            self.blueprint.local_loops.clear()
+            self.blueprint.replicated.clear()
+            self.roots = Roots(self.blueprint)
+        self.blueprint.groups = sorted([*self._groups(items[0]), *items[1]], key=lambda g: position(g.anchor))
         self._peeked()
+
+    def _items(self) -> tuple[list[Item], list[Group]] | None:
+        """What is prepared, and what is where it is made; None if a loader that only evaluates has no place for that.
+
+        Such a loader is left as it is, and every process evaluates all of it.
+        """
+        chosen = {
+            (key(v), kind): (v, value) for value, kind in choose(self.blueprint) for v in self.roots.instances(value)
+        }
+        items, apart = list[Item](), list[Group]()
+        for (_, kind), (value, whole) in chosen.items():
+            try:
+                roots = self.roots.of(value, kind)
+                if not roots and kind is Role.LOADER and isinstance(value.origin, ast.Call) and not value.sites:
+                    scope = self.index.scope(value.origin)
+                    apart.append(Group(scope, value.origin, (Item(value, kind, scope, "", (), ()),)))
+                else:
+                    items.append(self._item(value, kind, roots))
+            except Refused as problem:
+                if kind is not Role.LOADER or self._trains(whole) or whole in self.blueprint.unplaced:
+                    raise
+                self.blueprint.unplaced[whole] = problem.finding.message
+                return None
+        return items, apart
+
+    def _trains(self, loader: Value) -> bool:
+        """Whether a training loop draws from a loader."""
+        trained = {one for loop in self.blueprint.train_loops for v in loop.loaders for one in views(v)}
+        return not trained.isdisjoint(views(loader))
 
     def _peeked(self) -> None:
         """Loops that only look at a batch of the author's own loader gather nothing."""
