@@ -48,6 +48,29 @@ def test_names_of_the_time_and_of_chance(folder: str, slots: dict[str, str], cou
     assert found(folder, **slots) == ["NAME-OWN"] * count
 
 
+RUNS = "import wandb\nfrom hydra.core.hydra_config import HydraConfig\n"
+
+
+@pytest.mark.parametrize(
+    ("setup", "folder", "count"),
+    [
+        ("wandb.init()", "wandb.run.dir", 1),
+        ("wandb.init()", "'runs/' + wandb.run.name", 1),
+        ("run = wandb.init()", "run.dir", 1),
+        ("run = wandb.init()", "run.config.out", 0),
+        ("name = wandb.util.generate_id()", "name", 1),
+        ("folder = HydraConfig.get().runtime.output_dir", "folder", 1),
+        ("folder = HydraConfig.get().job.name", "folder", 0),
+        ("wandb.init()", "'runs'", 0),
+        ("wandb.init(name='a')", "wandb.config.out", 0),
+    ],
+)
+def test_folders_of_a_run(setup: str, folder: str, count: int) -> None:
+    save, read = (line.replace("folder", f"({folder})") for line in (SAVE, READ))
+    assert found(RUNS + setup, after=f"{save}\n{read}") == ["NAME-OWN"] * count
+    assert found(RUNS + setup, after=save) == []
+
+
 @pytest.mark.parametrize(
     "folder",
     [

@@ -19,6 +19,7 @@ _TIMES = frozenset(
     time.time time.time_ns time.ctime time.asctime time.strftime time.perf_counter time.monotonic
     datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today
     uuid.uuid1 uuid.uuid4 os.getpid secrets.token_hex secrets.token_urlsafe shortuuid.uuid
+    wandb.util.generate_id
     """.split()
 )
 _OF_ITS_OWN = frozenset("tempfile.mkdtemp tempfile.mkstemp tempfile.mktemp tempfile.TemporaryDirectory".split())
@@ -34,6 +35,8 @@ _FINE = (
     "%R",
     "%r",
 )  # what a date that is written out tells of the time
+_RUN = ("dir", "id", "name", "path")  # of the run that a process has, if it is one that logs nothing, too
+_HYDRA = "hydra.core.hydra_config.HydraConfig.get"  # its folder bears the time when a process began
 _MAKES = frozenset({"os.makedirs", "os.mkdir"})
 _LOOKS = library.LISTS | {"torch.load"}
 _EXIST = frozenset({"os.path.exists", "os.path.isdir", "os.path.isfile", "os.path.lexists"})
@@ -65,12 +68,14 @@ class RunNames(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        used: dict[ast.Call, dict[str, ast.Call]] = {}
-        free: dict[ast.Call, dict[str, ast.Call]] = {}
+        used: dict[ast.expr, dict[str, ast.Call]] = {}
+        free: dict[ast.expr, dict[str, ast.Call]] = {}
+        spelled: dict[str, ast.expr] = {}  # the first of several reads of one attribute
         for call in draft.calls:
             kind, path = self._use(draft, call)
             source = self._source(draft, path) if path is not None else None
             if source is not None:
+                source = source if isinstance(source, ast.Call) else spelled.setdefault(ast.unparse(source), source)
                 used.setdefault(source, {}).setdefault(kind, call)
             asked = self._source(draft, path, listed=True) if path is not None else None
             if asked is not None:
@@ -79,7 +84,7 @@ class RunNames(Rule):
                 if self._makes_folder(draft, call):
                     uses.setdefault("folder", call)
         for source, uses in used.items():
-            private = draft.facts.resolver.qualified(source.func) in _OF_ITS_OWN
+            private = isinstance(source, ast.Call) and draft.facts.resolver.qualified(source.func) in _OF_ITS_OWN
             place = self._place(uses, private)
             if place is not None:
                 yield self._finding(draft, source, place, "differs from process to process")
@@ -93,7 +98,7 @@ class RunNames(Rule):
         place = None if private else uses.get("writes")
         return place or uses.get("reads") if "main" in uses else place
 
-    def _finding(self, draft: Draft, source: ast.Call, place: ast.Call, differs: str) -> Finding:
+    def _finding(self, draft: Draft, source: ast.expr, place: ast.Call, differs: str) -> Finding:
         return draft.finding(
             "NAME-OWN",
             Severity.WARNING,
@@ -150,14 +155,16 @@ class RunNames(Rule):
 
     # ---- where names come from
 
-    def _source(self, draft: Draft, path: ast.expr, listed: bool = False) -> ast.Call | None:
-        """The call from which a path has a part that differs from process to process, or, if asked for what is
+    def _source(self, draft: Draft, path: ast.expr, listed: bool = False) -> ast.expr | None:
+        """The expression from which a path has a part that differs from process to process, or, if asked for what is
         `listed`, one that asks what files there are."""
         queue: list[ast.AST] = [path]
         seen: set[ast.AST] = set(queue)
         while queue and len(seen) < _MOST_NODES:
             node = queue.pop()
             if isinstance(node, ast.Call) and (self._lists(draft, node) if listed else self._differs(draft, node)):
+                return node
+            if not listed and isinstance(node, ast.Attribute) and self._is_of_run(draft, node):
                 return node
             found = self._tried(draft, node) if listed and isinstance(node, ast.Name) else None
             if found is not None:
@@ -196,6 +203,19 @@ class RunNames(Rule):
                     ):
                         return call
         return None
+
+    def _is_of_run(self, draft: Draft, node: ast.Attribute) -> bool:
+        """Whether an attribute is the folder or the name of a run, which each process has for itself."""
+        resolver = draft.facts.resolver
+        if node.attr in _RUN:
+            of_value = any(value.name == "wandb.init" for value in resolver.values(node.value))
+            if of_value or resolver.qualified(node.value) == "wandb.run":
+                return True
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        made = isinstance(root, ast.Call) and resolver.qualified(root.func) == _HYDRA
+        return made and node.attr in ("output_dir", "dir")
 
     def _differs(self, draft: Draft, call: ast.Call) -> bool:
         qualified = draft.facts.resolver.qualified(call.func) or ""
