@@ -299,3 +299,52 @@ def test_nobody_waits_where_not_all_processes_come_at_once(keep: str, call: str,
     slots = {"imports": f"import os\n{NUMPY}", "from_imports": "from torchvision.datasets import MNIST"}
     output = converted(script(main=True, definitions=f"def keep():\n    {keep}", before=call, **slots))
     assert ("wait_for_everyone" in output) is waits
+
+
+# ---- folders that the main process makes, and every process logs into
+
+LOGS = "import logging\nimport os\nimport shutil\nfrom pathlib import Path"
+TO = "def log_to(path):\n    logging.getLogger().addHandler(logging.FileHandler(path))\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "logged"),
+    [
+        ("os.makedirs(out)", "logging.basicConfig(filename=out + '/log.txt')"),
+        ("os.mkdir(out)", "log_to(os.path.join(out, 'log.txt'))"),
+        ("Path(out).mkdir()", "path = out + '/log.txt'\nlog_to(path)"),
+        ("shutil.rmtree(out)", "os.makedirs(out, exist_ok=True)"),
+        ("os.makedirs(out)", "Path(out, 'a').mkdir(exist_ok=True)"),
+    ],
+)
+def test_a_folder_is_there_before_every_process_logs_into_it(made: str, logged: str) -> None:
+    slots = {"imports": LOGS, "definitions": TO, "setup": "out = 'runs'"}
+    lines = logged.split("\n")
+    waited = "\n".join([*lines[:-1], WAIT, lines[-1]])
+    before = script(before=f"{made}\n{logged}", **slots)
+    assert converted(before) == lifted(before=f"{GUARD}\n    {made}\n{waited}", **slots)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "os.makedirs(out)\nlog_to('log.txt')",
+        "os.makedirs(out)\nother = 'logs'\nlog_to(other + '/log.txt')",
+        "log_to(out + '/log.txt')\nos.makedirs(out)",
+        "os.makedirs(out)\nlogging.basicConfig(level=logging.INFO)",
+        "os.makedirs(out, exist_ok=True)\nlog_to(out + '/log.txt')",
+        "os.makedirs(out)\nprint(out)",
+        "os.makedirs(out)\nos.mkdir(out + '/a')",  # by the same process
+        "os.makedirs(out)\nos.makedirs('b', exist_ok=True)",
+    ],
+)
+def test_nobody_waits_for_a_folder_that_nobody_logs_into(lines: str) -> None:
+    slots = {"imports": LOGS, "definitions": TO, "setup": "out = 'runs'"}
+    assert WAIT not in converted(script(before=lines, **slots))
+
+
+def test_a_function_that_makes_its_folder_and_logs_into_it_waits_in_between() -> None:
+    both = "def log_in(out):\n    os.makedirs(out)\n    logging.basicConfig(filename=os.path.join(out, 'log.txt'))\n"
+    after = converted(script(imports=LOGS, definitions=both, before="log_in('runs')", main=True))
+    assert "        os.makedirs(out)\n    PartialState().wait_for_everyone()\n    logging" in after
+    assert after.count("wait_for_everyone") == 1

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, library, position
+from accelift_codemod.facts import How, Role, files, library, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation
@@ -22,6 +22,15 @@ _LISTS = library.LISTS | {"torchvision.datasets.ImageFolder", "torchvision.datas
 
 
 Written = tuple[ast.Call, list[ast.expr]]
+# What opens a file on every process, to log into it; and what makes the folder.
+_LOGS = frozenset(
+    """
+    logging.FileHandler logging.basicConfig logging.handlers.RotatingFileHandler
+    logging.handlers.TimedRotatingFileHandler logging.handlers.WatchedFileHandler
+    """.split()
+)
+_REMOVES = frozenset({"shutil.rmtree"})
+_FOLDERS = frozenset({"os.makedirs", "os.mkdir"}) | _REMOVES
 
 
 class ReadBack(Rule):
@@ -29,8 +38,8 @@ class ReadBack(Rule):
 
     Only if both name the file in the same words, in one function or in what it calls, and the file is read wherever it
     is written: a process that waits where others do not would wait for ever. So it is with a folder that is listed
-    after files have been moved, and with a file that the main process removes, or writes over, where others may still
-    be reading it. For checkpoints, see SAVE.
+    after files have been moved, with a folder that the main process makes and every process logs into, and with a file
+    that the main process removes, or writes over, where others may still be reading it. For checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -62,6 +71,49 @@ exported = onnx.load("model.onnx")
         first = (next((c for c in listings if self._follows(draft, c, move)), None) for move in moves)
         late = dict.fromkeys(c for c in first if c is not None and self._meets(draft, c))
         yield from draft.awaited(_RULE, late, Need.WEAK)  # what is listed after the first is there, too
+        yield from draft.awaited(_RULE, dict.fromkeys(self._logging(draft)), Need.WEAK)
+
+    def _logging(self, draft: Draft) -> Iterator[ast.Call]:
+        """The calls by which every process opens a log, or makes a folder, in one that the main process has just made,
+        or removed."""
+        folders = [c for c in draft.calls if self._makes_folder(draft, c)]
+        made = [c for c in folders if draft.guarded(c)]
+        logs = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _LOGS] if made else []
+        logs += [c for c in folders if made and draft.facts.resolver.qualified(c.func) not in _REMOVES]
+        opened = [o for c in logs if not draft.guarded(c) for o in self._written(draft, c, self._place(draft, c))]
+        for folder in made:
+            for written, path in self._written(draft, folder, self._place(draft, folder)):
+                names = self._named(draft, path)
+                after = ((c, p) for c, p in opened if c is not written and self._follows(draft, c, written))
+                later = (c for c, p in after if names & self._named(draft, p))
+                first = min(later, key=position, default=None)
+                if first is not None and self._meets(draft, first):
+                    yield first
+
+    def _place(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
+        """What a call names a folder, or a log, by."""
+        if draft.facts.resolver.qualified(call.func) in _FOLDERS:
+            return call.args[:1]
+        method = self._makes_folder(draft, call) and isinstance(call.func, ast.Attribute)
+        return [call.func.value] if method and isinstance(call.func, ast.Attribute) else _arguments(call)
+
+    def _makes_folder(self, draft: Draft, call: ast.Call) -> bool:
+        name = draft.facts.resolver.qualified(call.func)
+        return name in _FOLDERS or (name is None and isinstance(call.func, ast.Attribute) and call.func.attr == "mkdir")
+
+    def _named(self, draft: Draft, path: list[ast.expr], steps: int = 2) -> set[str]:
+        """The variables and settings that a path is made of, and those that these are made of."""
+        found: set[str] = set()
+        for node in (n for part in path for n in walk(part)):
+            outer = draft.facts.index.parents.get(node)
+            if not isinstance(node, (ast.Name, ast.Attribute)) or isinstance(outer, ast.Attribute):
+                continue
+            if draft.facts.resolver.qualified(node) is None and not draft.facts.resolver.builtin(node):
+                found.add(ast.unparse(node))
+            bound = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) and steps else []
+            values = [b.value for b in bound if b.how is How.ASSIGN and b.value is not None]
+            found |= self._named(draft, values, steps - 1)
+        return found
 
     def _is_late(self, draft: Draft, read: ast.Call, back: dict[ast.Call, list[ast.Call]]) -> bool:
         """Whether a file has been waited for already, since it was written, where an earlier statement reads it."""
@@ -216,3 +268,7 @@ def _given(call: ast.Call) -> list[ast.expr]:
 
 def _is_guard(draft: Draft, node: ast.AST) -> bool:
     return any(e.operation is Operation.ENCLOSE and "is_main_process" in e.code for e in draft.edits_at(node))
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(k.value for k in call.keywords)]
