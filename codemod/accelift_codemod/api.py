@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,29 +43,63 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
         if named and _leads_to_torch(path):
             return convert_bytes(data, shown, options, path)
         if not named:
-            return FileResult(shown, skipped=True, starts=_STARTS in data or _RUNS.search(data) is not None)
+            return FileResult(shown, skipped=True)
         return guarded(shown, lambda: _foreign(shown, data), options.time_limit)
     return convert_bytes(data, shown, options, path)
+
+
+def _may_train(result: FileResult) -> bool:
+    """Whether there is a training in a file, whoever runs it."""
+    return result.plan is not None and all(finding.code != "NO-TRAINING" for finding in result.plan.findings)
+
+
+def _is_run(path: Path, stems: Collection[str]) -> bool:
+    """Whether a file that does not mention torch may be a script that trains: it asks whether it is run, or runs what
+    it has from one of the files that train, perhaps by way of another."""
+    try:
+        data = read_bytes(path)
+    except BadSource:
+        return False
+    return _STARTS in data or (_imports(path, stems) and _RUNS.search(data) is not None)
+
+
+def _imports(path: Path, stems: Collection[str]) -> bool:
+    names = [*_looked_at(path)[1], *(name for file in _modules(path, path) for name in _looked_at(file)[1])]
+    return any(name.rpartition(".")[2] in stems for name in names)
 
 
 def _leads_to_torch(script: Path) -> bool:
     """Whether a script imports, perhaps through others, a file of its folder that mentions torch."""
     queue = [script]
+    seen = {script}
     for file in queue:
-        try:
-            text = file.read_bytes()
-        except OSError:  # there is none, or it is not to be read
-            continue
-        if _MARK in text:
+        if _looked_at(file)[0]:
             return True
-        lines = (part.split() for line in _IMPORTED.findall(text) for part in line.split(b","))
-        names = dict.fromkeys(words[0].decode().strip(".") for words in lines if words)
-        modules = [
-            folder.joinpath(*name.split(".")) for name in names if name for folder in (file.parent, script.parent)
-        ]
-        found = dict.fromkeys(f for m in modules for f in (m.with_name(f"{m.name}.py"), m / "__init__.py"))
-        queue += (f for f in found if f not in queue)
+        found = [f for f in _modules(file, script) if f not in seen]
+        seen.update(found)
+        queue += found
     return False
+
+
+def _modules(file: Path, script: Path) -> Iterator[Path]:
+    """Where what a file imports may lie, beside it or beside the script."""
+    for name in _looked_at(file)[1]:
+        for folder in dict.fromkeys((file.parent, script.parent)):
+            module = folder.joinpath(*name.split("."))
+            yield module.with_name(f"{module.name}.py")
+            yield module / "__init__.py"
+
+
+@remembered.remembered
+def _looked_at(file: Path) -> tuple[bool, tuple[str, ...]]:
+    """Whether a file mentions torch, and what it imports."""
+    try:
+        text = file.read_bytes()
+    except OSError:  # there is none, or it is not to be read
+        return False, ()
+    lines = (part.split() for line in _IMPORTED.findall(text) for part in line.split(b","))
+    names = dict.fromkeys(words[0].decode().strip(".") for words in lines if words)
+    return _MARK in text, tuple(name for name in names if name)
 
 
 def _foreign(shown: str, data: bytes) -> FileResult:
@@ -159,12 +193,14 @@ def convert_files(
                 results.update(done)
                 for _ in done:
                     advance()
-    if not all(result.skipped for result in results.values()):
-        for i, (path, _) in enumerate(files):  # scripts in folders that leave the training to files that they import
-            if results[i].starts and _leads_to_torch(path):
-                found = convert_file(path, options)
-                if not _needs_nothing(found) or _STARTS in read_bytes(path):
-                    results[i] = found  # else it need not be a script
+    trains = {path for i, (path, _) in enumerate(files) if _may_train(results[i])}
+    around = {folder for path in trains for folder in path.parents}
+    stems = frozenset(path.parent.name if path.name == "__init__.py" else path.stem for path in trains)
+    for i, (path, _) in enumerate(files):  # scripts that leave the training to files that they import
+        if results[i].skipped and path.parent in around and _is_run(path, stems) and _leads_to_torch(path):
+            found = convert_file(path, options)
+            if not _needs_nothing(found) or _STARTS in read_bytes(path):
+                results[i] = found  # else it need not be a script
     return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
 
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 class FileResult:
     """What became of one file.
 
-    `error` is set for a file that could not be processed; `skipped` for one that has nothing to do with torch, and
-    `starts`, too, if it may be a script that imports what has; `fault` if one of the checks on the tool's own output
-    failed. `diff` is text whatever the `encoding` of the file: `diff.encoded` makes of it what can be applied to the
-    file.
+    `error` is set for a file that could not be processed; `skipped` for one that has nothing to do with torch; `fault`
+    if one of the checks on the tool's own output failed. `diff` is text whatever the `encoding` of the file:
+    `diff.encoded` makes of it what can be applied to the file.
 
     `distributes` tells that the script distributes itself, in a way that is converted; `cpu`, that it may want the CPU
     although there are GPUs. `hunks` are the lines that differ.
@@ -38,7 +37,6 @@ class FileResult:
     config: str = ""
     error: str = ""
     skipped: bool = False
-    starts: bool = False
     fault: bool = False
     distributes: bool = False
     cpu: bool = False

@@ -75,8 +75,11 @@ def test_a_function_that_passes_over_what_it_makes_is_no_look(look: str) -> None
 
 
 def test_variables_of_one_name_are_told_apart() -> None:
-    message = unchanged(made("for first, labels in test:\n    model(first)")).message
-    assert "(`test` of make and `test` of the script)" in message
+    text = made("for first, labels in train:\n    print(first.sum())").replace(
+        "loader, test = make()", "train, test = make()"
+    )
+    message = unchanged(text.replace("for x, y in loader:", "for x, y in train:")).message
+    assert "(`train` of make and `train` of the script)" in message
 
 
 def test_a_network_made_for_what_was_seen_is_prepared_with_the_loader() -> None:

@@ -75,7 +75,9 @@ def returned(draft: Draft, read: Read, statement: ast.Return) -> list[Read]:
             whole += reads_of(draft, around)
         for one in whole:
             found += _unpacked(draft, one, place, len(statement.value.elts))
-            found += [one] if _is_entry(draft.facts.index.parents.get(one), place) else []
+            user = draft.facts.index.parents.get(one)
+            used = not isinstance(user, (ast.Subscript, ast.Assign, ast.Expr))  # with all that it is one of
+            found += [one] if used or _is_entry(user, place) else []
     return found
 
 
