@@ -68,8 +68,10 @@ class Dealing:
         """What a generator of the script yields, in its only loop, at one place that every iteration comes to."""
         yields = [n for n in walk(function) if isinstance(n, (ast.Yield, ast.YieldFrom))]
         given = self.resolver.bind(call, function)
-        loop = next(iter(self.index.enclosing_loops(yields[0])), None) if len(yields) == 1 else None
-        if given is None or not isinstance(yields[0], ast.Yield) or not isinstance(loop, (ast.For, ast.While)):
+        if given is None or len(yields) != 1 or not isinstance(yields[0], ast.Yield):
+            return Layout.UNKNOWN
+        loop = next(iter(self.index.enclosing_loops(yields[0])), None)
+        if not isinstance(loop, (ast.For, ast.While)):
             return Layout.UNKNOWN
         statement = self.index.statement(yields[0])
         if statement not in loop.body or not isinstance(statement, ast.Expr) or loop not in function.body:
