@@ -74,7 +74,8 @@ def _share_losses(optimizer: Optimizer, state: GradientState) -> None:
     # No reference to the optimizer itself: it has to go when the script drops it, on every process at the same time.
     owner = weakref.ref(optimizer)
 
-    @wraps(method)  # with what a scheduler has written on it
+    # A scheduler that was made before leaves a function in the place of `step`, with a mark that it looks for.
+    @wraps(call if isinstance(method, MethodType) else method)
     def step(self: Any, closure: Callable[[], Any] | None = None, *args: Any, **kwargs: Any) -> Any:
         if closure is None:
             return call(owner(), *args, **kwargs)
