@@ -419,3 +419,18 @@ def test_a_gpu_that_is_the_default_of_the_function_that_trains(batch: str, call:
 def test_a_gpu_that_may_be_another_one_stays(batch: str, call: str) -> None:
     output = converted(RUN.format(batch=batch, call=call))
     assert batch.rpartition("\n")[2].strip() in output
+
+
+@pytest.mark.parametrize(
+    ("use", "stays"),
+    [
+        ("summary(model.cuda(), (8,))", "summary(model.to(device), (8,))"),
+        ("summary(model.to(device).eval(), (8,))", "summary(model.to(device).eval(), (8,))"),
+        ("print(model.to(device))", ""),
+        ("print(len(list(model.to(device).parameters())))", ""),
+    ],
+)
+def test_a_model_that_is_handed_on_as_it_is_moved_keeps_its_move(use: str, stays: str) -> None:
+    output = converted(script(from_imports="from torchsummary import summary", model=f"model = Net()\n{use}"))
+    moved = [line for line in output.splitlines() if "model" in line and ".to(" in line]
+    assert [line.replace("accelerator.device", "device") for line in moved] == ([stays] if stays else [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
@@ -129,6 +130,15 @@ for x, y in loader:
             and not draft.blueprint.is_prepared(value)
         )
 
+    def _handed_moved(self, draft: Draft, load: ast.expr) -> ast.Call | None:
+        """The moved model, where it is an argument: `net.cuda()` of `summary(net.cuda(), (3, 32, 32))`."""
+        parents = draft.facts.index.parents
+        node: ast.AST = load
+        while isinstance(asked := parents.get(node), ast.Attribute) and asked.attr in RETURNS_SELF:
+            node = parents[asked]
+        outer = parents.get(node)
+        return node if isinstance(node, ast.Call) and isinstance(outer, ast.Call) and node in outer.args else None
+
     def _moved_by_prepare(self, draft: Draft, move: Move, value: Value) -> bool:
         """Whether nothing that depends on the device happens to a model between its move and prepare."""
         group, item = draft.blueprint.group(value), draft.blueprint.item(value)
@@ -145,7 +155,8 @@ for x, y in loader:
                 continue
             if not any(draft.blueprint.item(v) is item for v in draft.facts.resolver.values(load)):
                 continue
-            parent = parents.get(load)
+            handed = self._handed_moved(draft, load)
+            parent = parents.get(handed or load)
             if isinstance(parent, ast.Attribute):
                 if touching.computes(load):
                     return False
@@ -153,7 +164,7 @@ for x, y in loader:
                 if parent.attr in _HARMLESS or not (isinstance(outer, ast.Call) and outer.func is parent):
                     continue
                 return False
-            if isinstance(parent, ast.Call) and load in parent.args:
+            if isinstance(parent, ast.Call) and (handed or load) in parent.args:
                 builtin = draft.facts.resolver.builtin(parent.func)
                 if builtin in ("print", "len", "str", "isinstance", "hasattr", "sum"):
                     continue
