@@ -30,6 +30,17 @@ class Coder(nn.Module):
         return self.encode(x)
 """
 STATE = "model.state_dict()"
+HOOK = """\
+def hook(models, weights, folder):
+    torch.save(3, 'best.pt'){mark}
+
+accelerator.register_save_state_pre_hook(hook)
+"""
+KEEPER = """\
+class Keeper:
+    def keep(self, state):
+        torch.save(state, 'm.pt'){mark}
+"""
 
 WRONG = {
     "METRIC-LOCAL": [
@@ -114,6 +125,12 @@ WRONG = {
         script(after="with open('log.txt', 'a') as log:  # HERE\n    log.write('x')"),
         script(
             definitions="def save(net):\n    torch.save(net, 'm.pt')  # HERE\n", epoch_end="if epoch > 1:\n    save(3)"
+        ),
+        script(before=HOOK.format(mark="  # HERE"), epoch_end="accelerator.save_state('out')"),
+        script(
+            definitions=KEEPER.format(mark="  # HERE"),
+            from_imports="from project import chosen",
+            after="keeper = chosen(Keeper)\nkeeper.keep(3)\nif accelerator.is_main_process:\n    keeper.keep(4)",
         ),
     ],
     "PRINT-ALL": [
@@ -233,6 +250,14 @@ RIGHT = {
             after="if accelerator.is_main_process:\n    save(3)",
         ),
         script(definitions="def never_called(net):\n    torch.save(net, 'm.pt')\n"),
+        script(
+            before=HOOK.format(mark=""), epoch_end="if accelerator.is_main_process:\n    accelerator.save_state('out')"
+        ),
+        script(
+            definitions=KEEPER.format(mark=""),
+            from_imports="from project import chosen",
+            after="keeper = chosen(Keeper)\nif accelerator.is_main_process:\n    keeper.keep(3)",
+        ),
     ],
     "PRINT-ALL": [
         script(epoch_end="accelerator.print(epoch)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.facts.accelerate import AccelerateResolver, is_state
@@ -15,6 +16,8 @@ _DECORATORS = frozenset(
     {"on_main_process", "on_local_main_process", "on_last_process", "on_process", "on_local_process"}
 )
 _COUNTS = frozenset({"num_processes", "use_distributed", "distributed_type"})
+# What is registered with these runs where the other is called.
+_HOOKS = {"register_save_state_pre_hook": "save_state", "register_load_state_pre_hook": "load_state"}
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -158,9 +161,11 @@ class Ranks:
 
     def _sites(self, function: Function, node: ast.AST) -> list[ast.Call]:
         """The calls of a function that may come to a node in it: except with False for a flag it needs."""
-        sites = list(self.resolver.sites(function))
+        sites = [*self.resolver.sites(function), *self._hooked(function)]
         owner = self.index.parents.get(function)
         method = isinstance(owner, ast.ClassDef)
+        if method and not sites:  # what is called of an object that cannot be followed may be this
+            sites = [c for c in self.index.methods.get(function.name, []) if self.resolver.callee(c) is None]
         if method and function.name == "__init__":
             sites += self.resolver.sites(owner)  # type: ignore[arg-type]
         flags = {p.arg: p for p in parameters(function.args)}
@@ -181,6 +186,13 @@ class Ranks:
             if not any(isinstance(v, ast.Constant) and not v.value for v in values):
                 found.append(call)
         return found
+
+    def _hooked(self, function: Function) -> Iterator[ast.Call]:
+        """The calls of an accelerator that run a function which was registered with it."""
+        for registers, runs in _HOOKS.items():
+            for call in self.index.methods.get(registers, []):
+                if any(isinstance(a, ast.Name) and self.resolver.may_be(a, function) for a in call.args):
+                    yield from self.index.methods.get(runs, [])
 
     def _asks(self, test: ast.AST) -> bool:
         if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
