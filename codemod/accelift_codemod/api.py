@@ -23,7 +23,7 @@ _RUNS = re.compile(
     rb"^(?:(?:for|while)\b|(?!(?:def|class|from|import|async|return|print)\b)[A-Za-z_][^#(\n]*\()", re.MULTILINE
 )
 _IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILINE)
-_MOST_OBJECTS = 1_000_000
+_MOST_OBJECTS = 2_000_000
 
 
 def convert_file(path: Path, options: Options, named: bool = True) -> FileResult:
