@@ -11,6 +11,20 @@ ZERO = "optimizer.zero_grad()\n"
 ROWS_LOSS = ZERO + 'each = F.cross_entropy(model(x), y, reduction="none")\nmask = (y > 0).float()\n'
 SUM = ZERO + 'loss = F.cross_entropy(model(x), y, reduction="sum")'
 
+# An autograd function whose passes another module computes.
+KERNEL = """\
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return {kernels}.forward(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        out = torch.zeros_like(g)
+        {kernels}.backward(g, out)
+        return out"""
+OF_KERNEL = ZERO + "loss = F.cross_entropy(Double.apply(model(x)), y)"
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -77,6 +91,12 @@ def test_a_backward_pass_in_a_function_of_the_module() -> None:
             "forward": ZERO + "loss = F.cross_entropy(Double.apply(model(x)), y)",
         },
         {"before": 'text = "loss.backward()"'},
+        {"imports": "import kernels", "definitions": KERNEL.format(kernels="kernels"), "forward": OF_KERNEL},
+        {
+            "from_imports": "from torch.utils.cpp_extension import load",
+            "definitions": 'kernels = load("kernels", ["kernels.cpp"])\n' + KERNEL.format(kernels="kernels"),
+            "forward": OF_KERNEL,
+        },
     ],
 )
 def test_what_is_no_backward_pass_of_the_training_stays(slots: dict[str, str]) -> None:

@@ -16,6 +16,7 @@ from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
 _VARIABLES = (ast.Name, ast.Attribute)
+_EXTENSIONS = frozenset({"torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline"})
 _NOT_LOSSES = frozenset({Role.OPTIMIZER, Role.MODEL, Role.CLASS, Role.METHOD})
 
 
@@ -58,10 +59,19 @@ class Loops:
             values = self.resolver.values(receiver)
             if any(v.role in _NOT_LOSSES or v.declaration is not None for v in values):
                 continue
-            if isinstance(receiver, ast.Name) and receiver.id == "self":
+            if isinstance(receiver, ast.Name) and (receiver.id == "self" or self._is_extension(receiver)):
                 continue
             found.append(call)
         return found
+
+    def _is_extension(self, name: ast.Name) -> bool:
+        """Whether a variable is a module: `cuda_kernels.backward(...)` is no tensor's."""
+        bindings = self.resolver.bindings(name)
+        return bool(bindings) and all(
+            isinstance(self.index.parents.get(b.node), ast.Import)
+            or (isinstance(b.value, ast.Call) and self.resolver.qualified(b.value.func) in _EXTENSIONS)
+            for b in bindings
+        )
 
     def is_backward(self, node: ast.AST) -> bool:
         """Whether a node is one of `backwards`."""

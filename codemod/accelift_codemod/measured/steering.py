@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
@@ -36,6 +37,16 @@ def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
             elif _is_steered(draft, read, node, saves):
                 return True
     return False
+
+
+def tested_in(draft: Draft, starts: Sequence[Read], functions: Collection[ast.AST]) -> Read | None:
+    """Where one of some functions tests what variables hold, to leave a loop or to save a checkpoint by it."""
+    for read in reached(draft, starts, tests=True):
+        test = draft.facts.index.statement(read)
+        if isinstance(test, ast.If) and draft.facts.index.function(read) in functions:
+            if test in around(draft, read) and _is_steered(draft, read, test, saves=True):
+                return read
+    return None
 
 
 def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:

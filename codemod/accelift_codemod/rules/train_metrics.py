@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import keys
+from accelift_codemod.measured import keepers, keys
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
@@ -262,10 +262,10 @@ scheduler.step(running / len(loader))
             return False
         return len(data.args) == 1 and ast.dump(data.args[0]) == ast.dump(node)
 
-    def _others(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, ast.Name]:
+    def _others(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         """What the loop measures other than by adding up, and is decided by, with where it is read: last values, lists,
         moving averages, meters."""
-        found: dict[str, ast.Name] = {}
+        found: dict[str, Read] = {}
         steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
         for name in sorted(names):
             inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
@@ -273,8 +273,9 @@ scheduler.step(running / len(loader))
                 draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name))
             )
             places = inside or [n for n in reads if steers(draft, [n])]
-            if places:
-                found[name] = places[0]
+            place = places[0] if places else keepers.decided(draft, node, name, names)
+            if place is not None:
+                found[name] = place
         return found
 
     def _schedules(self, draft: Draft, call: ast.Call) -> bool:

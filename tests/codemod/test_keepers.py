@@ -1,0 +1,74 @@
+"""An object that keeps what the loop measures, and decides by it, is told what all processes measured."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, findings, script
+
+AVERAGED = 'accelerator.reduce(loss.detach(), reduction="mean").item()'
+KEEPER = """
+class Keeper:
+    def __init__(self):
+        self.total, self.best, self.said, self.many = 0.0, 1e9, [], 0
+
+    def track(self, value):
+        self.total += value
+
+    def take(self, loss):
+        self.total += loss.item()
+
+    def count(self, x):
+        self.many += len(x)
+
+    def keep(self, model):
+        if self.total < self.best:
+            self.best = self.total
+            torch.save(model.state_dict(), "best.pt")
+
+    def close(self, model):
+        self.keep(model)
+        self.total = 0.0
+
+    def every(self, model):
+        if self.many > 100:
+            torch.save(model.state_dict(), "last.pt")
+
+    def say(self):
+        if self.total < self.best:
+            self.said.append("better")
+
+    def mean(self):
+        return self.total / 4
+"""
+
+
+def kept(batch_end: str, epoch_end: str, **slots: str) -> str:
+    return script(definitions=KEEPER, before="keeper = Keeper()", batch_end=batch_end, epoch_end=epoch_end, **slots)
+
+
+@pytest.mark.parametrize("end", ["keeper.keep(model)", "keeper.close(model)", "print(epoch)\nkeeper.keep(model)"])
+def test_a_number_that_decides_what_is_kept_is_that_of_all(end: str) -> None:
+    text = kept("keeper.track(loss.item())", end)
+    assert f"keeper.track({AVERAGED})" in added(text)
+    assert "COLL-RANKFLOW" not in findings(text)
+
+
+def test_a_tensor_of_which_the_object_takes_the_number_is_an_error() -> None:
+    text = kept("keeper.take(loss)", "keeper.keep(model)")
+    assert "reduce" not in "".join(added(text)) and "COLL-RANKFLOW" in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("batch_end", "epoch_end"),
+    [
+        ("keeper.track(loss.item())", "keeper.say()"),
+        ("keeper.track(loss.item())", "print(keeper.mean())"),
+        ("keeper.track(loss.item())", "other = Keeper()\nother.keep(model)"),
+        ("keeper.count(x)", "keeper.every(model)"),
+        ("keeper.track(1)", "keeper.keep(model)"),
+        ("", "keeper.track(epoch)\nkeeper.keep(model)"),
+    ],
+)
+def test_what_decides_nothing_or_is_the_same_everywhere_is_left(batch_end: str, epoch_end: str) -> None:
+    text = kept(batch_end, epoch_end)
+    assert "reduce" not in "".join(added(text)) and "COLL-RANKFLOW" not in findings(text)
