@@ -230,6 +230,12 @@ def test_an_option_that_chooses_by_itself(device: str, default: str) -> None:
             'args.device == "cpu"',
         ),
         (
+            'if not (args.device == "cuda" and torch.cuda.is_available()):\n    args.device = "cpu"\n'
+            "device = torch.device(args.device)",
+            'default="cuda"',
+            'args.device != "cuda"',
+        ),
+        (
             'if args.device == "auto":\n    args.device = "cpu"\ndevice = torch.device(args.device)',
             'default="auto"',
             'args.device == "auto" or (args.device != "auto" and args.device == "cpu")',

@@ -124,6 +124,26 @@ def test_device_of_another_file(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("line", "left"), [("", True), ("\nprint(config.device)\n", False)])
+def test_device_of_a_class_that_only_others_read(folder: Path, line: str, left: bool) -> None:
+    imports = "from config import Config\nfrom engine import train\nfrom model import Net"
+    body = script(imports).replace("Net()", "Net().to(config.device)")
+    settings = (
+        "from dataclasses import dataclass\n\nimport torch\n\n\n@dataclass\nclass Config:\n"
+        '    device: str = "cuda" if torch.cuda.is_available() else "cpu"\n'
+    )
+    write(
+        {
+            "train.py": body.replace("\ntorch.manual_seed(0)\n", "\nconfig = Config()\ntorch.manual_seed(0)\n", 1)
+            + line,
+            "engine.py": ENGINE,
+            "model.py": MODEL,
+            "config.py": settings,
+        }
+    )
+    assert ("config.py" not in outputs("train.py")) == left
+
+
 def test_device_of_another_file_before_the_arguments(folder: Path) -> None:
     imports = "import argparse\nfrom config import device\nfrom engine import train\nfrom model import Net"
     body = script(imports).replace(

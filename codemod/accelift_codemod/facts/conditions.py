@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import Binding, How
@@ -105,7 +106,24 @@ def _combine(operator: str, parts: Iterable[Condition]) -> Condition:
             kept.append(part)
     if not kept:
         return FALSE if absorbing else TRUE
+    if not absorbing and any(_exclude(one, other) for one, other in combinations(kept, 2)):
+        return FALSE
     return kept[0] if len(kept) == 1 else Condition(operator, parts=tuple(kept))
+
+
+def _exclude(one: Condition, other: Condition) -> bool:
+    """Whether two conditions say that the same is equal to different constants: `x == "cpu"` and `x == "cuda"`."""
+    first, second = _equality(one), _equality(other)
+    return first is not None and second is not None and first[0] == second[0] and first[1] != second[1]
+
+
+def _equality(condition: Condition) -> tuple[str, object] | None:
+    """What a condition compares with which constant."""
+    if condition.operator == "atom" and " == " in condition.text:
+        match ast.parse(f"({condition.text})", mode="eval").body:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=value)]):
+                return ast.dump(left), value
+    return None
 
 
 def both(*parts: Condition) -> Condition:

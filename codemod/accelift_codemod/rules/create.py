@@ -366,9 +366,15 @@ accelerator = Accelerator(
         statement = variable.statements[0]
         return draft.function(statement) is None and not draft.facts.same_file(statement, draft.facts.tree.body[-1])
 
+    def _is_left_to_others(self, draft: Draft, variable: DeviceVariable) -> bool:
+        """Whether only other scripts read the field of a class: `map_location=config.device` in one that predicts."""
+        reads = draft.facts.index.attributes.get(variable.name.rpartition(".")[2], [])
+        of_class = variable.scope is not None and variable.scope.is_class
+        return of_class and bool(reads) and all(isinstance(r.ctx, ast.Load) and draft.gone(r) for r in reads)
+
     def _elsewhere(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
         """The device of an imported file: that of the process, which is known before there is an accelerator."""
-        if variable.cpu == TRUE:
+        if variable.cpu == TRUE or self._is_left_to_others(draft, variable):
             return
         if draft.reach.cpu != FALSE:
             raise refuse(
