@@ -421,12 +421,15 @@ class Accelerator(ProcessVerbs, LoaderVerbs, ScalingVerbs, CheckpointVerbs, Trac
         The prepared model is not changed by this.
 
         Args:
-            model: a prepared model, or any other, which is returned as it is.
+            model: a prepared model, or any other, which is returned as it is; so is ``None``, for a
+                model that there may not be.
             keep_fp32_wrapper: with mixed precision, whether calls of the result still run under
                 autocast; ``False`` gives the very object that was prepared.
             keep_torch_compile: whether a model that the script gave to ``torch.compile`` stays what
                 that returned.
         """
+        if model is None:
+            return model
         check_type("unwrap_model", model, nn.Module)
         return extract_model_from_parallel(model, keep_fp32_wrapper, keep_torch_compile)
 

@@ -351,3 +351,57 @@ def test_a_model_is_asked_for_itself_only_where_a_trainer_may_have_prepared_it()
     assert 'accelerator.save(accelerator.unwrap_model(self.model).state_dict(), "m.pt")' in output
     assert "accelerator.print(model.layer)\ntrainer = Trainer(" in output  # it is not prepared yet
     assert output.endswith("accelerator.print(accelerator.unwrap_model(model).layer)\n")
+
+
+PLACEHOLDER = """\
+import copy
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = None
+criterion = None
+
+
+def say():
+    {line}
+
+
+def main():
+    global model, criterion
+    loader = DataLoader(TensorDataset(torch.ones(64, 3), torch.ones(64, 1)), batch_size=8)
+    model = nn.Linear(3, 1).cuda()
+    criterion = nn.MSELoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+    say()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "unwrapped"),
+    [
+        ("print(model.in_features)", True),
+        ("torch.save(model.state_dict(), 'm.pt')", True),
+        ("torch.save(model, 'm.pt')", True),
+        ("return copy.deepcopy(model)", True),
+        ("return model is None", False),
+        ("model.eval()", False),
+    ],
+)
+def test_a_model_that_is_none_at_first(line: str, unwrapped: bool) -> None:
+    text = PLACEHOLDER.format(line=line)
+    assert ("unwrap_model(model)" in converted(text)) == unwrapped
+    assert findings(text) == []  # the criterion is known, too
+
+
+@pytest.mark.parametrize(("line", "unwrapped"), [("return copy.deepcopy(model)", False), ("return model.bias", True)])
+def test_accelerate_cannot_unwrap_none(line: str, unwrapped: bool) -> None:
+    result = convert(PLACEHOLDER.format(line=line), target="accelerate").output or b""
+    assert (b"unwrap_model(model)" in result) == unwrapped

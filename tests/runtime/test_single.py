@@ -543,6 +543,7 @@ def test_other_objects_pass_through_prepare() -> None:
     assert acc.prepare(other) is other
     assert acc.prepare(model, other, None) == (model, other, None)
     assert acc.unwrap_model(model) is model
+    assert acc.unwrap_model(None) is None  # type: ignore[arg-type]
     assert acc.free_memory(model, other) == [None, None]
 
 

@@ -153,7 +153,16 @@ class Expressions:
         found: list[Value] = []
         for binding in self.resolver.reaching(node, owner):
             found += self.bound(binding)
+        if len(found) > 1 and self._is_asked(node):
+            return [v for v in found if not v.is_none] or found
         return found
+
+    def _is_asked(self, node: ast.Name) -> bool:
+        """Whether something is asked of what a name stands for, or it is called: it cannot be None then."""
+        parent = self.index.parents.get(node)
+        if isinstance(parent, ast.Call):
+            return parent.func is node
+        return isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node
 
     def bound(self, binding: Binding) -> Values:
         """What a binding gives its name."""

@@ -22,7 +22,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.passing import Passing
 from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role, Value, Values
+from accelift_codemod.facts.values import Role, Values
 
 _MAX_DEPTH = 120
 _MAX_ROUNDS = 5
@@ -185,7 +185,7 @@ class Resolver(Classes):
         if isinstance(func, ast.Attribute) and func.attr in self._method_names:
             if isinstance(func.value, ast.Call) and self.builtin(func.value.func) == "super" and not func.value.args:
                 return self.inherited(self.index.enclosing_class(call), func.attr)
-            methods = {self.method(v.declaration, func.attr) for v in self.values(func.value) if not _is_none(v)}
+            methods = {self.method(v.declaration, func.attr) for v in self.values(func.value) if not v.is_none}
             if len(methods) == 1:
                 return methods.pop()
         return self._called(self.values(func)) if isinstance(func, ast.Call) else None
@@ -193,7 +193,7 @@ class Resolver(Classes):
     def _called(self, values: Values) -> Function | None:
         """The `__call__` of a followed class, if it is certainly an object of that which is called."""
         methods = {
-            self.method(v.declaration, "__call__") if v.role is Role.OBJECT else None for v in values if not _is_none(v)
+            self.method(v.declaration, "__call__") if v.role is Role.OBJECT else None for v in values if not v.is_none
         }
         return methods.pop() if len(methods) == 1 else None
 
@@ -285,8 +285,3 @@ class Resolver(Classes):
                 return [self.outside[node][1]]
             node = node.value
         return [node.id] if isinstance(node, ast.Name) and "." in node.id else []
-
-
-def _is_none(value: Value) -> bool:
-    """Whether a value is None, which has no methods: a call of one fails."""
-    return value.role is Role.CONSTANT and value.keys == (None,)

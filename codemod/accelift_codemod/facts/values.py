@@ -70,6 +70,11 @@ class Value:
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def is_none(self) -> bool:
+        """Whether it is None, of which nothing can be asked: `model = None`, before there is one."""
+        return self.role is Role.CONSTANT and self.keys == (None,)
+
 
 Values = tuple[Value, ...]
 

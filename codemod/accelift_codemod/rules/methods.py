@@ -123,7 +123,9 @@ with torch.no_grad():
 
     def _may_be_unwrapped(self, draft: Draft, value: Value) -> bool:
         """Whether a value is a model, of which `unwrap_model` gives those back that are in no wrapper; or never there,
-        as it is made by what does not run."""
+        as it is made by what does not run. The bundled runtime gives back None, too."""
+        if value.is_none:
+            return draft.runtime
         return value.role is Role.MODEL or _loaded(value) or not draft.facts.runs(value.origin)
 
     def _use(
