@@ -142,7 +142,8 @@ def convert_program(program: Program, options: Options) -> FileResult:
 
 def _convert_program(program: Program, options: Options, wanted: frozenset[_Global]) -> _Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
-    facts.wanted = frozenset(unit.marked(name) for unit in program.units for path, name in wanted if path == unit.path)
+    taken = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
+    facts.wanted = frozenset(unit.marked(name) for unit, names in taken.items() for name in names)
     plan, draft = make_plan(facts, options)
     if draft is None:
         return _left_alone(facts, parts.refusal(program, plan), options), frozenset()

@@ -8,20 +8,24 @@ from dataclasses import replace
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Operation, Span
+from accelift_codemod.plan import Edit, Need, Operation, Span
 
 # Builtin functions that only compute.
 _COMPUTING = frozenset("range len int float str min max round abs enumerate zip reversed sorted isinstance".split())
 
 
 def drop_inner(work: Draft) -> None:
-    """Take out edits that put a statement under a header under which it stands already."""
-    for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and _enclosed(work, e)]:
-        work.remove(edit)
+    """Take out edits that put a statement under a header under which it stands already, or is put twice."""
+    for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE]:
+        if _enclosed(work, edit):  # as it is now: of two alike one stays
+            work.remove(edit)
 
 
 def _enclosed(work: Draft, edit: Edit) -> bool:
     assert edit.node is not None
+    twins = [other for other in work.edits_at(edit.node) if other is not edit and _alike(other, edit)]
+    if any(edit.need is not Need.STRONG or twin.need is Need.STRONG for twin in twins):
+        return True
     return any(
         other.operation is Operation.ENCLOSE and other.code == edit.code
         for outer in work.facts.index.ancestors(edit.node)

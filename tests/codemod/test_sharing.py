@@ -151,6 +151,17 @@ def test_a_script_that_is_left_alone_is_in_nobodys_way(folder: Path) -> None:
     assert sorted(outputs("one.py", "two.py")) == ["helper.py", "one.py"]
 
 
+@pytest.mark.parametrize(("line", "kept"), [("print(nn.Linear(2, 2))", True), ("print(1)", False)])
+def test_what_a_file_uses_when_it_is_run_itself_stays(folder: Path, line: str, kept: bool) -> None:
+    spread = "from torch import nn\n\n\ndef spread(model):\n    return nn.DataParallel(model)\n"
+    imports = "from engine import train\nfrom model import Net\nfrom spreading import spread"
+    body = script(imports).replace("Net()", "spread(Net())")
+    block = f"\n\nif __name__ == '__main__':\n    {line}\n"
+    write({"train.py": body, "engine.py": ENGINE, "model.py": MODEL, "spreading.py": spread + block})
+    found = outputs("train.py")["spreading.py"]
+    assert "DataParallel" not in found and ("from torch import nn" in found) == kept
+
+
 # ---- scripts that others import from
 
 

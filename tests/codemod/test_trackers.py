@@ -117,6 +117,15 @@ def test_two_writers() -> None:
     )
 
 
+def test_one_of_two_writers_in_a_variable() -> None:
+    make = 'if len(sys.argv) > 1:\n    writer = SummaryWriter("a")\nelse:\n    writer = SummaryWriter("b")'
+    made = make.replace('")', '") if accelerator.is_main_process else None')
+    slots = {"imports": "import sys", "from_imports": TENSORBOARD}
+    assert converted(script(before=make, epoch_end=f"{LOG}\n{LOG}", **slots)) == lifted(
+        before=made, epoch_end=f"{LOGGED}\n    {LOG}", **slots
+    )
+
+
 @pytest.mark.parametrize("test", ["if writer:", "if writer is not None:"])
 def test_the_script_s_own_test_is_enough(test: str) -> None:
     make = "writer = None\nif len(sys.argv) > 1:\n    writer = SummaryWriter()"

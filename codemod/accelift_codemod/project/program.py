@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from accelift_codemod.facts.index import MARK, Index
+from accelift_codemod.facts.index import MARK, How, Index
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.project.exports import Exports
 from accelift_codemod.project.recent import parsed
 from accelift_codemod.source import Source
@@ -52,6 +53,14 @@ class Unit:
     @cached_property
     def index(self) -> Index:
         return Index.of(self.source.tree)
+
+    @cached_property
+    def run_alone(self) -> frozenset[str]:
+        """The imports and variables that the file uses when it is run itself, which the program does not see."""
+        bindings = self.index.module.bindings
+        defined = (How.FUNCTION, How.CLASS)
+        names = main_names(self.index) if self.key else ()
+        return frozenset(n for n in names if n in bindings and all(b.how not in defined for b in bindings[n]))
 
     def marked(self, name: str) -> str:
         """A global of the file, as it is called in the program."""
@@ -128,6 +137,12 @@ class Program:
 def stem_of(path: Path) -> str:
     """What a module's file or package is called."""
     return path.parent.name if path.name == "__init__.py" else path.stem
+
+
+def main_names(index: Index) -> set[str]:
+    """The names that a file uses when it is run itself, in a block that does not run when it is imported."""
+    blocks = [s for s in index.tree.body if isinstance(s, ast.If) and is_main(s.test)]
+    return {n.id for block in blocks for n in walk(block) if isinstance(n, ast.Name)}
 
 
 def is_main(test: ast.expr) -> bool:

@@ -17,7 +17,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import DEALT, FOR_EACH, STATE, Edit, Operation
 from accelift_codemod.project.finder import project_folder
-from accelift_codemod.project.program import is_main
+from accelift_codemod.project.program import is_main, main_names
 from accelift_codemod.project.users import NO_USE, use, users
 
 _REMOVE = (Operation.DROP, Operation.DROP_NAME)
@@ -139,7 +139,7 @@ class Sharing:
             readers = [(path, read - (gone & use(path, file.path).own)) for path, read in readers]
             changed |= gone
             if file.path != self.script:
-                readers.append((file.path, (changed | asking) & _main_names(file)))
+                readers.append((file.path, (changed | asking) & main_names(file.index)))
             for path, read in readers:
                 if read:
                     names = tuple(sorted(read & changed))
@@ -273,12 +273,6 @@ def _bound(statement: ast.AST) -> set[str]:
     aliases = (n for n in walk(statement) if isinstance(n, ast.alias))
     stored = (n.id for n in walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return {*(a.asname or a.name.partition(".")[0] for a in aliases), *stored}
-
-
-def _main_names(file: Changed) -> set[str]:
-    """The names that a file uses when it is run itself, in a block that does not run when it is imported."""
-    blocks = [s for s in file.index.tree.body if isinstance(s, ast.If) and is_main(s.test)]
-    return {n.id for block in blocks for n in walk(block) if isinstance(n, ast.Name)}
 
 
 def _top(index: Index, node: ast.AST) -> ast.AST:
