@@ -79,9 +79,9 @@ class Placement:
 
         Such a loader is left as it is, and every process evaluates all of it.
         """
-        chosen = {
-            (key(v), kind): (v, value) for value, kind in choose(self.blueprint) for v in self.roots.instances(value)
-        }
+        found = [(v, value, kind) for value, kind in choose(self.blueprint) for v in self.roots.instances(value)]
+        run = [one for one in found if self._runs(one[0])]  # what is made where nothing runs is never there
+        chosen = {(key(v), kind): (v, value) for v, value, kind in run or found}
         items, apart = list[Item](), list[Group]()
         for (_, kind), (value, whole) in chosen.items():
             try:
@@ -97,6 +97,10 @@ class Placement:
                 self.blueprint.unplaced[whole] = problem.finding.message
                 return None
         return items, apart
+
+    def _runs(self, value: Value) -> bool:
+        """Whether an object is made when the script runs."""
+        return all(self.facts.runs(node) for node in (value.origin, *value.sites))
 
     def _trains(self, loader: Value) -> bool:
         """Whether a training loop draws from a loader."""
