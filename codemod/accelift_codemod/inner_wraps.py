@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.objects import key
+from accelift_codemod.facts.values import key
 from accelift_codemod.reasons import Refused, refuse
 
 _OTHERS = frozenset({Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER})

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.objects import key
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Value
+from accelift_codemod.facts.values import Value, key
 
 _LAZY = "torch.nn.Lazy"
 _DEPTH = 4  # of networks that are made in networks

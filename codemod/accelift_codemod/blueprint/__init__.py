@@ -9,11 +9,10 @@ from functools import cached_property
 from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.index import Function
-from accelift_codemod.facts.objects import Key, key, views
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Values
+from accelift_codemod.facts.values import Key, Values, key, views
 from accelift_codemod.measured.cuts import Cut
 from accelift_codemod.options import Options
 

@@ -8,8 +8,9 @@ from functools import cached_property
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Role, Value
 from accelift_codemod.facts.contents import inside
-from accelift_codemod.facts.objects import Key, Optimizer, key, views
+from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Key, key, views
 from accelift_codemod.measured.cuts import Cut, NoCut, find_cut
 from accelift_codemod.reasons import refuse
 
@@ -41,7 +42,7 @@ class _Choice:
     def optimizers(self) -> list[Value]:
         found = []
         for optimizer in self.facts.objects.optimizers:
-            if not self.facts.runs(optimizer.call):
+            if not self.facts.runs(optimizer.call) or self._is_never_named(optimizer.call):
                 continue
             line = optimizer.call.lineno
             if optimizer.loose:
@@ -69,6 +70,13 @@ class _Choice:
                 "use an optimizer, or convert it by hand (updates outside an optimizer are not averaged)",
             )
         return found
+
+    def _is_never_named(self, node: ast.AST) -> bool:
+        """Whether a node stands in a method that nothing in the program reads: one that only others would call."""
+        method = self.index.function(node)
+        if method is None or not isinstance(self.index.parents.get(method), ast.ClassDef):
+            return False
+        return not method.name.startswith("__") and method.name not in self.facts.written.attributes
 
     @cached_property
     def _steps(self) -> dict[ast.AST, list[ast.Call]]:

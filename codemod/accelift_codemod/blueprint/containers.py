@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts import Facts, How, Role, Scope
 from accelift_codemod.facts.contents import inside
-from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Value, Values
+from accelift_codemod.facts.values import Key, Value, Values, key
 
 EACH = "[:]"  # after the name of a list: every entry of it
 

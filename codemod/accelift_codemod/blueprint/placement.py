@@ -16,10 +16,9 @@ from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope,
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.objects import key, views
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.values import Values
+from accelift_codemod.facts.values import Values, key, views
 from accelift_codemod.options import Options
 from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.refusals import check

@@ -11,9 +11,8 @@ from accelift_codemod.blueprint.containers import holds, keeps, replaceable
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF, is_again, is_asked, is_changed, itself
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import children, walk
-from accelift_codemod.facts.values import Values
+from accelift_codemod.facts.values import Key, Values, key
 from accelift_codemod.reasons import refuse
 
 # Methods that leave an object as it was.

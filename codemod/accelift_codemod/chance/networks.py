@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.objects import Key, key
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role, Value
+from accelift_codemod.facts.values import Key, Role, Value, key
 
 _LAYERS = ("Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "Bilinear", "MultiheadAttention", "Transformer")
 _FETCHED = ("torchvision.models", "torch.hub.", "timm.", "transformers.")

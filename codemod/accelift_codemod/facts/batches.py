@@ -11,9 +11,9 @@ from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.loops import BatchLoop, Loops
 from accelift_codemod.facts.moves import Moves
-from accelift_codemod.facts.objects import Key, Objects, key
+from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role, Value
+from accelift_codemod.facts.values import Key, Role, Value, key
 
 
 class Batches:

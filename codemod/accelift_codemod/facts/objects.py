@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import children, walk
-from accelift_codemod.facts.values import Role, Value, Values
-
-_PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
-_GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
-_TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
-_COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
-_MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
-
-Key = tuple[ast.AST, str, tuple[ast.AST, ...]]
-
-
-def key(value: Value) -> Key:
-    """The identity of an object: values with one key are the same object."""
-    return value.origin, value.name if value.role is Role.OBJECT else value.role.value, value.sites
-
-
-def views(value: Value) -> Iterator[Key]:
-    """The identities of an object, as it is called outside the functions that made it, inside, and further inside."""
-    origin, name, sites = key(value)
-    for i in range(len(sites) + 1):
-        yield origin, name, sites[i:]
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Key, Role, Value, Values, key, views
 
 
 @dataclass(frozen=True)
@@ -86,159 +67,15 @@ class Objects:
     # ---- optimizers and models
 
     def _optimizers(self) -> list[Optimizer]:
-        found = []
+        found, owners = [], Owners(self.resolver)
         for call in self.index.calls:
             for value in self.resolver.values(call):
                 if value.role is Role.OPTIMIZER and value.origin is call:
                     argument = self.resolver.argument(call, 0, "params")
                     argument = argument or (call.args[0] if call.args else None)
-                    models: list[Value] = []
-                    loose: list[ast.expr] = []
-                    self._untold: list[ast.expr] = []
-                    if argument is not None:
-                        self._roots(argument, models, loose, set())
-                    of = tuple(dict.fromkeys(models))
-                    found.append(Optimizer(value, call, of, tuple(loose), tuple(self._untold)))
+                    of = owners.of(argument) if argument is not None else Found()
+                    found.append(Optimizer(value, call, tuple(of.models), tuple(of.loose), tuple(of.untold)))
         return found
-
-    def _roots(self, node: ast.expr, models: list[Value], loose: list[ast.expr], seen: set[ast.AST]) -> None:
-        """Collect the models whose parameters an expression holds."""
-        if node in seen:
-            return
-        seen.add(node)
-        if isinstance(node, ast.Call):
-            func = node.func
-            if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
-                before = len(models)
-                self._receiver(func.value, models)
-                if len(models) == before:
-                    self._untold.append(func.value)
-                return
-            direct = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
-            if direct:
-                models += direct
-                return
-            arguments = [*node.args, *(k.value for k in node.keywords)]
-            whole = [v for a in arguments for v in self.resolver.values(a) if v.role is Role.MODEL]
-            if whole:
-                models += whole
-                return
-            target = self.resolver.callee(node)
-            if isinstance(target, FUNCTIONS):
-                inside: list[Value] = []
-                for statement in (*self.resolver.returns(target), *self.resolver.yields(target)):
-                    if statement.value is not None:
-                        self._roots(statement.value, inside, loose, seen)
-                models += self._seen_from(node, target, inside)
-                return
-            if self.resolver.qualified(func) in _TENSORS:
-                loose.append(node)
-                return
-            for argument in arguments:
-                self._roots(argument, models, loose, seen)
-        elif isinstance(node, ast.Name):
-            self._name(node, models, loose, seen)
-        elif isinstance(node, ast.Dict):
-            for k, v in zip(node.keys, node.values, strict=True):
-                if isinstance(k, ast.Constant) and k.value == "params":
-                    self._roots(v, models, loose, seen)
-        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
-            for generator in node.generators:
-                self._roots(generator.iter, models, loose, seen)
-        elif isinstance(node, (ast.Attribute, ast.Subscript)):
-            values = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
-            if values:
-                models += values
-            else:
-                self._receiver(node, models)
-        elif isinstance(node, ast.IfExp):
-            self._roots(node.body, models, loose, seen)
-            self._roots(node.orelse, models, loose, seen)
-        elif isinstance(node, ast.Lambda):
-            return
-        else:
-            for child in children(node):
-                if isinstance(child, ast.expr):
-                    self._roots(child, models, loose, seen)
-
-    def _seen_from(self, call: ast.Call, method: Function, inside: list[Value]) -> Iterator[Value]:
-        """What a function finds, as its call sees it: parts of the network whose method it is are that network."""
-        receivers = self.resolver.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
-        networks = [v for v in receivers if v.role is Role.MODEL]
-        cls = self.index.parents.get(method)
-        parts = set[Key]()
-        if networks and len(networks) == len(receivers) and isinstance(cls, ast.ClassDef):
-            for binding in (b for found in self.index.attribute_bindings.values() for b in found):
-                if self.index.enclosing_class(binding.node) is cls:
-                    parts.update(map(key, self.resolver.bound(binding)))
-        for value in inside:
-            yield from networks if key(value) in parts else (value,)
-
-    def _name(self, node: ast.Name, models: list[Value], loose: list[ast.expr], seen: set[ast.AST]) -> None:
-        values = self.resolver.values(node)
-        if any(v.role in (Role.MODEL, Role.LOSS) for v in values):
-            models += (v for v in values if v.role in (Role.MODEL, Role.LOSS))
-            return
-        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
-            loose.append(node)
-            return
-        if any(v.role is Role.OBJECT and v.name.startswith("torch.") for v in values):
-            loose.append(node)
-            return
-        for binding in self.resolver.bindings(node):
-            for expression in self._bound_expressions(binding):
-                self._roots(expression, models, loose, seen)
-        owner = self.index.scope(node).owner(node.id)
-        for binding in owner.bindings.get(node.id, ()) if owner is not None else ():
-            if binding.how is How.AUGMENT and binding.value is not None:  # groups += [{"params": ...}]
-                self._roots(binding.value, models, loose, seen)
-        for name in _COLLECTS:
-            for call in self.index.methods.get(name, []):
-                receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-                if (
-                    isinstance(receiver, ast.Name)
-                    and receiver.id == node.id
-                    and self.index.scope(receiver).owner(receiver.id) is owner
-                ):
-                    for argument in call.args:
-                        self._roots(argument, models, loose, seen)
-
-    def _bound_expressions(self, binding: Binding) -> Iterator[ast.expr]:
-        if binding.value is not None:
-            yield binding.value
-        elif binding.how is How.PARAMETER:
-            yield from filter(None, self.resolver.handed(binding))
-
-    def _receiver(self, node: ast.expr, models: list[Value]) -> None:
-        """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""
-        while True:
-            node = self._gone_through(node) or node
-            values = [v for v in self.resolver.values(node) if v.role in _MODEL_ROLES]
-            if isinstance(node, ast.Attribute) and self._is_network(
-                node.value
-            ):  # `net.fc = Linear(...)` made it a part
-                node = node.value
-            elif values:
-                models += values
-                return
-            elif isinstance(node, (ast.Attribute, ast.Subscript)):
-                node = node.value
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                node = node.func.value
-            else:
-                return
-
-    def _gone_through(self, node: ast.expr) -> ast.expr | None:
-        """The network whose parts a loop goes through, of such a part: `m` in `for name, m in net.named_modules()`."""
-        name = node.value if isinstance(node, ast.Subscript) else node
-        bindings = self.resolver.bindings(name) if isinstance(name, ast.Name) else []
-        over = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.LOOP else None
-        func = over.func if isinstance(over, ast.Call) else None
-        return func.value if isinstance(func, ast.Attribute) and func.attr in _GOES_THROUGH else None
-
-    def _is_network(self, node: ast.expr) -> bool:
-        """Whether an expression is certainly a network."""
-        return self.resolver.roles(node) == {Role.MODEL}
 
     def is_model(self, value: Value) -> bool:
         """Whether a value is a network: an nn.Module, or an object whose parameters are trained."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -77,6 +78,19 @@ class Value:
 
 
 Values = tuple[Value, ...]
+Key = tuple[ast.AST, str, tuple[ast.AST, ...]]
+
+
+def key(value: Value) -> Key:
+    """The identity of an object: values with one key are the same object."""
+    return value.origin, value.name if value.role is Role.OBJECT else value.role.value, value.sites
+
+
+def views(value: Value) -> Iterator[Key]:
+    """The identities of an object, as it is called outside the functions that made it, inside, and further inside."""
+    origin, name, sites = key(value)
+    for i in range(len(sites) + 1):
+        yield origin, name, sites[i:]
 
 
 @dataclass(frozen=True, slots=True)

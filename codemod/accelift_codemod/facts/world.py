@@ -12,11 +12,11 @@ from accelift_codemod.facts.flow import Flow
 from accelift_codemod.facts.index import Binding, How, Scope, position
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.objects import Key, Optimizer, key
+from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.ranks import Ranks
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
-from accelift_codemod.facts.values import Role, Value, Values
+from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
 
 class World:

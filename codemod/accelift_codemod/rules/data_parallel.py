@@ -9,7 +9,7 @@ from accelift_codemod import inner_wraps
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.objects import key
+from accelift_codemod.facts.values import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.rules import Explained, Rule

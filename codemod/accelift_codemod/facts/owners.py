@@ -1,0 +1,242 @@
+"""Whose parameters an expression holds: the networks whose an optimizer updates."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.values import Key, Role, Value, Values, key
+
+_PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
+_GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
+_TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
+_COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
+_ENTRIES = frozenset({"items", "values", "get"})
+_MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
+
+
+@dataclass
+class Found:
+    """What an expression holds the parameters of."""
+
+    models: list[Value] = field(default_factory=list)
+    loose: list[ast.expr] = field(default_factory=list)  # parameters that belong to no model
+    untold: list[ast.expr] = field(default_factory=list)  # those of something that cannot be told
+    seen: set[ast.AST] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.models) + len(self.loose) + len(self.untold)
+
+
+class Owners:
+    """Tells whose parameters expressions hold."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+
+    def of(self, node: ast.expr) -> Found:
+        """Whose parameters an expression holds; inside a method of a network, as the calls of that see it."""
+        found = Found()
+        self._roots(node, found)
+        method = self.index.function(node)
+        if method is not None:
+            found.models = self._outside(method, self._callers(method, set()), found.models)
+        found.models = list(dict.fromkeys(found.models))
+        return found
+
+    def _roots(self, node: ast.expr, found: Found) -> None:
+        """Collect the models whose parameters an expression holds."""
+        if node in found.seen:
+            return
+        found.seen.add(node)
+        if isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
+                before = len(found)
+                self._receiver(func.value, found)
+                if len(found) == before:
+                    found.untold.append(func.value)
+                return
+            direct = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
+            if direct:
+                found.models += direct
+                return
+            arguments = [*node.args, *(k.value for k in node.keywords)]
+            whole = [v for a in arguments for v in self.resolver.values(a) if v.role is Role.MODEL]
+            if whole:
+                found.models += whole
+                return
+            target = self.resolver.callee(node)
+            if isinstance(target, FUNCTIONS):
+                inside = replace(found, models=[])
+                for statement in (*self.resolver.returns(target), *self.resolver.yields(target)):
+                    if statement.value is not None:
+                        self._roots(statement.value, inside)
+                receivers = self.resolver.values(func.value) if isinstance(func, ast.Attribute) else ()
+                found.models += self._outside(target, receivers, inside.models)
+                return
+            if isinstance(func, ast.Attribute) and func.attr in _ENTRIES:  # of a dict of parameters by name
+                self._roots(func.value, found)
+                return
+            if self.resolver.qualified(func) in _TENSORS:
+                found.loose.append(node)
+                return
+            for argument in arguments:
+                self._roots(argument, found)
+        elif isinstance(node, ast.Name):
+            self._name(node, found)
+        elif isinstance(node, ast.Dict):
+            for k, v in zip(node.keys, node.values, strict=True):
+                if isinstance(k, ast.Constant) and k.value == "params":
+                    self._roots(v, found)
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+            self._comprehension(node, found)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            values = [v for v in self.resolver.values(node) if v.role is Role.MODEL]
+            if values:
+                found.models += values
+            elif self._is_loose(node):
+                found.loose.append(node)
+            else:
+                before = len(found)
+                self._receiver(node, found)
+                if len(found) == before and isinstance(node, ast.Subscript):
+                    self._roots(node.value, found)  # `by_name[name]`
+        elif isinstance(node, ast.IfExp):
+            self._roots(node.body, found)
+            self._roots(node.orelse, found)
+        elif isinstance(node, ast.Lambda):
+            return
+        else:
+            for child in children(node):
+                if isinstance(child, ast.expr):
+                    self._roots(child, found)
+
+    def _outside(self, method: Function, receivers: Values, inside: list[Value]) -> list[Value]:
+        """What a method finds, as its calls see it: a network whose method it is, for that itself and for its parts."""
+        cls = self.index.parents.get(method)
+        networks = [v for v in receivers if v.role is Role.MODEL]
+        if not networks or len(networks) != len(receivers) or not isinstance(cls, ast.ClassDef):
+            return inside
+        parts: set[Key] = {(cls, cls.name, ())}
+        for binding in (b for found in self.index.attribute_bindings.values() for b in found):
+            if self.index.enclosing_class(binding.node) is cls:
+                parts.update(map(key, self.resolver.bound(binding)))
+        return [v for value in inside for v in (networks if key(value) in parts else (value,))]
+
+    def _callers(self, method: Function, seen: set[Function]) -> Values:
+        """The networks whose method all calls of that name run; none if one cannot be told, or it constructs them."""
+        cls = self.index.parents.get(method)
+        if not isinstance(cls, ast.ClassDef) or method.name == "__init__" or method in seen:
+            return ()
+        seen.add(method)
+        found: list[Value] = []
+        for call in self.index.methods.get(method.name, []):
+            target = self.resolver.callee(call)
+            if target is method and isinstance(call.func, ast.Attribute):
+                home = self.index.function(call)
+                for value in self.resolver.values(call.func.value):
+                    own = value.origin is cls and home is not None
+                    networks = self._callers(home, seen) if own and home is not None else (value,)
+                    if not networks:
+                        return ()
+                    found += networks
+            elif not isinstance(target, FUNCTIONS):
+                return ()
+        return tuple(v for v in dict.fromkeys(found) if v.role is not Role.CONSTANT)
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, found: Found) -> None:
+        """Those of its elements, or what it goes through: names that go with them are none."""
+        before = len(found)
+        element = node.value if isinstance(node, ast.DictComp) else node.elt
+        if isinstance(element, ast.Subscript):
+            self._roots(element, found)
+        if len(found) == before:
+            for generator in node.generators:
+                self._roots(generator.iter, found)
+
+    def _name(self, node: ast.Name, found: Found) -> None:
+        values = self.resolver.values(node)
+        if any(v.role in (Role.MODEL, Role.LOSS) for v in values):
+            found.models += (v for v in values if v.role in (Role.MODEL, Role.LOSS))
+            return
+        if any(v.role in (Role.BATCH, Role.DATA) for v in values):
+            found.loose.append(node)
+            return
+        if any(v.role is Role.OBJECT and v.name.startswith("torch.") for v in values):
+            found.loose.append(node)
+            return
+        for binding in self.resolver.bindings(node):
+            for expression in self._bound_expressions(binding):
+                self._roots(expression, found)
+        owner = self.index.scope(node).owner(node.id)
+        for binding in owner.bindings.get(node.id, ()) if owner is not None else ():
+            if binding.how is How.AUGMENT and binding.value is not None:  # groups += [{"params": ...}]
+                self._roots(binding.value, found)
+        for name in _COLLECTS:
+            for call in self.index.methods.get(name, []):
+                receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+                if (
+                    isinstance(receiver, ast.Name)
+                    and receiver.id == node.id
+                    and self.index.scope(receiver).owner(receiver.id) is owner
+                ):
+                    for argument in call.args:
+                        self._roots(argument, found)
+
+    def _bound_expressions(self, binding: Binding) -> Iterator[ast.expr]:
+        if binding.value is not None:
+            yield binding.value
+        elif binding.how is How.PARAMETER:
+            yield from filter(None, self.resolver.handed(binding))
+
+    def _receiver(self, node: ast.expr, found: Found) -> None:
+        """The model that owns the module an expression denotes (`net.encoder.layers[0]` -> `net`)."""
+        while True:
+            node = self._gone_through(node) or node
+            values = [v for v in self.resolver.values(node) if v.role in _MODEL_ROLES]
+            if isinstance(node, ast.Attribute) and self._is_network(
+                node.value
+            ):  # `net.fc = Linear(...)` made it a part
+                node = node.value
+            elif values:
+                found.models += values
+                return
+            elif isinstance(node, (ast.Attribute, ast.Subscript)):
+                node = node.value
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                node = node.func.value
+            else:
+                return
+
+    def _gone_through(self, node: ast.expr) -> ast.expr | None:
+        """The network whose parts a loop goes through, of such a part: `m` in `for name, m in net.named_modules()`."""
+        name = node.value if isinstance(node, ast.Subscript) else node
+        bindings = self.resolver.bindings(name) if isinstance(name, ast.Name) else []
+        over = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.LOOP else None
+        func = over.func if isinstance(over, ast.Call) else None
+        return func.value if isinstance(func, ast.Attribute) and func.attr in _GOES_THROUGH else None
+
+    def _is_loose(self, node: ast.expr) -> bool:
+        """Whether an expression may be a tensor of the script, which no network has among its parameters."""
+        values = [*self.resolver.values(node), *self._kept(node)]
+        names = (v.name.split(".") for v in values if v.role is Role.OBJECT)
+        return any(len(parts) == 2 and parts[0] == "torch" and parts[1].islower() for parts in names)
+
+    def _kept(self, node: ast.expr) -> Iterator[Value]:
+        """What the class of a network keeps in an attribute that is read outside of it."""
+        if isinstance(node, ast.Attribute):
+            owners = self.resolver.values(node.value)
+            family = {cls for v in owners if v.declaration is not None for cls in self.resolver.ancestry(v.declaration)}
+            for binding in self.index.attribute_bindings.get(node.attr, ()):
+                if self.index.enclosing_class(binding.node) in family:
+                    yield from self.resolver.bound(binding)
+
+    def _is_network(self, node: ast.expr) -> bool:
+        """Whether an expression is certainly a network."""
+        return self.resolver.roles(node) == {Role.MODEL}

@@ -1,0 +1,145 @@
+"""Networks with a method that makes their optimizer: what it trains is told by who calls the method."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from scripts import converted, script, unchanged
+
+_NETWORK = """\
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+"""
+
+
+def _own(
+    *body: str, use: str = "optimizer = model.make(0.1)", head: str = "def make(self, lr):", more: str = ""
+) -> str:
+    method = f"{head}\n{textwrap.indent(chr(10).join(body), '    ')}"
+    definitions = _NETWORK + textwrap.indent(method, "    ") + more
+    return script(definitions=definitions, model="model = Own().to(device)", optimizer=use)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ["return torch.optim.SGD(self.parameters(), lr=lr)"],
+        ["return torch.optim.SGD(self.layer.parameters(), lr=lr)"],
+        [
+            "named = {n: p for n, p in self.named_parameters()}",
+            "named = {n: p for n, p in named.items() if p.requires_grad}",
+            "wide = [p for n, p in named.items() if p.dim() >= 2]",
+            "thin = [p for n, p in named.items() if p.dim() < 2]",
+            "groups = [{'params': wide, 'weight_decay': 0.1}, {'params': thin, 'weight_decay': 0.0}]",
+            "return torch.optim.AdamW(groups, lr=lr)",
+        ],
+        [
+            "names = set()",
+            "for name, part in self.named_modules():",
+            "    for key, p in part.named_parameters():",
+            "        names.add('%s.%s' % (name, key) if name else key)",
+            "named = {n: p for n, p in self.named_parameters()}",
+            "groups = [{'params': [named[n] for n in sorted(list(names))], 'weight_decay': 0.1}]",
+            "return torch.optim.AdamW(groups, lr=lr)",
+        ],
+    ],
+)
+def test_an_optimizer_of_the_network_s_own_making(body: list[str]) -> None:
+    after = converted(_own(*body))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+    assert all(line in after for line in body)
+
+
+def test_a_method_that_calls_the_one_that_makes_it() -> None:
+    more = "\n\n    def setup(self):\n        return self.make(0.1)\n"
+    after = converted(
+        _own("return torch.optim.SGD(self.parameters(), lr=lr)", use="optimizer = model.setup()", more=more)
+    )
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+
+
+def test_two_networks_that_make_theirs() -> None:
+    body = "return torch.optim.SGD(self.parameters(), lr=lr)"
+    use = "optimizer = model.make(0.1)\nother = Own().to(device)\nslow = other.make(0.01)"
+    text = _own(body, use=use).replace("F.cross_entropy(model(x), y)", "F.cross_entropy(model(x) + other(x), y)")
+    after = converted(text.replace("    optimizer.step()", "    optimizer.step()\n        slow.step()"))
+    assert "prepare(\n    model, other, optimizer, slow, loader\n)" in after
+
+
+def test_a_method_that_nothing_names_makes_nothing() -> None:
+    body = "return torch.optim.SGD(self.parameters(), lr=lr)"
+    after = converted(_own(body, use="optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        # of one network more, which cannot be told
+        (
+            _own(
+                "return torch.optim.SGD(self.parameters(), lr=lr)",
+                use="optimizer = model.make(0.1)\nimport nets\nslow = nets.net().make(0.1)",
+            ),
+            "LOOP-IN-CLASS",
+        ),
+        # whoever makes the object does not have the optimizer in a variable
+        (
+            _own(
+                "self.optimizer = torch.optim.SGD(self.parameters(), lr=lr)",
+                use="model.make(0.1)\noptimizer = model.optimizer",
+            ),
+            "PREP-NO-POINT",
+        ),
+    ],
+)
+def test_what_it_trains_cannot_be_told(text: str, code: str) -> None:
+    assert unchanged(text).code == code
+
+
+@pytest.mark.parametrize(
+    ("named", "code"),
+    [
+        ("{n: p for n, p in model.named_parameters()}", ""),
+        ("{n: torch.randn(3, requires_grad=True) for n in 'ab'}", "OPT-UNKNOWN"),
+        ("load()", "OPT-UNKNOWN"),
+    ],
+)
+@pytest.mark.parametrize(
+    "use", ["[named[n] for n in sorted(named)]", "named.values()", "[p for n, p in named.items()]"]
+)
+def test_parameters_by_name(named: str, code: str, use: str) -> None:
+    setup = "from nets import load" if "load" in named else ""
+    text = script(setup=setup, optimizer=f"named = {named}\noptimizer = torch.optim.SGD({use}, lr=0.1)")
+    if code:
+        assert unchanged(text).code in (code, "DDP-FREEPARAM")
+    else:
+        assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "converts"),
+    [("torch.ones(1, requires_grad=True)", False), ("nn.Parameter(torch.ones(1))", True)],
+)
+@pytest.mark.parametrize(
+    ("body", "use"),
+    [
+        ("return torch.optim.SGD([self.scale, self.layer.weight], lr=lr)", "optimizer = model.make(0.1)"),
+        ("return [self.scale, self.layer.weight]", "optimizer = torch.optim.SGD(model.make(0.1), lr=0.1)"),
+        ("return lr", "optimizer = torch.optim.SGD([model.scale, *model.layer.parameters()], lr=0.1)"),
+    ],
+)
+def test_a_tensor_that_is_kept_beside_the_parameters(body: str, use: str, made: str, converts: bool) -> None:
+    kept = f"self.layer = nn.Linear(8, 3)\n        self.scale = {made}\n\n    def forward(self, x):"
+    text = _own(body, use=use).replace("self.layer = nn.Linear(8, 3)\n\n    def forward(self, x):", kept)
+    if converts:
+        assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(text)
+    else:
+        assert unchanged(text).code == "DDP-FREEPARAM"
