@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script
+from scripts import converted, findings, lifted, script, unchanged
 
 TQDM = "from tqdm import tqdm"
 OFF = "disable=not accelerator.is_local_main_process"
@@ -144,3 +144,25 @@ def test_off_unless_on_a_terminal() -> None:
 @pytest.mark.parametrize("line", ["if epoch: tqdm.write('a')", "n = 1; tqdm.write('a')"])
 def test_write_on_a_shared_line(line: str) -> None:
     assert "accelerator.backward(loss)" in converted(script(from_imports=TQDM, batch_end=line))
+
+
+BAR = "bar = tqdm(enumerate(loader), total=len(loader)) if loud else enumerate(loader)"
+
+
+def test_a_bar_or_none() -> None:
+    slots = {"from_imports": TQDM, "setup": "loud = True", "loop": "for number, (x, y) in bar:"}
+    after = converted(script(epoch=BAR, **slots))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+    assert "disable=not accelerator.is_local_main_process" in after
+
+
+@pytest.mark.parametrize("other", ["enumerate(more)", "enumerate(unknown())"])
+def test_a_bar_or_other_batches(other: str) -> None:
+    slots = {"from_imports": f"{TQDM}\nfrom nets import unknown", "setup": "loud = True"}
+    more = "more = DataLoader(data, batch_size=16)" if "more" in other else ""
+    bar = BAR.replace("else enumerate(loader)", f"else {other}")
+    text = script(epoch=bar, before=more, loop="for number, (x, y) in bar:", **slots)
+    if more:
+        assert "loader, more = accelerator.prepare(" in converted(text).replace("\n    model, optimizer, ", " ")
+    else:
+        assert unchanged(text).code in ("LOADER-UNKNOWN", "PREP-NO-POINT")

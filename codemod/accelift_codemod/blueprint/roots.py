@@ -272,7 +272,9 @@ class Roots:
         return found
 
     def _iterates(self, node: ast.expr | None) -> bool:
-        """Whether an expression makes an iterator over loaders (`tqdm(loader)`), which is none itself."""
+        """Whether an expression makes an iterator over loaders (`tqdm(loader)`), none itself, in every case."""
+        if isinstance(node, ast.IfExp):
+            return self._iterates(node.body) and self._iterates(node.orelse)
         values = self.resolver.values(node)
         loaders = self.facts.loops.loaders(values)
         return isinstance(node, ast.Call) and bool(loaders) and not set(loaders) & set(values)
@@ -388,4 +390,6 @@ def _carriers(node: ast.expr) -> list[ast.expr]:
         return found
     if isinstance(node, (ast.Tuple, ast.List)):
         return [c for e in node.elts for c in _carriers(e)]
+    if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Call) and isinstance(node.orelse, ast.Call):
+        return [*_carriers(node.body), *_carriers(node.orelse)]
     return [node]
