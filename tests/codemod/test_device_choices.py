@@ -204,6 +204,8 @@ def _optional(device: str, default: str) -> str:
         f'if args.device == "auto":\n    args.device = {GPU}\n'
         'if args.device == "cuda" and not torch.cuda.is_available():\n    args.device = "cpu"\n'
         "device = torch.device(args.device)",
+        f'device = args.device\nif device == "auto":\n    device = {GPU}',
+        f'device = args.device\nif device == "auto":\n    device = {GPU}\ndevice = torch.device(device)',
     ],
 )
 def test_an_option_that_chooses_by_itself(device: str, default: str) -> None:
@@ -240,6 +242,7 @@ def test_an_option_that_chooses_by_itself(device: str, default: str) -> None:
             'default="auto"',
             'args.device == "auto" or (args.device != "auto" and args.device == "cpu")',
         ),
+        (f"device = args.device\nif device is None:\n    device = {GPU}", "", 'args.device == "cpu"'),
     ],
 )
 def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
@@ -254,6 +257,9 @@ def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
         (f'device = torch.device({GPU}) if args.device == "auto" else torch.device(args.device)', 'default="best"'),
         (f"if args.fast:\n    args.device = {GPU}\ndevice = torch.device(args.device)", 'default="best"'),
         ("if args.fast:\n    device = torch.device('cuda')", ""),
+        # of a variable that another option may set, too
+        (f"device = args.device\nif args.fast:\n    device = {GPU}", 'default="best"'),
+        (f'device = args.device\nif device == "auto":\n    device = {GPU}', 'default="best"'),
         # of an object that is no command line, it is not known what it was before
         (f"config = Config()\nif config.device:\n    config.device = {GPU}\ndevice = torch.device(config.device)", ""),
     ],
@@ -261,3 +267,26 @@ def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
 def test_a_device_that_is_not_known_is_not_guessed(device: str, default: str) -> None:
     text = _optional(device, default).replace("class Net", "class Config:\n    device = None\n\n\nclass Net")
     assert unchanged(text).code == "DEV-UNKNOWN"
+
+
+# ---- the GPU that is current
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "device = 'cpu'\nif torch.cuda.is_available():\n    device = torch.cuda.current_device()",
+        "device = torch.cuda.current_device() if torch.cuda.is_available() else 'cpu'",
+    ],
+)
+def test_the_current_gpu_where_the_other_choice_is_the_cpu(device: str) -> None:
+    text = script(device=device)
+    assert creation(text) == f"Accelerator({SPLIT})"
+    assert "current_device" not in converted(text)
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize("device", ["torch.cuda.current_device()", "torch.cuda.current_device() + 1"])
+def test_the_number_of_the_current_gpu_is_a_number(device: str) -> None:
+    text = script(device=f"number = {device}\ndevice = f'cuda:{{number}}'")
+    assert f"number = {device}" in converted(text)

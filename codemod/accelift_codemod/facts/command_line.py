@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 from typing import TypeGuard
 
+from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -61,8 +62,14 @@ class CommandLine:
         for node in walk(self.resolver.index.tree):
             inner = [n for side in (node.left, *node.comparators) for n in walk(side)] if _compares(node) else []
             words = [n.value for n in inner if isinstance(n, ast.Constant)]
-            found |= {(n.attr, word) for n in inner if isinstance(n, ast.Attribute) for word in words}
+            read = [n for name in inner if isinstance(name, ast.Name) for n in self._held(name)]
+            found |= {(n.attr, word) for n in (*inner, *read) if isinstance(n, ast.Attribute) for word in words}
         return found
+
+    def _held(self, name: ast.Name) -> list[ast.expr]:
+        """What is assigned to a variable as a whole: `device = args.device`."""
+        bindings = self.resolver.bindings(name)
+        return [b.value for b in bindings if b.how is How.ASSIGN and not b.path and b.value is not None]
 
     def above(self, node: ast.Attribute) -> list[ast.If]:
         """The conditions around a statement that sets an option, the inner ones first, after the options are known."""

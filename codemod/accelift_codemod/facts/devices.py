@@ -77,7 +77,7 @@ class Devices:
             return any(self.is_device(v, depth + 1) for v in node.values)
         if isinstance(node, ast.Call):
             qualified = self.resolver.qualified(node.func) or ""
-            if qualified == "torch.accelerator.current_accelerator":
+            if qualified == "torch.accelerator.current_accelerator" or whereabouts.is_current(self.resolver, node):
                 return True
             if qualified == "torch.device":
                 return not any(map(self.follows, (*node.args, *(k.value for k in node.keywords))))
@@ -90,8 +90,7 @@ class Devices:
                 return bool(returned) and all(self.is_device(r.value, depth + 1) for r in returned)
             return False
         if isinstance(node, ast.Name):
-            bindings = [b for b in self.resolver.bindings(node) if not _is_none(b)]
-            return bool(bindings) and all(self._binds_device(b, depth + 1) for b in bindings)
+            return self._bind_devices(self.resolver.bindings(node), depth + 1)
         if isinstance(node, ast.Attribute):
             if any(v.role is Role.DEVICE for v in self.resolver.values(node)):
                 return True
@@ -107,6 +106,12 @@ class Devices:
             arguments = self.resolver.handed(binding, self.runs)
             return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
         return self._chooses(binding) and self.is_device(binding.value, depth)
+
+    def _bind_devices(self, bindings: list[Binding], depth: int) -> bool:
+        """Whether a variable holds a device: one that the script chooses, or what an option says where that is one."""
+        chosen = [b for b in bindings if not _is_none(b)]
+        told = [b for b in chosen if len(chosen) > 1 and self.is_told(_plain(b))]
+        return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
 
     def _chooses(self, binding: Binding) -> bool:
         """Whether a binding is an assignment, and not made only where another tensor is on a certain device."""
@@ -164,7 +169,7 @@ class Devices:
             return None if yes is None or no is None else self._either(first, yes, no)
         if isinstance(node, ast.Call):
             qualified = self.resolver.qualified(node.func) or ""
-            if qualified == "torch.accelerator.current_accelerator":
+            if qualified in ("torch.accelerator.current_accelerator", "torch.cuda.current_device"):
                 return FALSE
             if qualified == "torch.device":
                 chosen = self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type")
@@ -194,17 +199,19 @@ class Devices:
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
             return None
-        if len(bindings) > 1 and all(self._binds_device(b, depth + 1) and b.how is How.ASSIGN for b in bindings):
+        if len(bindings) > 1 and self._bind_devices(bindings, depth + 1) and all(b.how is How.ASSIGN for b in bindings):
             if len({self.index.function(b.node) for b in bindings}) == 1:
                 return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
 
-    def _either(self, test: ast.expr, yes: Condition, no: Condition) -> Condition:
-        """One of two answers. What an option is asked for besides being the CPU is left out if that says it already."""
+    def _either(self, test: ast.expr, yes: Condition, no: Condition, kept: ast.AST | None = None) -> Condition:
+        """One of two answers. What an option (or the variable that has kept it so far) is asked for besides being the
+        CPU is left out if that says it already."""
         for answer, wanted in ((yes, True), (no, False)):
             other = no if wanted else yes
             if answer.operator == "atom" and answer.node is not None and other == FALSE:
-                if supposed.holds(test, answer.node, "cpu") is wanted and answer.text.endswith(' == "cpu"'):
+                says = [supposed.holds(test, n, "cpu") for n in (answer.node, kept) if isinstance(n, ast.expr)]
+                if wanted in says and answer.text.endswith(' == "cpu"'):
                     return answer
         return choose(self.conditions.read(test), yes, no)
 
@@ -336,7 +343,7 @@ class Devices:
         for scope in self.index.scopes.values():
             for name, bindings in scope.bindings.items():
                 chosen = [b for b in bindings if not _is_none(b)]
-                if chosen and all(self._chooses(b) and self.is_device(b.value) for b in chosen):
+                if chosen and all(map(self._chooses, chosen)) and self._bind_devices(chosen, 0):
                     variable = self._variable(name, scope, name, chosen)
                     if not variable.is_string or self._used_as_device(scope, name):
                         found.append(variable)
@@ -476,7 +483,8 @@ class Devices:
                 return yes
             if yes is None or no is None:
                 return None
-            return self._either(statement.test, yes, no)
+            target = next(iter(targets)) if cpu in (yes, no) else None  # it is asked for what it is so far
+            return self._either(statement.test, yes, no, target)
         return cpu
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -54,6 +54,34 @@ def follows(resolver: Resolver, node: ast.AST | None, steps: int = 0) -> bool:
     return bool(bindings) and all(
         b.how is How.ASSIGN and not b.path and follows(resolver, b.value, steps + 1) for b in bindings
     )
+
+
+def is_current(resolver: Resolver, node: ast.Call) -> bool:
+    """Whether a call gives the GPU that is current, where it stands for a device: the other choice is the CPU.
+
+    Elsewhere its number may be put into a name (`f"cuda:{number}"`), or counted with.
+    """
+    if resolver.qualified(node.func) != "torch.cuda.current_device":
+        return False
+    parents = resolver.index.parents
+    parent = parents[node]
+    if isinstance(parent, ast.IfExp):
+        return any(_is_cpu(side) for side in (parent.body, parent.orelse))
+    targets = parent.targets if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else []
+    return any(_is_cpu(b.value) for target in targets for b in _alike(resolver, target))
+
+
+def _alike(resolver: Resolver, target: ast.expr) -> list[Binding]:
+    """All that binds the variable, or the attribute, that is assigned to."""
+    if isinstance(target, ast.Name):
+        owner = resolver.index.scope(target).owner(target.id)
+        return owner.bindings.get(target.id, []) if owner is not None else []
+    found = resolver.index.attribute_bindings.get(target.attr, []) if isinstance(target, ast.Attribute) else []
+    return [b for b in found if ast.unparse(b.node) == ast.unparse(target)]
+
+
+def _is_cpu(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
 def _is_tensor(resolver: Resolver, node: ast.expr, steps: int = 0) -> bool:
