@@ -85,9 +85,10 @@ class Placement:
         for (_, kind), (value, whole) in chosen.items():
             try:
                 roots = self.roots.of(value, kind)
-                if not roots and kind is Role.LOADER and isinstance(value.origin, ast.Call) and not value.sites:
-                    scope = self.index.scope(value.origin)
-                    apart.append(Group(scope, value.origin, (Item(value, kind, scope, "", (), ()),)))
+                made = self._made_by(value) if kind in (Role.LOADER, Role.OPTIMIZER) and not roots else None
+                if made is not None:
+                    scope = self.index.scope(made)
+                    apart.append(Group(scope, made, (Item(value, kind, scope, "", (), ()),)))
                 else:
                     items.append(self._item(value, kind, roots))
             except Refused as problem:
@@ -100,6 +101,12 @@ class Placement:
     def _runs(self, value: Value) -> bool:
         """Whether an object is made when the script runs."""
         return all(self.facts.runs(node) for node in (value.origin, *value.sites))
+
+    def _made_by(self, value: Value) -> ast.Call | None:
+        """The call that gives an object, and nothing around it."""
+        made = value.sites[0] if value.sites else value.origin
+        given = self.resolver.values(made) if isinstance(made, ast.Call) else ()
+        return made if isinstance(made, ast.Call) and any(key(v) == key(value) for v in given) else None
 
     def _trains(self, loader: Value) -> bool:
         """Whether a training loop draws from a loader."""

@@ -1,4 +1,4 @@
-"""Variables that are bound again to the object that they have, and what is done to it before."""
+"""Variables that are bound again to the object that they have, what is done to it before, and what loops go through."""
 
 from __future__ import annotations
 
@@ -34,3 +34,17 @@ def is_changed(index: Index, name: ast.Name) -> bool:
     while isinstance(outer := index.parents.get(part), (ast.Attribute, ast.Subscript)) and outer.value is part:
         part = outer
     return isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load)
+
+
+def carriers(node: ast.expr) -> list[ast.expr]:
+    """The expressions inside a loop's iterable that may be loaders."""
+    if isinstance(node, ast.Call):
+        found: list[ast.expr] = []
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            found += carriers(argument)
+        return found
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [c for e in node.elts for c in carriers(e)]
+    if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Call) and isinstance(node.orelse, ast.Call):
+        return [*carriers(node.body), *carriers(node.orelse)]
+    return [node]

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.blueprint.containers import holds, keeps, replaceable
-from accelift_codemod.blueprint.rebinding import RETURNS_SELF, is_again, is_asked, is_changed, itself
+from accelift_codemod.blueprint.rebinding import RETURNS_SELF, carriers, is_again, is_asked, is_changed, itself
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
@@ -111,10 +111,10 @@ class Roots:
 
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
             if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
-                for carrier in _carriers(loop.node.iter):
+                for carrier in carriers(loop.node.iter):
                     note(carrier)
             for stream in self.facts.loops.streams(loop.node) if not loop.direct else ():
-                for carrier in _carriers(stream):
+                for carrier in carriers(stream):
                     note(carrier)
         for call in self.index.calls:
             func = call.func
@@ -152,7 +152,7 @@ class Roots:
             return self._trace(node.value, search) if wrapped else self._of_objects(node)
         if isinstance(node, _CHOICES):
             return self._choice(node, search)
-        if node is search.wanted[0]:
+        if self._is_made(node, search):
             return set()  # made on the spot
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RETURNS_SELF:
             return self._trace(node.func.value, search) if self._holds(node, search) else None
@@ -162,6 +162,15 @@ class Roots:
             search.seen[node] = set()  # while it is being traced
             search.seen[node] = self._bound_to(node, search)
         return search.seen[node]
+
+    def _is_made(self, node: ast.expr, search: _Search) -> bool:
+        """Whether an expression makes the object, or has a function of the script make and return it."""
+        origin, _, sites = search.wanted
+        if node is origin or node in sites or not isinstance(node, ast.Call):
+            return node is origin or node in sites
+        target = self.resolver.callee(node) if not sites else None
+        fresh = isinstance(target, FUNCTIONS) and self.resolver.passing.handed_back(target) is None
+        return fresh and any(key(v) == search.wanted for v in self.resolver.values(node))
 
     def _bound_to(self, node: ast.Name, search: _Search) -> set[tuple[Scope, str]] | None:
         """The same of a variable: those from which it has the object."""
@@ -186,7 +195,7 @@ class Roots:
                         return None
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
-                for carrier in _carriers(binding.value):  # type: ignore[arg-type]
+                for carrier in carriers(binding.value):  # type: ignore[arg-type]
                     found |= self._trace(carrier, search) or set()
             elif binding.how is How.LOOP and self._holds(node, search):
                 for name in self._holders(binding.value, search):
@@ -379,17 +388,3 @@ class Roots:
 def _is_stored(node: ast.Name | ast.Attribute) -> bool:
     """Whether an expression is assigned to."""
     return not isinstance(node.ctx, ast.Load)
-
-
-def _carriers(node: ast.expr) -> list[ast.expr]:
-    """The expressions inside a loop's iterable that may be loaders."""
-    if isinstance(node, ast.Call):
-        found: list[ast.expr] = []
-        for argument in (*node.args, *(k.value for k in node.keywords)):
-            found += _carriers(argument)
-        return found
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return [c for e in node.elts for c in _carriers(e)]
-    if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Call) and isinstance(node.orelse, ast.Call):
-        return [*_carriers(node.body), *_carriers(node.orelse)]
-    return [node]

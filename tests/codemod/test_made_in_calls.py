@@ -1,0 +1,101 @@
+"""PREPARE: optimizers and loaders that are made in the call that hands them to the training."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, unchanged
+
+_FIT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def fit(net, loader, optimizer):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+loader = DataLoader(data, batch_size=16)
+model = nn.Linear(8, 3).to(device)
+"""
+_MADE = "torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+def _prepared(text: str) -> list[str]:
+    return [line for line in converted(text).split("\n") if "accelerator.prepare(" in line]
+
+
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        (
+            f"fit(model, loader, {_MADE})",
+            [f"fit(model, loader, accelerator.prepare({_MADE}))"],
+        ),
+        (
+            f"for _ in range(2):\n    fit(model, loader, {_MADE})\nfit(model, loader, {_MADE})",
+            [f"{margin}fit(model, loader, accelerator.prepare({_MADE}))" for margin in ("    ", "")],
+        ),
+        (
+            f"make = lambda: {_MADE}\nfit(model, loader, make())",
+            [f"make = lambda: accelerator.prepare({_MADE})"],
+        ),
+        (
+            f"def make(model):\n    return {_MADE}\n\n\nfit(model, loader, make(model))",
+            [f"    return accelerator.prepare({_MADE})"],
+        ),
+        (
+            f"def make(model):\n    found = {_MADE}\n    return found\n\n\nfit(model, loader, make(model))",
+            ["    found = accelerator.prepare(found)"],
+        ),
+        (
+            f"def make(model):\n    found = {_MADE}\n    return found\n\n\n"
+            "fit(model, loader, make(model))\nfit(model, loader, make(model))",
+            ["fit(model, loader, accelerator.prepare(make(model)))"] * 2,
+        ),
+    ],
+)
+def test_an_optimizer(end: str, lines: list[str]) -> None:
+    found = _prepared(f"{_FIT}{end}\n")
+    assert sorted(found) == sorted(["model, loader = accelerator.prepare(model, loader)", *lines])
+
+
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        (
+            "fit(model, load(8), optimizer)",
+            ["    return accelerator.prepare(DataLoader(data, batch_size=size))"],
+        ),
+        (
+            "fit(model, load(8), optimizer)\nfit(model, load(16), optimizer)",
+            [f"fit(model, accelerator.prepare(load({n})), optimizer)" for n in (8, 16)],
+        ),
+    ],
+)
+def test_a_loader(end: str, lines: list[str]) -> None:
+    load = f"optimizer = {_MADE}\n\n\ndef load(size):\n    return DataLoader(data, batch_size=size)\n\n\n"
+    found = _prepared(_FIT.replace("loader = DataLoader(data, batch_size=16)\n", "") + load + end + "\n")
+    assert sorted(found) == sorted(["model, optimizer = accelerator.prepare(model, optimizer)", *lines])
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        f"optimizer = None\nfit(model, loader, optimizer or {_MADE})",
+        f"def make(model):\n    return {_MADE}, 1\n\n\n"
+        "fit(model, loader, make(model)[0])\nfit(model, loader, make(model)[0])",
+        f"def same(net):\n    net.train()\n    return net\n\n\nfit(same(model), loader, {_MADE})",
+        f"fit(nn.Linear(8, 3), loader, {_MADE})",
+    ],
+)
+def test_what_is_not_given_by_one_call_is_left(end: str) -> None:
+    assert unchanged(f"{_FIT}{end}\n").code in ("PREP-NO-POINT", "OPT-UNKNOWN")
