@@ -511,7 +511,10 @@ def test_what_is_not_surely_known_is_left_alone(parts: dict[str, str], reason: s
     [
         ({"body": ""}, "NO-ENTRY"),  # never made
         # used before it is made
-        ({"last": "self.fit()\nself.model = Net()", "body": "Trainer()"}, "PREP-NO-POINT"),
+        (
+            {"last": f"self.fit()\nself.model = Net()\n{PARTS['optimizer']}", "body": "Trainer()"},
+            "PREP-NO-POINT",
+        ),
         # in several methods, none of which runs the others
         (
             {

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from accelift_codemod.facts import fills, library
 from accelift_codemod.facts.fills import Fills
-from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.tree import walk
 
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
 
@@ -63,7 +64,10 @@ class Names:
         if len(found) <= 1:
             return found
         index = self.index
-        home = owner.node if isinstance(owner.node, FUNCTIONS) else None
+        home: ast.AST | None = owner.node if isinstance(owner.node, FUNCTIONS) else None
+        if owner.is_class and "." in name.id and (maker := self._maker(name, owner)) is not None:
+            later = self._later(maker)
+            found, home = [b for b in found if index.function(b.node) not in later], maker
         if index.function(name) is not home or any(index.function(b.node) is not home for b in found):
             if not all(b.how is How.PARAMETER or index.function(b.node) is home for b in found):
                 return found
@@ -91,6 +95,27 @@ class Names:
             if any(loop not in killer_loops for loop in shared):  # another iteration of that one reads it
                 reached.append(binding)
         return reached
+
+    def _maker(self, name: ast.Name, owner: Scope) -> Function | None:
+        """The constructor of the class whose attribute is read, if it is read there."""
+        function = self.index.function(name)
+        made = function is not None and function.name == "__init__" and self.index.parents.get(function) is owner.node
+        return function if made else None
+
+    @memoised
+    def _later(self, maker: Function) -> frozenset[ast.AST]:
+        """The methods that cannot have run while a constructor runs: nothing that it may run names them."""
+        cls = self.index.parents[maker]
+        methods = {s.name: s for s in cls.body if isinstance(s, FUNCTIONS)}  # type: ignore[attr-defined]
+        queue, reached = [maker], {maker}
+        while queue:
+            for node in walk(queue.pop()):
+                name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "").rpartition(".")[2]
+                named = methods.get(name)
+                if named is not None and named not in reached:
+                    reached.add(named)
+                    queue.append(named)
+        return frozenset(set(methods.values()) - reached)
 
     def fills(self, owner: Scope, name: str) -> Fills:
         """What is put entry by entry into the container in a variable, where it goes by that name."""
