@@ -15,8 +15,9 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import coins
+from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import keeps_checkpoint, sets_group, updates
-from accelift_codemod.measured.sums import Loop, containers, local_names
+from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.plan import Finding, Severity
 
 _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, Value, position
-from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS, Binding
+from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import targets
@@ -19,90 +19,11 @@ AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
 _GATHERED = "{accelerator}.gather_for_metrics({})"
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign
-_FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
+FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 _WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
 EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
 GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
 _REDUCTIONS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
-
-
-def local_names(draft: Draft, loop: BatchLoop, node: Loop) -> set[str]:
-    """Variables of the loop body whose value differs from process to process."""
-    effects = Effects(draft.facts.resolver, node)
-    roles = draft.facts.resolver
-    whole = _evaluations(draft, node)
-    evaluating = {n for inner in whole for n in walk(inner)}
-    names = {
-        n.id
-        for n in walk(node)
-        if isinstance(n, ast.Name)
-        and n not in evaluating
-        and isinstance(n.ctx, ast.Store)
-        and any(_is_share(draft, v) for b in _bindings_of(draft, n) for v in roles.bound(b))
-    }
-    if not names and not isinstance(node, ast.While):
-        numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
-        pair = node.target.elts if numbered and isinstance(node.target, ast.Tuple) else []
-        names = stores(pair[1] if len(pair) == 2 else node.target)
-    step = draft.blueprint.handmade.get(loop)
-    if step is not None:
-        names = step.local
-    for _ in range(2):  # what one iteration leaves behind, the next one reads
-        for statement in flatten(node.body):
-            names |= _tainted(effects, statement, names, whole)
-            for inner in walk(statement) if statement not in whole else ():
-                names |= _filled(draft, inner, names) if isinstance(inner, _FILLING) else set()
-                names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
-            for function in draft.blueprint.timeline.calls_into(statement):
-                names |= roles.kept(function, data=True)
-    return names - set(step.whole) if step is not None else names  # a share of whole data goes by another name
-
-
-def _is_share(draft: Draft, value: Value) -> bool:
-    """Whether a value comes from a batch, and not from one of a loader that every process has whole."""
-    if value.role not in (Role.BATCH, Role.DATA):
-        return False
-    loaders = [part for inner in value.inner for part in inner if part.role is Role.LOADER]
-    return draft.facts.processes.managed or not loaders or any(map(draft.blueprint.is_prepared, loaders))
-
-
-def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
-    """The objects that a function of the script is handed and puts local values into."""
-    function = draft.facts.resolver.callee(call)
-    given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-    inside = {name for name, argument in (given or {}).items() if names & {n.id for n in loads(argument)}}
-    if function is None or given is None or not inside:
-        return set()
-    filled: set[str] = set()
-    statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
-    for statement in (*statements, *statements):  # not all of them come in the order in which they run
-        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
-            inside |= stores(statement)
-            entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
-            filled |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
-        filled |= _filled(draft, statement, inside)
-    return {argument.id for name, argument in given.items() if name in filled and isinstance(argument, ast.Name)}
-
-
-def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:
-    """The loops inside a training loop that evaluate on all samples: what they leave is the same everywhere."""
-    loops = draft.blueprint.loops
-    found = (loops[inner] for inner in walk(node) if inner in loops and inner is not node)
-    return {loop.node for loop in found if not loop.trains and loop not in draft.blueprint.local_loops}
-
-
-def _tainted(effects: Effects, statement: ast.stmt, names: set[str], whole: set[ast.AST]) -> set[str]:
-    """The names that a statement binds from any of the given ones, but for what evaluation loops in it do."""
-    if statement in whole:
-        return set()
-    if not isinstance(statement, ast.If):
-        return effects.tainted(statement, names)
-    if names & {n.id for n in loads(statement.test)}:
-        return stores(statement)
-    found = set(names)
-    for part in (*statement.body, *statement.orelse):
-        found |= _tainted(effects, part, found, whole)
-    return found - names
 
 
 def sums_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
@@ -232,7 +153,7 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and name in stores(statement):
             puts.append((statement, [statement.value]))
-        elif isinstance(statement, _FILLING) and name in _filled(draft, statement, local):
+        elif isinstance(statement, FILLING) and name in filled(draft, statement, local):
             puts.append((statement, _given(statement)))
     edits: list[Edit] = []
     for statement, given in puts:
@@ -428,7 +349,7 @@ def _total(draft: Draft, part: str) -> str:
     return f'{{accelerator}}.reduce({part}, reduction="sum")'
 
 
-def _filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
+def filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
     """The objects that a statement puts local values into: `losses.append(loss.item())`, `history["loss"] = ...`.
 
     A model that counts what it has seen is none: its weights are the same everywhere.
@@ -470,12 +391,12 @@ def containers(draft: Draft, node: Loop, local: set[str]) -> set[str]:
     """The variables of a loop that hold lists or the like which it fills, and does not set: their length is the same
     everywhere."""
     statements = [s for outer in node.body for s in walk(outer) if isinstance(s, ast.stmt)]
-    filled = {name for s in statements for name in _filled(draft, s, local)}
+    names = {name for s in statements for name in filled(draft, s, local)}
     made = {name for s in statements if isinstance(s, (ast.Assign, ast.AugAssign, ast.For)) for name in stores(s)}
-    return filled - made
+    return names - made
 
 
-def _bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:
+def bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:
     owner = draft.facts.index.scope(name).owner(name.id)
     return [b for b in owner.bindings[name.id] if b.node is name] if owner else []
 

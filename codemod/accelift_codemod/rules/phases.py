@@ -7,7 +7,18 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.measured.sums import AVERAGED, EVEN, GRAPHS, Loop, local_names, reads_after, reduced, sums_of
+from accelift_codemod.measured.deciding import deciding, pacing
+from accelift_codemod.measured.shares import local_names
+from accelift_codemod.measured.sums import (
+    AVERAGED,
+    EVEN,
+    GRAPHS,
+    Loop,
+    averaged,
+    reads_after,
+    reduced,
+    sums_of,
+)
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Rule
 
@@ -20,7 +31,7 @@ class Phases(Rule):
     Such a loop decides by a flag, by a phase or by the mode of the model whether it trains. Its loaders are all
     prepared, and the results of both kinds of pass are those of the whole data: every number that it adds to a sum is
     first combined with those of the other processes. That is done for all its sums or for none, for they are divided by
-    each other. What such a loop collects in another way is reported.
+    each other. Lists that training is decided by are averaged (see REDUCE); what else it collects is reported.
     """
 
     code = _RULE
@@ -48,9 +59,16 @@ for phase in ["train", "val"]:
     def _loop(self, draft: Draft, loop: BatchLoop, node: Loop) -> Iterator[Edit | Finding]:
         local = local_names(draft, loop, node)
         sums = sums_of(node, local)
+        paced = pacing(draft, loop, node, sums, local)  # rates are set by them: see train_metrics.py
+        local = local_names(draft, loop, node, paced) if paced else local
+        sums = {name: statements for name, statements in sums.items() if name not in paced}
+        decided = deciding(draft, node, local - set(sums))
+        averages = {name for name in decided if averaged(draft, loop, node, name, local)}
         edits = {name: reduced(draft, loop, statements, local) for name, statements in sums.items()}
         left = [name for name, found in edits.items() if not found]
-        others = [r for name in sorted(local - set(sums)) for r in reads_after(draft, node, name) if _keeps(draft, r)]
+        others = [
+            r for name in sorted(local - {*sums, *averages}) for r in reads_after(draft, node, name) if _keeps(draft, r)
+        ]
         if not left and not others:
             for found in edits.values():
                 yield from found

@@ -9,11 +9,12 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import keepers, keys
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
+from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
 from accelift_codemod.measured.onward import Read, reads_of, returned
+from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
     EVEN,
@@ -23,9 +24,7 @@ from accelift_codemod.measured.sums import (
     adds_up,
     averaged,
     entries_of,
-    local_names,
     reads_after,
-    reads_again,
     reads_outside,
     reduced,
     sums_of,
@@ -120,7 +119,12 @@ scheduler.step(running / len(loader))
                     "average it across processes with accelerator.reduce before it is used",
                 )
         local = local - set(steering)
-        others = self._others(draft, node, local - set(kept))
+        paced = pacing(draft, loop, node, sums, local)
+        for name in sorted(paced - decided):
+            yield from reduced(draft, loop, sums[name], local)
+        local = local_names(draft, loop, node, paced) - set(steering) if paced else local
+        decided |= paced
+        others = deciding(draft, node, local - set(kept))
         for name, place in others.items():
             averages = averaged(draft, loop, node, name, local)
             yield from averages
@@ -261,31 +265,6 @@ scheduler.step(running / len(loader))
         if not (isinstance(data, ast.Call) and draft.facts.resolver.builtin(data.func) == "range"):
             return False
         return len(data.args) == 1 and ast.dump(data.args[0]) == ast.dump(node)
-
-    def _others(self, draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
-        """What the loop measures other than by adding up, and is decided by, with where it is read: last values, lists,
-        moving averages, meters."""
-        found: dict[str, Read] = {}
-        steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and self._schedules(draft, c)]
-        for name in sorted(names):
-            inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
-            reads = keys.same_entries(
-                draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name))
-            )
-            places = inside or [n for n in reads if steers(draft, [n])]
-            place = places[0] if places else keepers.decided(draft, node, name, names)
-            if place is not None:
-                found[name] = place
-        return found
-
-    def _schedules(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call steps a schedule."""
-        func = call.func
-        return (
-            isinstance(func, ast.Attribute)
-            and func.attr == "step"
-            and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
-        )
 
     def _said_after(self, draft: Draft, node: Loop, name: str) -> Read | None:
         """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.

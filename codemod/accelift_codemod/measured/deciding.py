@@ -1,0 +1,55 @@
+"""What a loop measures and training is decided by: values that are kept, and sums that pace the learning rate."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import keepers, keys
+from accelift_codemod.measured.onward import Read
+from accelift_codemod.measured.shares import local_names
+from accelift_codemod.measured.steering import sets_group, steers
+from accelift_codemod.measured.sums import Loop, reads_after, reads_again, reduced
+
+
+def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
+    """What the loop measures other than by adding up, and is decided by, with where it is read: last values, lists,
+    moving averages, meters."""
+    found: dict[str, Read] = {}
+    steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and _schedules(draft, c)]
+    for name in sorted(names):
+        inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
+        reads = keys.same_entries(draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name)))
+        places = inside or [n for n in reads if steers(draft, [n])]
+        place = places[0] if places else keepers.decided(draft, node, name, names)
+        if place is not None:
+            found[name] = place
+    return found
+
+
+def _schedules(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call steps a schedule."""
+    func = call.func
+    return (
+        isinstance(func, ast.Attribute)
+        and func.attr == "step"
+        and Role.SCHEDULER in draft.facts.resolver.roles(func.value)
+    )
+
+
+def pacing(
+    draft: Draft, loop: BatchLoop, node: Loop, sums: dict[str, list[ast.AugAssign]], local: set[str]
+) -> set[str]:
+    """The sums by which each iteration sets a learning rate (`tokens += (y >= 0).sum()`), if they can be made those of
+    all processes, and nothing else of a share is in what is set."""
+    groups = [s for outer in node.body for s in walk(outer) if sets_group(draft, s)]
+    set_to = {n.id for s in groups if isinstance(s, (ast.Assign, ast.AugAssign)) for n in loads(s.value)}
+    if not set_to & local:
+        return set()
+    known = {name for name, statements in sums.items() if reduced(draft, loop, statements, local)}
+    if set_to & local_names(draft, loop, node, known):
+        return set()
+    return {name for name in known if set_to & local_names(draft, loop, node, known - {name})}

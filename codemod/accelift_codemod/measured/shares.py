@@ -1,0 +1,105 @@
+"""What of a loop differs from process to process, as it comes from a share of the data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, Role, Value
+from accelift_codemod.facts.effects import Effects, flatten, loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.sums import FILLING, Loop, bindings_of, filled
+
+
+def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[str] = ()) -> set[str]:
+    """Variables of the loop body whose value differs from process to process; `summed` are made those of all."""
+    effects = Effects(draft.facts.resolver, node)
+    roles = draft.facts.resolver
+    whole = _evaluations(draft, node)
+    evaluating = {n for inner in whole for n in walk(inner)}
+    names = {
+        n.id
+        for n in walk(node)
+        if isinstance(n, ast.Name)
+        and n not in evaluating
+        and isinstance(n.ctx, ast.Store)
+        and any(_is_share(draft, v) for b in bindings_of(draft, n) for v in roles.bound(b))
+    }
+    if not names and not isinstance(node, ast.While):
+        numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
+        pair = node.target.elts if numbered and isinstance(node.target, ast.Tuple) else []
+        names = stores(pair[1] if len(pair) == 2 else node.target)
+    step = draft.blueprint.handmade.get(loop)
+    if step is not None:
+        names = step.local
+    if summed:
+        names = names - _from(effects, node, set(summed), whole)
+    for _ in range(2):  # what one iteration leaves behind, the next one reads
+        for statement in flatten(node.body):
+            names = names | _tainted(effects, statement, names, whole, summed)
+            for inner in walk(statement) if statement not in whole else ():
+                names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
+                names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
+            for function in draft.blueprint.timeline.calls_into(statement):
+                names |= roles.kept(function, data=True)
+    return names - set(step.whole) if step is not None else names  # a share of whole data goes by another name
+
+
+def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) -> set[str]:
+    """Names, and those that are bound from them in a loop."""
+    for _ in range(2):
+        for statement in flatten(node.body):
+            names = names | _tainted(effects, statement, names, whole)
+    return names
+
+
+def _is_share(draft: Draft, value: Value) -> bool:
+    """Whether a value comes from a batch, and not from one of a loader that every process has whole."""
+    if value.role not in (Role.BATCH, Role.DATA):
+        return False
+    loaders = [part for inner in value.inner for part in inner if part.role is Role.LOADER]
+    return draft.facts.processes.managed or not loaders or any(map(draft.blueprint.is_prepared, loaders))
+
+
+def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
+    """The objects that a function of the script is handed and puts local values into."""
+    function = draft.facts.resolver.callee(call)
+    given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
+    inside = {name for name, argument in (given or {}).items() if names & {n.id for n in loads(argument)}}
+    if function is None or given is None or not inside:
+        return set()
+    puts: set[str] = set()
+    statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
+    for statement in (*statements, *statements):  # not all of them come in the order in which they run
+        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
+            inside |= stores(statement)
+            entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
+            puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
+        puts |= filled(draft, statement, inside)
+    return {argument.id for name, argument in given.items() if name in puts and isinstance(argument, ast.Name)}
+
+
+def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:
+    """The loops inside a training loop that evaluate on all samples: what they leave is the same everywhere."""
+    loops = draft.blueprint.loops
+    found = (loops[inner] for inner in walk(node) if inner in loops and inner is not node)
+    return {loop.node for loop in found if not loop.trains and loop not in draft.blueprint.local_loops}
+
+
+def _tainted(
+    effects: Effects, statement: ast.stmt, names: set[str], whole: set[ast.AST], summed: Collection[str] = ()
+) -> set[str]:
+    """The names that a statement binds from any of the given ones, but for what evaluation loops in it do, and for sums
+    that are made those of all."""
+    if statement in whole:
+        return set()
+    if not isinstance(statement, ast.If):
+        return effects.tainted(statement, names).difference(summed)
+    if names & {n.id for n in loads(statement.test)}:
+        return stores(statement)
+    found = set(names)
+    for part in (*statement.body, *statement.orelse):
+        found |= _tainted(effects, part, found, whole, summed)
+    return found - names
