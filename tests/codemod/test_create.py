@@ -518,6 +518,44 @@ def test_a_script_for_the_cpu_may_ask_where_a_tensor_is(where: str) -> None:
     assert findings(text) == ["DEV-CPU"]
 
 
+_MASK = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def write(self, start):
+        place = {where}
+        return torch.ones(3).to(place)
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [
+        ("start.device", "DEV-CPU"),
+        ("start.dtype", "DEV-CPU"),
+        ("start.place", "DEV-UNKNOWN"),
+        ("start", "DEV-UNKNOWN"),
+    ],
+)
+def test_a_variable_that_says_where_a_tensor_is_of_which_nothing_is_known(where: str, code: str) -> None:
+    text = script(device="", model="model = Net()", move="")
+    before, _, after = text.partition("class Net(nn.Module):")
+    after = after.partition("        return self.layer(x)\n")[2]
+    assert findings(before + _MASK.format(where=where) + after) == [code]
+
+
+def test_a_variable_that_holds_a_setting_is_not_the_place_of_a_tensor() -> None:
+    settings = f"@dataclass\nclass Config:\n    rate: float\n    device: str\nsettings = Config(0.1, {CHOICE})"
+    text = of_settings(settings, imports=DATACLASS).replace("settings.device)", "place)")
+    text = text.replace("model = Net()", "place = settings.device\nmodel = Net()", 1)
+    assert "place)" in text and unchanged(text).code == "DEV-UNKNOWN"
+
+
 def test_a_class_that_holds_the_cpu() -> None:
     text = of_settings('class Config:\n    device = "cpu"\nsettings = Config()')
     assert findings(text) == ["DEV-CPU"] and "cpu=True" in creation(text)

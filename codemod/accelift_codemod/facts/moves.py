@@ -107,8 +107,9 @@ class Moves:
                 continue
             if self.devices.is_numeral(target):
                 continue
-            if isinstance(target, ast.Attribute) and target.attr in ("device", "dtype"):
-                if target.attr == "device" and self._is_setting(target):
+            places = self._places(target)
+            if places and all(place.attr in ("device", "dtype") for place in places):
+                if any(place.attr == "device" and self._is_setting(place) for place in places):
                     found.append(target)
                 continue
             if (self.resolver.qualified(target) or "").startswith("torch."):
@@ -117,6 +118,14 @@ class Moves:
             if not roles & {Role.BATCH, Role.DATA}:
                 found.append(target)
         return found
+
+    def _places(self, target: ast.expr) -> list[ast.Attribute]:
+        """The attribute that something is moved by, or those that a variable holds: `device = x.device`."""
+        values: list[ast.expr | None] = [target]
+        if isinstance(target, ast.Name):
+            values = [b.value if b.how is How.ASSIGN and not b.path else None for b in self.resolver.bindings(target)]
+        found = [value for value in values if isinstance(value, ast.Attribute)]
+        return found if len(found) == len(values) else []
 
     def _is_setting(self, node: ast.Attribute) -> bool:
         """Whether an attribute is one of settings, and not where a tensor is: of a class that declares it, of an object
