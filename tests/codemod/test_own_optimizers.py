@@ -65,6 +65,13 @@ def test_a_method_that_calls_the_one_that_makes_it() -> None:
     assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
 
 
+def test_an_optimizer_that_the_network_keeps_is_prepared_where_it_is_made() -> None:
+    use = "model.make(0.1)\noptimizer = model.optimizer"
+    after = converted(_own("self.optimizer = torch.optim.SGD(self.parameters(), lr=lr)", use=use))
+    assert "self.optimizer = accelerator.prepare(torch.optim.SGD(self.parameters(), lr=lr))" in after
+    assert "model, loader = accelerator.prepare(model, loader)" in after
+
+
 def test_two_networks_that_make_theirs() -> None:
     body = "return torch.optim.SGD(self.parameters(), lr=lr)"
     use = "optimizer = model.make(0.1)\nother = Own().to(device)\nslow = other.make(0.01)"
@@ -82,6 +89,16 @@ def test_a_method_that_nothing_names_makes_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
+        # the constructor makes it
+        (
+            _own(
+                "self.optimizer = torch.optim.SGD(self.parameters(), lr=lr)", use="optimizer = model.optimizer"
+            ).replace(
+                "class Own(nn.Module):\n    def __init__(self):\n",
+                "class Own(nn.Module):\n    def __init__(self):\n        self.later = lambda: self.make(0.1)\n",
+            ),
+            "LOOP-IN-CLASS",
+        ),
         # of one network more, which cannot be told
         (
             _own(
@@ -89,14 +106,6 @@ def test_a_method_that_nothing_names_makes_nothing() -> None:
                 use="optimizer = model.make(0.1)\nimport nets\nslow = nets.net().make(0.1)",
             ),
             "LOOP-IN-CLASS",
-        ),
-        # whoever makes the object does not have the optimizer in a variable
-        (
-            _own(
-                "self.optimizer = torch.optim.SGD(self.parameters(), lr=lr)",
-                use="model.make(0.1)\noptimizer = model.optimizer",
-            ),
-            "PREP-NO-POINT",
         ),
     ],
 )

@@ -672,3 +672,42 @@ def test_a_checkpoint_that_an_iteration_keeps_by_its_own_share_is_told(batch_end
     assert plan is not None
     codes = [f.code for f in plan.findings if f.severity is Severity.WARNING]
     assert codes == (["METRIC-TRAIN"] if told else [])
+
+
+_EPOCH = """\
+def epoch_of(model, loader, optimizer, size):
+    total = 0.0
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item() * len(y)
+    return total / size
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "whole"),
+    [
+        ("size = len(data)", True),
+        ("size = len(loader.dataset)", True),
+        ("held = len(loader.dataset)\nsize = held", True),
+        ("size = 64", False),
+        ("size = len(data) if epoch else 1", False),
+        ("size = len(data)\nif epoch:\n    size = 1", False),
+    ],
+)
+def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
+    slots = {"epoch": "total = 0.0", "batch_end": "total += loss.item() * len(y)"}
+    text = script(epoch_end=f"{size}\nprint(total / size)", **slots)
+    assert ("gather_for_metrics" in converted(text)) is whole
+    assert findings(text) == ([] if whole else ["METRIC-TRAIN"])
+
+
+@pytest.mark.parametrize(("sizes", "whole"), [(["len(data)"] * 2, True), (["len(data)", "64"], False)])
+def test_the_size_of_the_data_that_a_function_is_handed(sizes: list[str], whole: bool) -> None:
+    calls = "\n".join(f"print(epoch_of(model, loader, optimizer, {size}))" for size in sizes)
+    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    text = script(definitions=_EPOCH, before=calls, **empty)
+    assert ("gather_for_metrics" in converted(text)) is whole

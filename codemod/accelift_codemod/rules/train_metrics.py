@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop, How, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
@@ -33,6 +33,7 @@ from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
 
+_STEPS = 4  # from a variable to what it was set to
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 
 
@@ -236,8 +237,12 @@ scheduler.step(running / len(loader))
             )
         )
 
-    def _is_whole(self, draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
-        """The length of a data set: `len(dataset)`, `len(loader.dataset)`; or of so many whole batches."""
+    def _is_whole(self, draft: Draft, loop: BatchLoop, node: ast.expr, steps: int = 0) -> bool:
+        """The length of a data set: `len(dataset)`, `len(loader.dataset)`, perhaps in a variable; or of so many whole
+        batches."""
+        held = self._held(draft, node) if isinstance(node, ast.Name) and steps < _STEPS else []
+        if held and all(self._is_whole(draft, loop, value, steps + 1) for value in held):
+            return True
         if isinstance(node, ast.BinOp) and is_size(draft, loop, node):
             return True
         given = [draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders]
@@ -259,6 +264,17 @@ scheduler.step(running / len(loader))
             isinstance(d, ast.Name) and d.id == data.id and draft.facts.index.scope(d).owner(d.id) is owner
             for d in given
         )
+
+    def _held(self, draft: Draft, name: ast.Name) -> list[ast.expr]:
+        """What a variable is set to as a whole, or what calls hand a parameter; nothing if that cannot be told."""
+        values: list[ast.expr | None] = []
+        for binding in draft.facts.resolver.bindings(name):
+            if binding.how is How.PARAMETER:
+                values += draft.facts.resolver.handed(binding, draft.facts.runs)
+            else:
+                values.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)
+        known = [value for value in values if value is not None]
+        return known if len(known) == len(values) else []
 
     def _counts(self, draft: Draft, data: ast.expr | None, node: ast.expr) -> bool:
         """Whether data are the numbers up to what an expression says: `range(y.size(0))` and `y.size(0)`."""
