@@ -129,6 +129,25 @@ def test_what_may_not_be_there_is_not_prepared(made: str, build: str) -> None:
     assert finding.code == "PREP-NO-POINT" and "may not be there" in finding.message
 
 
+def _chosen(between: str) -> str:
+    made = "if deep:\n    model = Net()\nelif wide:\n    model = Net()"
+    return script(setup="deep, wide = True, False", model=f"{made}\n{between}", optimizer=_OPTIMIZER, **_NO_LOOP)
+
+
+_OPTIMIZER = "optimizer = torch.optim.SGD([p for m in nets for p in m.parameters()], lr=0.1)"
+_NO_LOOP = {"before": "if wide:\n    exit()"}  # what comes later may not be read any more
+
+
+@pytest.mark.parametrize("between", ["nets = [model]", "print(model)\nnets = [model] if deep else [model]"])
+def test_a_variable_that_was_read_before_is_there(between: str) -> None:
+    assert "accelerator.prepare(" in converted(_chosen(between))
+
+
+@pytest.mark.parametrize("between", ["nets = [model] if deep else []", "nets = [model for _ in range(1)]"])
+def test_a_variable_that_was_perhaps_read_before_may_not_be_there(between: str) -> None:
+    assert unchanged(_chosen(between)).code == "PREP-NO-POINT"
+
+
 # ---- entries of tuples that are handed in
 
 SPLIT = {"signature": "def __init__(self, data, train):"}

@@ -209,12 +209,14 @@ class Anchors:
         return {n for part in parts for n in walk(part)}
 
     def _bound(self, item: Item, anchor: ast.stmt) -> bool:
-        """Whether a variable is surely bound after a statement, as far as its function tells."""
+        """Whether a variable is surely bound after a statement, as far as its function tells: set, or read, before."""
         home = self.index.function(anchor)
         made = {self.index.statement(b.node) for b in item.scope.bindings[item.name]}
         if any(self.index.function(s) is not home for s in (*made, *item.statements)):
             return True
-        return self.certainty.passed(made, anchor)
+        reads = {n: self.index.statement(n) for n in self.facts.loads(item.scope, item.name)}
+        own = {n: s for n, s in reads.items() if self.index.function(n) is home and isinstance(s, _SIMPLE)}
+        return self.certainty.passed({*made, *(s for n, s in own.items() if n not in self._maybe(s))}, anchor)
 
     def _read_anyway(self, item: Item, anchor: ast.stmt) -> bool:
         """Whether a variable is surely read after a statement, which fails without it in the original, too."""
