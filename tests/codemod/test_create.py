@@ -527,8 +527,9 @@ class Net(nn.Module):
     def forward(self, x):
         return self.layer(x)
 
-    def write(self, start):
+    def write(self, start, other):
         place = {where}
+        start = start[: start.size(0)]
         return torch.ones(3).to(place)
 """
 
@@ -538,6 +539,7 @@ class Net(nn.Module):
     [
         ("start.device", "DEV-CPU"),
         ("start.dtype", "DEV-CPU"),
+        ("other.device", "DEV-UNKNOWN"),
         ("start.place", "DEV-UNKNOWN"),
         ("start", "DEV-UNKNOWN"),
     ],

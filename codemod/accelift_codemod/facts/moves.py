@@ -120,12 +120,25 @@ class Moves:
         return found
 
     def _places(self, target: ast.expr) -> list[ast.Attribute]:
-        """The attribute that something is moved by, or those that a variable holds: `device = x.device`."""
-        values: list[ast.expr | None] = [target]
-        if isinstance(target, ast.Name):
-            values = [b.value if b.how is How.ASSIGN and not b.path else None for b in self.resolver.bindings(target)]
-        found = [value for value in values if isinstance(value, ast.Attribute)]
+        """The attribute that something is moved by, or those that a variable holds: `device = x.device`, where `x` is a
+        parameter that is surely a tensor, as it is asked for its shape."""
+        if not isinstance(target, ast.Name):
+            return [target] if isinstance(target, ast.Attribute) else []
+        bindings = self.resolver.bindings(target)
+        values = [b.value if b.how is How.ASSIGN and not b.path else None for b in bindings]
+        found = [value for value in values if isinstance(value, ast.Attribute) and self._has_shape(value.value)]
         return found if len(found) == len(values) else []
+
+    def _has_shape(self, node: ast.expr) -> bool:
+        """Whether a parameter is asked for what settings do not have: `x.size(0)`, `x.shape`."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if not isinstance(node, ast.Name) or [b.how for b in bindings] != [How.PARAMETER]:
+            return False
+        parents = self.index.parents
+        reads = [parents[n] for n in bindings[0].scope.loads.get(node.id, ())]
+        asked = [n for n in reads if isinstance(n, ast.Attribute)]
+        calls = {n.attr for n in asked if isinstance(call := parents[n], ast.Call) and call.func is n}
+        return bool(calls & {"size", "dim"}) or any(n.attr == "shape" for n in asked)
 
     def _is_setting(self, node: ast.Attribute) -> bool:
         """Whether an attribute is one of settings, and not where a tensor is: of a class that declares it, of an object
