@@ -465,6 +465,9 @@ def test_a_device_that_a_class_holds(settings: str, before: str, after: str) -> 
         "@dataclass\nclass Config:\n    device: str = {}\nimport tyro\nsettings = tyro.cli(Config)",
         "import types\nsettings = types.SimpleNamespace(rate=0.1, device={})",
         "from collections import namedtuple\nsettings = namedtuple('Config', 'rate device')(0.1, {})",
+        "from collections import namedtuple\nsettings = namedtuple('Config', names)(**values)",
+        "from omegaconf import OmegaConf\nsettings = OmegaConf.load('settings.yaml')",
+        "from omegaconf import OmegaConf\ndef read():\n    return OmegaConf.load('settings.yaml')\nsettings = read()",
     ],
 )
 def test_a_device_of_settings_that_cannot_be_read_is_no_script_for_the_cpu(settings: str) -> None:
@@ -556,6 +559,17 @@ def test_a_variable_that_holds_a_setting_is_not_the_place_of_a_tensor() -> None:
     text = of_settings(settings, imports=DATACLASS).replace("settings.device)", "place)")
     text = text.replace("model = Net()", "place = settings.device\nmodel = Net()", 1)
     assert "place)" in text and unchanged(text).code == "DEV-UNKNOWN"
+
+
+@pytest.mark.parametrize("use", ["bias = other(x)", "bias = sum(p.sum() for p in other.parameters())"])
+def test_a_network_of_another_library_is_no_settings(use: str) -> None:
+    text = script(
+        imports="import nets",
+        device="",
+        model="model = Net()\nother = nets.net()",
+        move=f"{use}\nbias = torch.zeros(len(x), 3).to(other.device)",
+    )
+    assert findings(text) == ["DEV-CPU"]
 
 
 def test_a_class_that_holds_the_cpu() -> None:

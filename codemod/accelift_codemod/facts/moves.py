@@ -18,6 +18,7 @@ from accelift_codemod.facts.values import Role
 
 _ALIAS = re.compile(r"^torch\.(cuda\.)?(\w*Tensor)$")
 # Methods after which a tensor is where it was.
+_OF_TENSORS = frozenset("to cuda cpu train eval parameters state_dict size dim detach float half".split())
 _STAYS = frozenset(
     "view reshape float long int double half squeeze unsqueeze permute transpose flatten contiguous type t clone "
     "detach "
@@ -152,10 +153,29 @@ class Moves:
             own = value.role is Role.OBJECT and value.declaration is not None
             if own or value.role is Role.ARGUMENTS or any(map(self.devices.is_device, given)):
                 return True
+            if value.role is Role.OBJECT and call is not None and self._is_made_elsewhere(node.value, call):
+                return True
             if any(isinstance(c, ast.ClassDef) and node.attr in self.index.scopes[c].bindings for c in classes):
                 return True
         bindings = self.resolver.bindings(node.value) if isinstance(node.value, ast.Name) else []
         return any(b.how is How.PARAMETER and self._is_injected(b) for b in bindings)
+
+    def _is_made_elsewhere(self, node: ast.expr, call: ast.Call) -> bool:
+        """Whether a library other than torch, or a class made on the spot, has made an object that does nothing which
+        tensors and networks are there for: `cfg = OmegaConf.load(path)`."""
+        name = self.resolver.qualified(call.func)
+        made = isinstance(call.func, ast.Call) if name is None else not name.startswith("torch")
+        owner = self.index.scope(node).owner(node.id) if made and isinstance(node, ast.Name) else None
+        reads = owner.loads.get(node.id, ()) if owner is not None and isinstance(node, ast.Name) else ()
+        return bool(reads) and not any(map(self._is_run, reads))
+
+    def _is_run(self, read: ast.expr) -> bool:
+        """Whether an object is called, or a method of tensors and networks is."""
+        parent = self.index.parents[read]
+        if isinstance(parent, ast.Attribute) and parent.value is read:
+            outer = self.index.parents[parent]
+            return parent.attr in _OF_TENSORS and isinstance(outer, ast.Call) and outer.func is parent
+        return isinstance(parent, ast.Call) and parent.func is read
 
     def _is_injected(self, parameter: Binding) -> bool:
         """Whether a function with a decorator is called without what it has to be given."""
