@@ -49,6 +49,7 @@ def test_a_function_of_which_it_cannot_be_told_what_it_returns(body: str) -> Non
     assert unchanged(script(definitions=GET.format(body), device="device = get_device()")).code == "DEV-UNKNOWN"
 
 
+GPU_OR_CPU = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
 BY_FLAG = 'device = torch.device("cuda" if args.cuda and torch.cuda.is_available() else "cpu")'
 MASK = "def mask():\n    device = torch.device({})\n    return torch.ones(3, device=device)"
 
@@ -177,6 +178,47 @@ def test_it_is_not_made_before_an_elif() -> None:
     output = converted(script(**dict.fromkeys(names, ""), definitions=definitions, after=branches))
     before, _, after = output.partition("\nif len(data) > 99:")
     assert "\naccelerator = Accelerator(" in before and "Accelerator(" not in after
+
+
+# ---- the environment is set after the device is chosen
+
+SEED = "def seed(number):\n    os.environ[{}] = str(number)\n    torch.manual_seed(number)"
+DATA = "data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)"
+IN_CLASS = f"class CFG:\n    lr = 0.1\n    {GPU_OR_CPU}"
+LATER = {"imports": "import os", "model": "seed(3)\nmodel = Net().to(CFG.device)", "move": ""}
+
+
+def test_the_body_of_a_class_does_not_wait_for_the_accelerator() -> None:
+    text = script(**LATER, definitions=SEED.format("'CUDA_LAUNCH_BLOCKING'"), device=IN_CLASS)
+    assert unchanged(text).code == "DEV-UNKNOWN"
+
+
+def test_python_s_own_settings_are_not_those_of_devices() -> None:
+    text = converted(script(**LATER, definitions=SEED.format("'PYTHONHASHSEED'"), device=IN_CLASS))
+    assert text.index("accelerator = Accelerator(") < text.index("class CFG:") < text.index("seed(3)")
+
+
+@pytest.mark.parametrize("key", ["'CUDA_VISIBLE_DEVICES'", "'CUBLAS_WORKSPACE_CONFIG'", "str(number)"])
+def test_a_device_waits_that_nothing_reads_before_the_environment_is_set(key: str) -> None:
+    text = converted(script(imports="import os", definitions=SEED.format(key), data=f"seed(3)\n{DATA}"))
+    assert text.index("seed(3)") < text.index("accelerator = Accelerator(")
+
+
+@pytest.mark.parametrize(
+    ("body", "waits"), [("return torch.ones(8).to(device)", False), ("return torch.ones(8)", True)]
+)
+def test_a_function_that_runs_before_the_environment_is_set(body: str, waits: bool) -> None:
+    definitions = SEED.format("'CUDA_LAUNCH_BLOCKING'") + f"\n\n\ndef mask():\n    {body}"
+    text = script(
+        imports="import os",
+        definitions=definitions,
+        data=f"weight = mask()\nseed(3)\n{DATA}",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x * weight), y)",
+    )
+    if waits:
+        assert converted(text).index("seed(3)") < converted(text).index("accelerator = Accelerator(")
+    else:
+        assert unchanged(text).line == text[: text.index("seed(3)")].count("\n") + 1
 
 
 # ---- an option that stands for a device unless it is "auto", or none

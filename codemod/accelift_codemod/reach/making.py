@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import Role, position
+from accelift_codemod.facts import Role, position, uses
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
@@ -14,6 +14,9 @@ from accelift_codemod.reasons import refuse
 
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
+
+# Variables of the environment that neither CUDA nor torch reads: Python itself does, or a library for text or logs.
+_NOT_OF_DEVICES = ("PYTHON", "TOKENIZERS_", "WANDB_", "TF_", "KAGGLE_")
 
 
 class Making:
@@ -66,7 +69,15 @@ class Making:
         chosen = max(floor, wanted)
         if variable is None and floor and floor <= min([limit, *early]) and self._is_here(block[floor]):
             chosen = floor  # right after the arguments are known
-        if chosen > limit or not self._may_wait(block, at, chosen):
+        if chosen <= limit and not self._may_wait(block, at, chosen):
+            raise refuse(
+                "DEV-UNKNOWN",
+                block[chosen - 1].lineno,
+                "the accelerator has to be made after this statement, which sets the environment, reads the command "
+                "line or says when the script means the CPU, and the device is used before it",
+                "move the statement before the choice of the device",
+            )
+        if chosen > limit:
             raise refuse(
                 "DEV-UNKNOWN",
                 block[limit].lineno,
@@ -121,14 +132,16 @@ class Making:
             return True
         if not variable.whole or variable.scope is None:
             return False
+        if self._outside_classes(variable.statements[0]) is not variable.statements[0]:
+            return False  # the body of a class runs where it stands
         between = block[at + len(variable.statements) : chosen]
         if variable.scope.is_class and any(
             self.resolver.is_method(f) for statement in between for f in self.timeline.calls_into(statement)
         ):
             return False
-        return not any(
-            name.id == variable.name for statement in between for name in walk(statement) if isinstance(name, ast.Name)
-        )
+        here = {node for statement in between for node in walk(statement)}
+        reads = uses.reads(self.index, variable.scope, variable.name)
+        return here.isdisjoint(place for read in reads for place in [read, *self.reach.at_home([read])])
 
     # ---- what has to come before
 
@@ -182,7 +195,16 @@ class Making:
             if isinstance(node, ast.Assign)
             for target in node.targets
         )
-        return any(isinstance(t, ast.Subscript) and self.resolver.qualified(t.value) == "os.environ" for t in targets)
+        return any(
+            isinstance(t, ast.Subscript)
+            and self.resolver.qualified(t.value) == "os.environ"
+            and not (
+                isinstance(t.slice, ast.Constant)
+                and isinstance(t.slice.value, str)
+                and t.slice.value.startswith(_NOT_OF_DEVICES)
+            )
+            for t in targets
+        )
 
     def _atoms(self) -> list[ast.expr]:
         atoms = [] if self.reach.cpu.constant is not None else self.reach.cpu.atoms()
