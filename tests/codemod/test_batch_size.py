@@ -901,6 +901,61 @@ def test_what_is_made_for_a_share_is_not_reported() -> None:
     assert "BATCH-MADE" not in findings(text)
 
 
+STATE = """\
+class Stepping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def begin(self, rows):
+        return torch.zeros(rows, 8)
+
+    def forward(self, x, state):
+        state = self.layer(x) + state
+        return state, state"""
+CARRYING = {
+    "definitions": STATE,
+    "setup": "batch_size = 16",
+    "loader": "loader = DataLoader(data, batch_size=batch_size)\nother = DataLoader(data, batch_size=batch_size)",
+    "model": "model = Stepping().to(device)",
+    "epoch": "state = model.begin(batch_size)",
+    "forward": "state = state.detach()\noptimizer.zero_grad()\nout, state = model(x, state)\n"
+    "loss = F.cross_entropy(out, y)",
+}
+EVALUATED = """\
+{begun}
+for x, y in other:
+    {detached}
+    out, start = model(x.to(device), start)
+    print(F.cross_entropy(out, y.to(device)).item())
+"""
+NETWORK = "accelerator.unwrap_model(model)"
+
+
+@pytest.mark.parametrize(
+    ("begun", "detached", "after"),
+    [
+        ("start = model.begin(batch_size)", "start = start.detach()", f"start = {NETWORK}.begin(batch_size)"),
+        ("start = torch.ones(batch_size, 8)", "start = start.detach()", "start = torch.ones(batch_size, 8)"),
+        ("start = model.begin(batch_size)", "", f"start = {NETWORK}.begin({SHARE})"),  # of shares: results are gathered
+        ("start = model.begin(batch_size)\nout = out + start", "start += 0", f"start = {NETWORK}.begin({SHARE})"),
+    ],
+)
+def test_a_state_that_an_evaluation_within_training_begins_with(begun: str, detached: str, after: str) -> None:
+    output = converted(script(**CARRYING, batch_end=EVALUATED.format(begun=begun, detached=detached)))
+    assert "".join(after.split()) in "".join(output.split())
+
+
+def test_what_is_made_when_training_is_done_has_no_part_in_its_loss() -> None:
+    text = script(
+        **SIZED,
+        definitions=MADE,
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + F.mse_loss(measure(x), x)",
+        after="style = make(batch_size, device)\nprint(measure(style))",
+    )
+    assert findings(text) == []
+
+
 @pytest.mark.parametrize(
     ("data", "dealt", "seeded"),
     [

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.measured.onward import reads_of
 from accelift_codemod.rows import row_numbers
 from accelift_codemod.rows.copies import is_set_again, same
 
@@ -37,8 +38,19 @@ def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
             node = stack.pop()
             if node in evaluating or (isinstance(node, FUNCTIONS) and node is not root):
                 continue
+            if isinstance(node, ast.Assign) and _for_whole(draft, node):
+                continue
             yield node
             stack.extend(children(node))
+
+
+def _for_whole(draft: Draft, statement: ast.Assign) -> bool:
+    """Whether what a statement binds is read in evaluations alone that see whole batches: a state to begin with."""
+    if any(isinstance(n, (ast.Attribute, ast.Subscript)) for target in statement.targets for n in walk(target)):
+        return False
+    whole = {loop.node for loop in draft.blueprint.eval_loops if not draft.blueprint.shares_batches(loop)}
+    reads = reads_of(draft, statement)
+    return bool(reads) and all(whole & set(draft.facts.index.enclosing_loops(read)) for read in reads)
 
 
 def _apart(draft: Draft, statement: ast.stmt, loop: BatchLoop) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, position
 from accelift_codemod.measured.onward import is_within, reached, reads_of
 
 
@@ -17,12 +17,22 @@ def reaching(draft: Draft, loop: BatchLoop, calls: list[ast.Call]) -> Iterator[a
         statement = draft.facts.index.statement(call)
         if loop.node in draft.facts.index.ancestors(call) or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
             continue
+        if _is_later(draft, loop, call):
+            continue
         reads = reads_of(draft, statement)
         if any(_is_resized(draft, read) for read in reads):
             continue  # to what each batch has
         uses = reached(draft, reads, stop=_is_cut)
         if any(is_within(draft, use, loss) for use in uses for loss in losses):
             yield call
+
+
+def _is_later(draft: Draft, loop: BatchLoop, call: ast.Call) -> bool:
+    """Whether a call only runs when the loop is done for good."""
+    index = draft.facts.index
+    if index.function(call) is not index.function(loop.node) or position(call) < position(loop.node):
+        return False
+    return not draft.blueprint.timeline.repeats(call, loop.node)
 
 
 def _is_resized(draft: Draft, read: ast.Name) -> bool:
