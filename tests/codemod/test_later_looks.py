@@ -30,6 +30,18 @@ def test_a_look_at_a_share_is_noted(slots: dict[str, str]) -> None:
     assert notes(**slots) == 1
 
 
+OTHER = "loader = DataLoader(data, batch_size=16, shuffle=True)\nother = DataLoader(data, batch_size=16)"
+EVALUATED = "for x, y in other:\n    print(F.cross_entropy(model(x.to(device)), y.to(device)).item())"
+REPLICATED = "for x, y in other:\n    print(x.flatten(0).sum())\n    print(model(x.to(device)).sum().item())"
+LOOK = "\nfirst, labels = next(iter(other))\nprint(first[15], model(first.to(device)).argmax(1)[15])"
+
+
+@pytest.mark.parametrize(("loop", "noted"), [(EVALUATED, 1), (REPLICATED, 0), ("", 0)])
+def test_a_look_at_what_an_evaluation_is_dealt(loop: str, noted: int) -> None:
+    """A loader that is not shared out deals whole batches."""
+    assert notes(loader=OTHER, after=loop + LOOK) == noted
+
+
 @pytest.mark.parametrize(
     "slots",
     [

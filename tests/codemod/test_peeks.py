@@ -30,6 +30,17 @@ def test_a_look_at_a_batch_is_at_one_of_the_author_s_own_loader(look: str) -> No
     assert converted(script(before=look)) == peeked(look)
 
 
+@pytest.mark.parametrize("again", ["batches = iter([1, 2])", "batches = iter(loader)\nlast, labels = next(batches)"])
+def test_the_iterator_s_variable_may_be_another_one_later(again: str) -> None:
+    look = "batches = iter(loader)\nfirst, labels = next(batches)"
+    assert converted(script(before=look, after=again)) == peeked(look, after=again)
+
+
+def test_an_iterator_that_may_be_one_of_two_is_no_look() -> None:
+    look = "batches = iter(loader)\nif len(data) > 9:\n    batches = iter([1])\nfirst, labels = next(batches)"
+    assert look not in converted(script(before=look)).partition("accelerator.prepare(")[0]
+
+
 def test_a_look_in_a_function() -> None:
     width = "def width(loader):\n    return next(iter(loader))[0].size(1)"
     assert converted(script(definitions=width, before="columns = width(loader)")) == peeked(

@@ -83,8 +83,9 @@ class Peeks:
         owner = self.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
         if owner is None or not isinstance(target, ast.Name) or owner.is_class:
             return []
-        loads = self.facts.loads(owner, target.id)
-        alone = all(b.how is How.ASSIGN and b.node is target for b in owner.bindings[target.id])
+        reached = {n: self.resolver.reaching(n, owner) for n in self.facts.loads(owner, target.id)}
+        loads = [n for n, bound in reached.items() if any(b.node is target for b in bound)]
+        alone = all(b.how is How.ASSIGN and b.node is target for n in loads for b in reached[n])
         single = (self._draws(self.index.parents[load], load) and not self._repeats(load) for load in loads)
         return [call, *loads] if alone and all(single) else []
 

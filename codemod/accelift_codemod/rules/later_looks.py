@@ -14,7 +14,7 @@ from accelift_codemod.rules import Rule
 
 
 class LaterLooks(Rule):
-    """Reports a batch that is drawn by itself, outside of the training loop, from a loader that is prepared before.
+    """Reports a batch that is drawn by itself, outside of loops over batches, from a loader that is prepared before.
 
     It is the share of the process that looks at it, and so is what is printed or kept of it.
     """
@@ -48,9 +48,7 @@ class LaterLooks(Rule):
             return False
         values = draft.facts.resolver.values(call)
         loaders = {loader for v in values if v.role is Role.BATCH for inner in v.inner for loader in inner}
-        trained = {v for loop in draft.blueprint.train_loops for v in loop.loaders}
-        shared = any(draft.blueprint.is_prepared(v) for v in loaders & trained)
-        return shared and not draft.blueprint.seen_before(call)
+        return any(draft.blueprint.is_prepared(v) for v in loaders) and not draft.blueprint.seen_before(call)
 
     def _asks_for_width(self, draft: Draft, call: ast.Call) -> bool:
         """Whether nothing but the size of another dimension than the first is taken: `next(batches)[0].size(1)`."""
