@@ -210,3 +210,28 @@ def test_what_a_function_returns_is_said_by_its_callers(result: str, call: str, 
         epoch=call,
     )
     assert findings(text) == (["METRIC-TRAIN"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown", "told"),
+    [
+        ("result['loss']", "print(result['loss'])", True),
+        ("result['loss']", "show(epoch, result)", True),
+        ("result['loss']", "history.append(result)", True),
+        ("result[0]", "print(result)", True),
+        ("result['loss']", "print(result['rows'])", False),
+        ("result['loss']", "result = {}\nprint(result)", False),
+        ("result['loss']", "", False),
+    ],
+)
+def test_what_a_loop_measures_and_an_entry_of_a_dict_keeps(entry: str, shown: str, told: bool) -> None:
+    """`result` is made by an evaluation, and gets what the training has measured beside it."""
+    slots = {
+        "definitions": "def show(epoch, result):\n    print(epoch, result['loss'])",
+        "from_imports": "from elsewhere import evaluate",
+        "before": "history = []",
+        "epoch": "result = evaluate(epoch)\nprint(result)\nlosses = []",
+        "batch_end": "losses.append(loss.detach())",
+        "epoch_end": f"{entry} = torch.stack(losses).mean().item()\n{shown}",
+    }
+    assert findings(script(**slots)) == ["METRIC-TRAIN"] * told

@@ -176,7 +176,7 @@ def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) 
             if isinstance(part, ast.Attribute):
                 yield from attribute_reads(draft, part)
             elif isinstance(part, ast.Subscript):
-                yield from _object_reads(draft, part)
+                yield from object_reads(draft, part)
 
 
 def _reads_of_target(draft: Draft, target: ast.Name) -> list[ast.Name]:
@@ -205,7 +205,7 @@ def _own_class(draft: Draft, node: ast.expr) -> ast.ClassDef | None:
     return cls if first and first[0].arg == node.id else None
 
 
-def _object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
+def object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
     """The reads of an object that keeps what it is given: of the variable or attribute that it is in.
 
     Not those of its other entries: what `history["loss"]` is given, `history["best"]` has not.
@@ -230,9 +230,9 @@ def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
     function = function_of(draft, call)
     if function is None:
         if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
-            yield from _object_reads(draft, call.func.value)
+            yield from object_reads(draft, call.func.value)
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
-            yield from _object_reads(draft, call.func)
+            yield from object_reads(draft, call.func)
         return
     given = draft.facts.resolver.bind(call, function) or {}
     scope = draft.facts.index.scopes[function]

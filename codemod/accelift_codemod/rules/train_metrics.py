@@ -6,14 +6,14 @@ import ast
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role
+from accelift_codemod.facts import BatchLoop, How, Role, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
-from accelift_codemod.measured.onward import Read, reads_of, returned
+from accelift_codemod.measured.onward import Read, object_reads, reads_of, returned, targets
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
@@ -303,12 +303,23 @@ scheduler.step(running / len(loader))
             more: list[Read] = []
             if isinstance(statement, (ast.Assign, ast.AugAssign)):  # `mean = sum(losses) / n`
                 more += reads_of(draft, statement)
+                more += self._entries_after(draft, statement)  # `result["loss"] = mean`
             elif isinstance(statement, ast.Return):
                 more += returned(draft, read, statement)
             here = draft.function(read) is draft.function(node) and not isinstance(statement, ast.Return)
             queue += [(n if here else place, n) for n in more if n not in seen]
             seen.update(more)
         return None
+
+    def _entries_after(self, draft: Draft, statement: ast.Assign | ast.AugAssign) -> Iterator[Read]:
+        """Later reads of the entries that a statement sets, in the object that its variable holds there."""
+        bindings = draft.facts.resolver.bindings
+        for target in (t for t in targets(statement) if isinstance(t, ast.Subscript)):
+            held = {b for n in walk(target.value) if isinstance(n, ast.Name) for b in bindings(n)}
+            for read in object_reads(draft, target):
+                if position(read) > position(statement):
+                    if not isinstance(read, ast.Name) or held.intersection(bindings(read)):
+                        yield read
 
     def _is_loss(self, draft: Draft, node: Loop, name: str) -> bool:
         """Whether what the loop adds up is only read on its way to a loss."""
