@@ -435,3 +435,27 @@ PARAMETERS = "with torch.no_grad():\n    {}\n    for p in model.parameters():\n 
 )
 def test_parameters_that_are_changed_by_what_a_process_measures(measured: str, changed: str, codes: list[str]) -> None:
     assert findings(script(batch_end=PARAMETERS.format(measured, changed))) == codes
+
+
+STEP = """\
+def step(x, y, model, optimizer, hits):
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    hits += (model(x).argmax(1) == y).sum().item()
+    return optimizer, model, hits"""
+
+
+@pytest.mark.parametrize(("test", "stops"), [("model(torch.ones(8)).sum() > 1", False), ("hits > 9", True)])
+def test_a_network_that_a_step_returns_is_no_measure(test: str, stops: bool) -> None:
+    """What the step has counted is."""
+    text = script(
+        definitions=STEP,
+        epoch="hits = 0",
+        forward="optimizer, model, hits = step(x, y, model, optimizer, hits)",
+        backward="",
+        step="",
+        epoch_end=f"if {test}:\n    break",
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) is stops

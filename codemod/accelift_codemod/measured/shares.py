@@ -12,6 +12,8 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.sums import FILLING, Loop, bindings_of, filled
 
+_TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
+
 
 def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[str] = ()) -> set[str]:
     """Variables of the loop body whose value differs from process to process; `summed` are made those of all."""
@@ -36,9 +38,10 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
         names = step.local
     if summed:
         names = names - _from(effects, node, set(summed), whole)
+    trained = _trained(draft, node)
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
-            names = names | _tainted(effects, statement, names, whole, summed)
+            names = names | (_tainted(effects, statement, names, whole, summed) - trained)
             for inner in walk(statement) if statement not in whole else ():
                 names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
@@ -53,6 +56,15 @@ def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) ->
         for statement in flatten(node.body):
             names = names | _tainted(effects, statement, names, whole)
     return names
+
+
+def _trained(draft: Draft, node: Loop) -> set[str]:
+    """Variables of a loop that hold networks, optimizers or schedules alone, though a function that trains on a batch
+    returns them: they are the same everywhere."""
+    found: dict[str, set[Role]] = {}
+    for name in (n for n in walk(node) if isinstance(n, ast.Name)):
+        found.setdefault(name.id, set()).update(draft.facts.resolver.roles(name) or {Role.OBJECT})
+    return {name for name, roles in found.items() if roles <= _TRAINED}
 
 
 def _is_share(draft: Draft, value: Value) -> bool:
