@@ -286,6 +286,31 @@ def test_a_folder_that_is_listed_after_files_have_been_moved(before: str, after:
     assert converted(script(**slots, after=before)) == lifted(**slots, after=after)
 
 
+PUT = "np.save(os.path.join({}, '1.npy'), [1])"
+
+
+@pytest.mark.parametrize(
+    ("folder", "listed", "waits"),
+    [
+        ("out", "ImageFolder(out)", True),
+        ("out", "os.listdir(os.path.join(out, 'train'))", True),
+        ("out", "list(paths.list_images(out))", True),
+        ("'out'", "glob.glob(os.path.join('out', '*'))", True),
+        ("out", "ImageFolder(other)", False),
+        ("'out'", "os.listdir('other')", False),
+        ("out", "os.path.join(out, '1.npy')", False),
+    ],
+)
+def test_a_folder_that_is_listed_after_files_have_been_written_into_it(folder: str, listed: str, waits: bool) -> None:
+    slots = {"imports": f"import glob\nimport os\n{NUMPY}\nfrom imutils import paths"}
+    slots |= {"from_imports": "from torchvision.datasets import ImageFolder", "setup": "out, other = 'a', 'b'"}
+    put, found = PUT.format(folder), f"found = {listed}"
+    waited = f"{GUARD}\n    {put}\n{WAIT}\n{found}" if waits else f"{GUARD}\n    {put}\n{found}"
+    assert converted(script(**slots, after=f"{put}\n{found}")) == lifted(**slots, after=waited)
+    early = f"{found}\n{GUARD}\n    {put}"
+    assert converted(script(**slots, after=f"{found}\n{put}")) == lifted(**slots, after=early)
+
+
 @pytest.mark.parametrize(
     ("keep", "call", "waits"),
     [

@@ -18,7 +18,9 @@ _WAIT = "{accelerator}.wait_for_everyone()"
 _MOVES = frozenset(
     "os.rename os.replace os.remove shutil.move shutil.copy shutil.copy2 shutil.copyfile shutil.copytree".split()
 )
-_LISTS = library.LISTS | {"torchvision.datasets.ImageFolder", "torchvision.datasets.DatasetFolder"}
+_LISTS = library.LISTS | frozenset(
+    "torchvision.datasets.ImageFolder torchvision.datasets.DatasetFolder imutils.paths.list_images".split()
+)
 
 
 Written = tuple[ast.Call, list[ast.expr]]
@@ -38,8 +40,9 @@ class ReadBack(Rule):
 
     Only if both name the file in the same words, in one function or in what it calls, and the file is read wherever it
     is written: a process that waits where others do not would wait for ever. So it is with a folder that is listed
-    after files have been moved, with a folder that the main process makes and every process logs into, and with a file
-    that the main process removes, or writes over, where others may still be reading it. For checkpoints, see SAVE.
+    after files have been moved, or written into it, with a folder that the main process makes and every process logs
+    into, and with a file that the main process removes, or writes over, where others may still be reading it. For
+    checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -67,8 +70,10 @@ exported = onnx.load("model.onnx")
             why = "other processes may still be reading the file"
             yield draft.edit(_RULE, statement, Operation.BEFORE, why, _WAIT, need=Need.WEAK)
         moves = [c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _MOVES and draft.guarded(c)]
-        listings = [c for c in draft.calls if self._lists(draft, c)] if moves else []
-        first = (next((c for c in listings if self._follows(draft, c, move)), None) for move in moves)
+        puts = [c for c in draft.calls if draft.guarded(c) and not self._makes_folder(draft, c)]
+        listings = [c for c in draft.calls if self._lists(draft, c)] if puts else []
+        first = [next((c for c in listings if self._follows(draft, c, move)), None) for move in moves]
+        first += (self._listing(draft, listings, call) for call in puts if listings)
         late = dict.fromkeys(c for c in first if c is not None and self._meets(draft, c))
         yield from draft.awaited(_RULE, late, Need.WEAK)  # what is listed after the first is there, too
         yield from draft.awaited(_RULE, dict.fromkeys(self._logging(draft)), Need.WEAK)
@@ -200,6 +205,15 @@ exported = onnx.load("model.onnx")
             return False
         return not draft.blueprint.timeline.exclusive(move, call) and self._always(draft, call, move)
 
+    def _listing(self, draft: Draft, listings: list[ast.Call], write: ast.Call) -> ast.Call | None:
+        """The first call that lists a folder which the main process has written files into before."""
+        for written, given in self._written(draft, write, _given(write)):
+            names = self._named(draft, given) | _texts(given)
+            for call in listings:
+                if self._follows(draft, call, written) and names & (self._named(draft, call.args) | _texts(call.args)):
+                    return call
+        return None
+
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
         resolver = draft.facts.resolver
@@ -264,6 +278,13 @@ def _given(call: ast.Call) -> list[ast.expr]:
     """What may name the file that a call writes: its arguments, or what its method belongs to (`path.unlink()`)."""
     own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
     return [*call.args, *(k.value for k in call.keywords), *own]
+
+
+def _texts(path: list[ast.expr]) -> set[str]:
+    """The words that a path is made of, as its parts are written."""
+    return {
+        repr(n.value) for part in path for n in walk(part) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    }
 
 
 def _is_guard(draft: Draft, node: ast.AST) -> bool:
