@@ -56,6 +56,11 @@ def test_side_effects(imports: str, line: str) -> None:
         ("import subprocess", 'commit = subprocess.run(["git", "log"], capture_output=True)', []),  # asked, not told
         ("import subprocess", 'commit = subprocess.check_output(["git", "log"])', []),
         ("", "system('x')", []),
+        ("import tarfile", "tarfile.open('a.tgz', 'r:gz').extractall('raw')", ["SAVE-RACE"]),
+        ("import zipfile", "with zipfile.ZipFile('a') as f:\n    f.extractall()", ["SAVE-RACE"]),
+        ("import shutil", "shutil.unpack_archive('a.zip')", ["SAVE-RACE"]),
+        ("import tarfile", "names = tarfile.open('a.tgz').getnames()", []),
+        ("from elsewhere import pack", "pack.extractall()", []),
     ],
 )
 def test_commands_are_left_and_reported(imports: str, line: str, codes: list[str]) -> None:

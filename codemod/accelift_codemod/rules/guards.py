@@ -91,6 +91,8 @@ if accelerator.is_main_process:
                     continue
             if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
                 yield self._command(draft, call)
+            if self._unpacks(draft, call) and not any(map(draft.goes_first, draft.facts.index.ancestors(call))):
+                yield self._unpacked(draft, call)
             if not self._has_side_effect(draft, call):
                 continue
             together = draft.collective(statement)
@@ -217,6 +219,23 @@ if accelerator.is_main_process:
             f"`{draft.facts.segment(call.func)}` runs its command on every process, and what that does cannot be told",
             "put it under `if accelerator.is_main_process:` if once is enough, and `accelerator.wait_for_everyone()` "
             "after it if the others depend on it",
+        )
+
+    def _unpacks(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call writes all files of an archive, over those that are there."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "extractall":
+            return _of(draft, call.func.value, ("tarfile.", "zipfile."))
+        return draft.facts.resolver.qualified(call.func) == "shutil.unpack_archive"
+
+    def _unpacked(self, draft: Draft, call: ast.Call) -> Finding:
+        return draft.finding(
+            "SAVE-RACE",
+            Severity.WARNING,
+            call,
+            f"`{draft.facts.segment(call.func)}` unpacks the same files on every process, over those that another one "
+            "may be reading already",
+            "unpack them before the script is launched, or under `if accelerator.is_main_process:` with "
+            "`accelerator.wait_for_everyone()` after it",
         )
 
     def _race(self, draft: Draft, call: ast.Call) -> Finding | None:
