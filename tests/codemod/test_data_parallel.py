@@ -162,6 +162,7 @@ class Split(nn.Module):
     def forward(self, x):
 {}
 """
+FORWARD = "optimizer.zero_grad()\nloss = F.cross_entropy({}, y)"
 CALL = "nn.parallel.data_parallel(self.layer, x, range(2))"
 
 
@@ -188,6 +189,18 @@ def test_a_call_on_several_gpus_is_one_on_the_process_s_own(body: str, left: str
     slots = {"model": "model = Split().to(device)"}
     output = converted(script(definitions=INSIDE.format(textwrap.indent(body, " " * 8)), **slots))
     assert textwrap.indent(left, " " * 8) in output and "data_parallel" not in output
+
+
+@pytest.mark.parametrize(
+    ("module", "ours"),
+    [("torch.nn.parallel.data_parallel", False), ("torch.nn.parallel", False), ("elsewhere.parallel", True)],
+)
+def test_the_module_that_a_wrapper_lies_in_may_be_named(module: str, ours: bool) -> None:
+    call = script(imports=f"from {module} import data_parallel", forward=FORWARD.format("data_parallel(model, x)"))
+    assert ("model(x)" in converted(call)) is not ours
+    if not ours:
+        wrapped = script(imports=f"from {module} import DataParallel", model="model = DataParallel(Net()).to(device)")
+        assert "DataParallel" not in converted(wrapped)
 
 
 @pytest.mark.parametrize(

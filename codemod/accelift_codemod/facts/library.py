@@ -226,6 +226,7 @@ def role(qualified: str) -> Role | None:
 
 # Modules whose names their package offers, too: people import either.
 _DATA = frozenset({"torch.utils.data.dataset", "torch.utils.data.dataloader", "torch.utils.data.sampler"})
+_PARALLEL = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.distributed"})
 _OF_THEIR_OWN = frozenset({"torch.optim.lr_scheduler", "torch.optim.swa_utils", "torch.optim.optimizer"})
 
 
@@ -235,6 +236,8 @@ def canonical(qualified: str) -> str:
     module, _, name = qualified.rpartition(".")
     if module in _DATA:
         return f"torch.utils.data.{name}"
+    if module in _PARALLEL:
+        return f"torch.nn.parallel.{name}"
     package = module.rpartition(".")[0]
     if name[:1].isupper() and package == "torch.optim" and module not in _OF_THEIR_OWN:
         return f"torch.optim.{name}"
