@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script
+from accelift_codemod.plan import Severity
+from scripts import convert, converted, findings, lifted, script
 
 SHOW = "first, labels = next(iter(loader))\nprint(first.shape)"
 
@@ -40,6 +41,31 @@ LOOK = "\nfirst, labels = next(iter(other))\nprint(first[15], model(first.to(dev
 def test_a_look_at_what_an_evaluation_is_dealt(loop: str, noted: int) -> None:
     """A loader that is not shared out deals whole batches."""
     assert notes(loader=OTHER, after=loop + LOOK) == noted
+
+
+@pytest.mark.parametrize(
+    ("shown", "severity"),
+    [
+        ("for i in range(16):\n    print(labels[i])", Severity.WARNING),
+        ("for i in np.arange(16):\n    show(first[i], labels)", Severity.WARNING),
+        ("first = first.numpy()\nprint(first[9])", Severity.WARNING),
+        ("found = model(first.to(device)).argmax(1)\nfor i in range(4):\n    print(found[i])", Severity.WARNING),
+        ("print(first[0], labels[0].item())", Severity.NOTE),
+        ("for i in range(len(labels)):\n    print(labels[i])", Severity.NOTE),
+        ("for i in range(first.size(0)):\n    print(labels[i])", Severity.NOTE),
+        ("print(first[:16])", Severity.NOTE),
+        ("show(first[0], labels)", Severity.NOTE),  # which picks columns of one row
+    ],
+)
+def test_rows_that_a_share_may_not_have(shown: str, severity: Severity) -> None:
+    text = script(
+        imports="import numpy as np",
+        definitions="def show(row, labels):\n    print(row[3])",
+        loader=OTHER,
+        after=f"{EVALUATED}\nfirst, labels = next(iter(other))\n{shown}",
+    )
+    assert (plan := convert(text).plan) is not None
+    assert [f.severity for f in plan.findings if f.code == "METRIC-TRAIN"] == [severity]
 
 
 @pytest.mark.parametrize(

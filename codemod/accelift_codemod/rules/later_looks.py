@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.passing import drawn_from
+from accelift_codemod.measured.onward import reached, reads_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows import batch_sizes
 from accelift_codemod.rules import Rule
@@ -16,7 +17,8 @@ from accelift_codemod.rules import Rule
 class LaterLooks(Rule):
     """Reports a batch that is drawn by itself, outside of loops over batches, from a loader that is prepared before.
 
-    It is the share of the process that looks at it, and so is what is printed or kept of it.
+    It is the share of the process that looks at it, and so is what is printed or kept of it. Where the script picks
+    rows of it by numbers (`images[i]`), a share may not have them, which is a warning.
     """
 
     code = "LATER"
@@ -32,12 +34,14 @@ class LaterLooks(Rule):
             if call in training or measured.intersection(draft.facts.index.ancestors(call)):
                 continue
             if not self._asks_for_width(draft, call):
+                picked = self._picked(draft, call)
+                missing = f", which may have no row for `{draft.facts.segment(picked)}`" if picked is not None else ""
                 yield draft.finding(
                     "METRIC-TRAIN",
-                    Severity.NOTE,
+                    Severity.WARNING if picked is not None else Severity.NOTE,
                     call,
                     f"`{draft.facts.segment(call)}` draws from a prepared loader: what is seen is this process's share "
-                    "of a batch",
+                    f"of a batch{missing}",
                     "gather what is printed or kept of it by accelerator.gather_for_metrics, or look at a batch before "
                     "prepare",
                 )
@@ -49,6 +53,29 @@ class LaterLooks(Rule):
         values = draft.facts.resolver.values(call)
         loaders = {loader for v in values if v.role is Role.BATCH for inner in v.inner for loader in inner}
         return any(draft.blueprint.is_prepared(v) for v in loaders) and not draft.blueprint.seen_before(call)
+
+    def _picked(self, draft: Draft, call: ast.Call) -> ast.Subscript | None:
+        """Where a row of what is drawn is picked by a number that a share may not reach: `images[i]`."""
+        statement = draft.facts.index.statement(call)
+        if not isinstance(statement, ast.Assign):
+            return None
+        for read in reached(draft, reads_of(draft, statement), stop=lambda node: isinstance(node, ast.Subscript)):
+            part = draft.facts.index.parents.get(read)
+            if isinstance(part, ast.Subscript) and part.value is read and self._is_row(draft, part.slice):
+                if Role.TUPLE not in draft.facts.resolver.roles(read):
+                    return part
+        return None
+
+    def _is_row(self, draft: Draft, index: ast.expr) -> bool:
+        """Whether an index is a number other than the first, and none that counts what there is."""
+        if isinstance(index, ast.Constant):
+            return isinstance(index.value, int) and index.value > 0
+        bindings = draft.facts.resolver.bindings(index) if isinstance(index, ast.Name) else []
+        counted = [b.value for b in bindings if b.how is How.LOOP and isinstance(b.value, ast.Call)]
+        lengths = (c for v in counted for c in ast.walk(v) if isinstance(c, ast.Call))
+        known = any(draft.facts.resolver.builtin(c.func) in ("len", "enumerate") for c in lengths)
+        sized = any(isinstance(n, ast.Attribute) and n.attr in ("size", "shape") for v in counted for n in ast.walk(v))
+        return bool(counted) and not known and not sized
 
     def _asks_for_width(self, draft: Draft, call: ast.Call) -> bool:
         """Whether nothing but the size of another dimension than the first is taken: `next(batches)[0].size(1)`."""

@@ -66,8 +66,9 @@ scheduler.step(running / len(loader))
             "training statistics of one process's share",
             "What the training loop adds up (a running loss, an accuracy), or leaves behind (the last loss), covers "
             "the share of the process that prints it: means are estimates, sums and counts are smaller by the number "
-            "of processes. It is a warning where a sum or count is divided by the size of the whole data or batch, and "
-            "where an iteration decides by it which checkpoint is kept.",
+            "of processes. It is a warning where a sum or count is divided by the size of the whole data or batch, "
+            "where an iteration decides by it which checkpoint is kept, and where rows of a share are picked that it "
+            "may not have.",
         ),
         Explained(
             "COLL-RANKFLOW",
