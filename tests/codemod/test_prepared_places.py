@@ -327,3 +327,40 @@ def measure(net, rows):
 def test_one_that_trains_has_to_have_a_place() -> None:
     text = script(definitions=FIT_AGAIN, loader=HELD, epoch_end="measure(model, held)")
     assert unchanged(text).code == "PREP-NO-POINT"
+
+
+ONCE = {
+    "definitions": "def train(net):\n    for x, y in loader:\n"
+    "        loss = F.cross_entropy(net(x.to(device)), y.to(device))\n"
+    "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n    return net",
+    "loader": "loader = DataLoader(data, batch_size=16)\nother = DataLoader(data, batch_size=16)",
+    **dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), ""),
+}
+TESTED = "for x, y in other:\n    print(best(x.to(device)).argmax(1))"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        f"best = train(model)\n{TESTED}",
+        f"train(model)\nbest = model.eval()\n{TESTED}",
+        "train(model)\nbest = model\ntrain(best)",
+    ],
+)
+def test_a_variable_that_gets_the_network_when_training_has_begun(after: str) -> None:
+    begun = after.partition("\n")[0]
+    before, _, rest = converted(script(**ONCE, after=after)).partition(f"\n{begun}\n")
+    assert before.count(" = accelerator.prepare(") == 1 and "best" not in before and "prepare" not in rest
+    assert "best" in begun + rest
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        f"best = model.eval()\n{TESTED}\ntrain(model)",  # which of them would be prepared?
+        f"for fold in range(2):\n    best = train(model)\n{TESTED}",
+        f"train(model)\nif len(data) > 9:\n    best = nn.Linear(8, 3)\nelse:\n    best = model\n{TESTED}\ntrain(best)",
+    ],
+)
+def test_a_variable_that_may_have_it_before_or_have_another_one(after: str) -> None:
+    assert unchanged(script(**ONCE, after=after)).code == "PREP-NO-POINT"
