@@ -115,6 +115,8 @@ class Draft:
             for edit in self.edits_at(parent):
                 if edit.operation in (Operation.DROP, Operation.SWAP):
                     return True
+                if edit.operation is Operation.PARAMETER and parent is not node:
+                    return True  # its annotation
                 if edit.operation is Operation.BARE and child not in parent.body:  # type: ignore[attr-defined]
                     return True
                 if edit.operation in (Operation.BECOME, Operation.KEYWORD):

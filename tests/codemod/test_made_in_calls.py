@@ -1,4 +1,4 @@
-"""PREPARE: optimizers and loaders that are made in the call that hands them to the training."""
+"""PREPARE: networks, optimizers and loaders that are made in the call that hands them to the training."""
 
 from __future__ import annotations
 
@@ -85,6 +85,57 @@ def test_a_loader(end: str, lines: list[str]) -> None:
     load = f"optimizer = {_MADE}\n\n\ndef load(size):\n    return DataLoader(data, batch_size=size)\n\n\n"
     found = _prepared(_FIT.replace("loader = DataLoader(data, batch_size=16)\n", "") + load + end + "\n")
     assert sorted(found) == sorted(["model, optimizer = accelerator.prepare(model, optimizer)", *lines])
+
+
+_TRAIN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+
+
+def train(net):
+    {line}
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in DataLoader(data, batch_size=16):
+        loss = nn.functional.cross_entropy(net(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.save(net.state_dict(), "net.pt")
+    return net
+
+
+"""
+
+
+@pytest.mark.parametrize("line", ["net.train()", "net.to(device)", "net = net.to(device)"])
+@pytest.mark.parametrize(
+    ("end", "prepared"),
+    [
+        ("train(nn.Linear(8, 3))", "train(accelerator.prepare(nn.Linear(8, 3)))"),
+        ("print(train(nn.Linear(8, 3)).bias)", "train(accelerator.prepare(nn.Linear(8, 3)))"),
+        ("train(net=nn.Linear(8, 3).to(device))", "train(net=accelerator.prepare(nn.Linear(8, 3)))"),
+        ("def make():\n    return nn.Linear(8, 3)\n\n\ntrain(make())", "train(accelerator.prepare(make()))"),
+    ],
+)
+def test_a_network(line: str, end: str, prepared: str) -> None:
+    found = converted(f"{_TRAIN.format(line=line)}{end}\n")
+    assert prepared in found and "unwrap_model(net).state_dict()" in found
+    assert ".bias" not in end or "accelerator.unwrap_model(train(" in found
+
+
+def test_a_network_that_is_changed_by_the_name_of_a_parameter() -> None:
+    line = "net.bias = None\n    net = net.to(device)"
+    assert unchanged(f"{_TRAIN.format(line=line)}train(nn.Linear(8, 3))\n").code == "PREP-NO-POINT"
+
+
+def test_what_is_made_where_nothing_runs_is_left() -> None:
+    unused = "def unused():\n    train(nn.Linear(8, 3))\n\n\n"
+    found = converted(f"{_TRAIN.format(line='net = net.to(device)')}{unused}model = nn.Linear(8, 3)\ntrain(model)\n")
+    assert "model = accelerator.prepare(model)" in found and unused in found
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,12 @@ def test_device_of_another_file_before_the_arguments(folder: Path) -> None:
     )
 
 
-def test_device_as_a_parameter_becomes_the_accelerator(folder: Path) -> None:
+@pytest.mark.parametrize("annotated", [False, True])
+def test_device_as_a_parameter_becomes_the_accelerator(folder: Path, annotated: bool) -> None:
     imports = "from engine import train\nfrom model import Net"
     engine = on_device(ENGINE).replace("optimizer):", "optimizer, device):")
+    if annotated:
+        engine = f"import torch\n{engine}".replace("device):", "device: torch.device):")
     body = script(imports).replace("optimizer)\n", "optimizer, device)\n")
     body = body.replace(
         "\ntorch.manual_seed(0)\n",

@@ -171,8 +171,15 @@ class Blueprint:
 
     def _after(self, group: Group, node: ast.AST) -> list[bool]:
         """Of each time that a node is known to be evaluated: whether that is after a group has been prepared."""
-        done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
-        return [m > done for m in self.timeline.moments(node, self.facts.index.function(group.anchor))]
+        anchor = group.anchor
+        done = (anchor.end_lineno or 0, anchor.end_col_offset or 0)
+        places = self.timeline.places(node, self.facts.index.function(anchor))
+        if isinstance(anchor, ast.stmt):
+            return [position(place) > done for place in places]
+        begun = position(self.facts.index.statement(anchor))
+        handed = isinstance(node, ast.Call) and any(anchor in walk(a) for a in (*node.args, *node.keywords))
+        # What is prepared in a call is so for all that the call runs.
+        return [handed or position(place) > done if place is node else position(place) >= begun for place in places]
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""

@@ -10,6 +10,7 @@ from accelift_codemod.blueprint import Blueprint, Group, Item, containers
 from accelift_codemod.blueprint.anchors import Anchors
 from accelift_codemod.blueprint.choice import choose
 from accelift_codemod.blueprint.containers import holds, keeps
+from accelift_codemod.blueprint.on_the_spot import made_on_the_spot
 from accelift_codemod.blueprint.peeks import Peeks
 from accelift_codemod.blueprint.roots import Roots
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
@@ -85,7 +86,7 @@ class Placement:
         for (_, kind), (value, whole) in chosen.items():
             try:
                 roots = self.roots.of(value, kind)
-                made = self._made_by(value) if kind in (Role.LOADER, Role.OPTIMIZER) and not roots else None
+                made = made_on_the_spot(self.facts, value) if not roots else None
                 if made is not None:
                     scope = self.index.scope(made)
                     apart.append(Group(scope, made, (Item(value, kind, scope, "", (), ()),)))
@@ -101,12 +102,6 @@ class Placement:
     def _runs(self, value: Value) -> bool:
         """Whether an object is made when the script runs."""
         return all(self.facts.runs(node) for node in (value.origin, *value.sites))
-
-    def _made_by(self, value: Value) -> ast.Call | None:
-        """The call that gives an object, and nothing around it."""
-        made = value.sites[0] if value.sites else value.origin
-        given = self.resolver.values(made) if isinstance(made, ast.Call) else ()
-        return made if isinstance(made, ast.Call) and any(key(v) == key(value) for v in given) else None
 
     def _trains(self, loader: Value) -> bool:
         """Whether a training loop draws from a loader."""

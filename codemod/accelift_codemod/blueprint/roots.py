@@ -41,6 +41,7 @@ class Roots:
         self.facts = blueprint.facts
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
+        self._in_calls: set[Key] = set()  # what is made in calls of functions that bind their parameter again
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
 
     def of(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
@@ -75,7 +76,7 @@ class Roots:
                     "keep it in a plain variable or parameter",
                 )
             found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value, inside=True)}
-        if not found:
+        if not found and key(value) not in self._in_calls:
             for scope in self.index.scopes.values():
                 found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
         return found
@@ -364,7 +365,21 @@ class Roots:
             return None  # it is prepared after that
         again = node in search.seen or any(itself(b.value) in search.seen for b in others)
         traced = self._trace(node, search)
-        return traced if traced or again else None  # in the next iteration it is what it was
+        # In the next iteration it is what it was; what is made in the calls is prepared there.
+        return traced if traced or again or self._made_in_calls(node, search) else None
+
+    def _made_in_calls(self, node: ast.Name, search: _Search) -> bool:
+        """Whether a parameter is handed what its callers make in the call."""
+        for binding in self.resolver.bindings(node):
+            function = self.index.parents[self.index.parents[binding.node]] if binding.how is How.PARAMETER else None
+            if not isinstance(function, FUNCTIONS):
+                continue
+            calls = (call for call in self.resolver.sites(function) if self.facts.runs(call))
+            given = [(self.resolver.bind(call, function) or {}).get(binding.name) for call in calls]
+            if any(made is not None and self._is_made(made, search) for made in map(itself, given)):
+                self._in_calls.add(search.wanted)
+                return True
+        return False
 
     def _only_kept(self, binding: Binding, parameter: str) -> bool:
         """Whether a constructor changes nothing of an object that it is handed and keeps."""

@@ -109,8 +109,9 @@ with torch.no_grad():
 
     def _uses(self, draft: Draft) -> Iterator[Edit | Finding]:
         parents = draft.facts.index.parents
-        for name in draft.facts.reads():
-            if not isinstance(name.ctx, ast.Load) or not draft.facts.runs(name):
+        returned = (c for c in draft.calls if isinstance(draft.facts.resolver.callee(c), FUNCTIONS))
+        for name in (*draft.facts.reads(), *returned):
+            if (not isinstance(name, ast.Call) and not isinstance(name.ctx, ast.Load)) or not draft.facts.runs(name):
                 continue
             models = draft.blueprint.prepared_models(name)
             if not models:
