@@ -5,8 +5,13 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts.index import Binding, Index
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 
 RETURNS_SELF = frozenset("to cuda cpu train eval".split())
+# Methods that leave an object as it was.
+_KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_LOOKS = frozenset({"len", "print", "isinstance"})
 
 
 def itself(node: ast.expr | None) -> ast.expr | None:
@@ -48,3 +53,26 @@ def carriers(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Call) and isinstance(node.orelse, ast.Call):
         return [*carriers(node.body), *carriers(node.orelse)]
     return [node]
+
+
+def only_kept(resolver: Resolver, binding: Binding, parameter: str) -> bool:
+    """Whether a constructor changes nothing of an object that it is handed and keeps."""
+    constructor = resolver.index.function(binding.node)
+    parents = resolver.index.parents
+    for node in walk(constructor) if constructor is not None else ():
+        if not isinstance(node, ast.Name) or node.id not in (parameter, binding.name) or _is_stored(node):
+            continue
+        parent = parents.get(node)
+        if isinstance(parent, ast.Attribute):
+            outer = parents.get(parent)
+            called = isinstance(outer, ast.Call) and outer.func is parent
+            if _is_stored(parent) or (called and parent.attr not in _KEEPS):
+                return False
+        elif isinstance(parent, ast.Call) and resolver.builtin(parent.func) not in _LOOKS:
+            return False
+    return True
+
+
+def _is_stored(node: ast.Name | ast.Attribute) -> bool:
+    """Whether an expression is assigned to."""
+    return not isinstance(node.ctx, ast.Load)

@@ -8,19 +8,24 @@ from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.blueprint.containers import holds, keeps, replaceable
-from accelift_codemod.blueprint.rebinding import RETURNS_SELF, carriers, is_again, is_asked, is_changed, itself
+from accelift_codemod.blueprint.rebinding import (
+    RETURNS_SELF,
+    carriers,
+    is_again,
+    is_asked,
+    is_changed,
+    itself,
+    only_kept,
+)
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Key, Values, key
 from accelift_codemod.reasons import refuse
 
-# Methods that leave an object as it was.
-_KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
 _TAKES = (ast.Subscript, ast.IfExp)
 _DISPLAYS = (ast.Dict, ast.Tuple, ast.List)
 _CHOICES = (*_TAKES, *_DISPLAYS)
-_LOOKS = frozenset({"len", "print", "isinstance"})
 
 
 @dataclass(frozen=True)
@@ -219,7 +224,10 @@ class Roots:
                 if self._of_another(binding, search):
                     continue
                 before = (
-                    self._handed_to(binding, search) or self._put_in(binding, search) or self._same(binding, search)
+                    self._handed_to(binding, search)
+                    or self._put_in(binding, search)
+                    or self._same(binding, search)
+                    or self._short_for(binding, search)
                 )
                 moved = None if before else self._moved_parameter(binding, search)
                 found |= before or ({(owner, node.id)} if moved is None else moved)
@@ -312,7 +320,7 @@ class Roots:
             return set()
         if any(b.how is not How.PARAMETER for b in self.resolver.bindings(value)):
             return set()
-        if not self._only_kept(binding, value.id):
+        if not only_kept(self.resolver, binding, value.id):
             return set()  # it is changed there, and prepared after that
         traced = self._trace(value, search) or set()
         if not all(replaceable(self.facts, scope, name) for scope, name in traced):
@@ -343,6 +351,19 @@ class Roots:
             return set()
         if traced:
             self.copies.setdefault(binding.node)
+        return traced
+
+    def _short_for(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
+        """The attribute for which a variable is short: `model = self.model.train()`. It gets the prepared object."""
+        node = itself(binding.value)
+        if search.wanted[1] == Role.LOADER.value or binding.path or binding.scope.is_class:
+            return set()
+        owner = self.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+        kept = isinstance(node, ast.Attribute) or (owner is not None and owner.is_class)
+        traced = self._trace(node, search) if kept and node is not None and self._holds(node, search) else None
+        if not traced or not all(replaceable(self.facts, scope, name) for scope, name in traced):
+            return set()
+        self.copies.setdefault(binding.node)
         return traced
 
     def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]] | None:
@@ -380,26 +401,3 @@ class Roots:
                 self._in_calls.add(search.wanted)
                 return True
         return False
-
-    def _only_kept(self, binding: Binding, parameter: str) -> bool:
-        """Whether a constructor changes nothing of an object that it is handed and keeps."""
-        constructor = self.index.function(binding.node)
-        parents = self.index.parents
-        for node in walk(constructor) if constructor is not None else ():
-            if not isinstance(node, ast.Name) or node.id not in (parameter, binding.name) or _is_stored(node):
-                continue
-            parent = parents.get(node)
-            if isinstance(parent, ast.Attribute):
-                outer = parents.get(parent)
-                if _is_stored(parent) or (
-                    isinstance(outer, ast.Call) and outer.func is parent and parent.attr not in _KEEPS
-                ):
-                    return False
-            elif isinstance(parent, ast.Call) and self.resolver.builtin(parent.func) not in _LOOKS:
-                return False
-        return True
-
-
-def _is_stored(node: ast.Name | ast.Attribute) -> bool:
-    """Whether an expression is assigned to."""
-    return not isinstance(node.ctx, ast.Load)

@@ -1,0 +1,70 @@
+"""PREPARE: a method that keeps the network of its object in a variable for short."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, unchanged
+
+TRAINER = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Trainer:
+    def __init__(self, loader, device):
+        self.device = device
+        self.loader = loader
+        self.model = nn.Linear(8, 3).to(device)
+        {made}
+
+    def fit(self):
+        {short}
+        {late}
+        for x, y in self.loader:
+            x, y = x.to(self.device), y.to(self.device)
+            {optimizer}.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            {optimizer}.step()
+
+    def save(self):
+        net = self.model.eval()
+        torch.save(net.state_dict(), "net.pt")
+
+
+data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+trainer = Trainer(DataLoader(data, batch_size=16), "cuda")
+trainer.fit()
+trainer.save()
+"""
+MADE = "self.optimizer = torch.optim.SGD({}.parameters(), lr=0.1)"
+
+
+def text(short: str, made: str = MADE.format("self.model"), late: str = "", optimizer: str = "self.optimizer") -> str:
+    return TRAINER.format(short=short, made=made, late=late, optimizer=optimizer)
+
+
+ALL = "self.model, self.optimizer, self.loader = self.accelerator.prepare("
+
+
+@pytest.mark.parametrize(
+    "short", ["net = self.model", "net = self.model.train()", "net = self.model\n        net.train()"]
+)
+def test_a_variable_for_an_attribute(short: str) -> None:
+    found = converted(text(short))
+    assert ALL in found and short in found and "self.accelerator.unwrap_model(net).state_dict()" in found
+
+
+def test_the_optimizer_for_short() -> None:
+    assert ALL in converted(text("net, steps = self.model, 3\n        steps = self.optimizer", optimizer="steps"))
+
+
+def test_a_variable_gets_the_model_after_it_is_prepared() -> None:
+    found = converted(text("net = self.model", made="pass", late=MADE.format("net")))
+    assert found.index("self.model, self.loader = self.accelerator.prepare(") < found.index("net = self.model")
+    assert "self.optimizer = self.accelerator.prepare(self.optimizer)" in found
+
+
+def test_a_variable_that_would_have_the_model_before_it_is_prepared() -> None:
+    late = "self.model = nn.Linear(8, 3).to(self.device)\n        " + MADE.format("self.model")
+    assert unchanged(text("net = self.model", made="pass", late=late)).code == "PREP-NO-POINT"
