@@ -232,6 +232,26 @@ def test_statements_are_put_on_lines_of_their_own(text: str, edit: tuple[str, st
             assert output is None or new == start + output.replace("\n", newline) + end
 
 
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        ("if x:\n\tif y:\n\t    a()\n", "if x:\n\tif y:\n\t    if main:\n\t        a()\n"),
+        ("if x:\n    if y:\n    \ta()\n", "if x:\n    if y:\n    \tif main:\n    \t\ta()\n"),
+        ("if x:\n\tif y:\n\t    a()\n\t    b()\n", "if x:\n\tif y:\n\t    if main:\n\t        a()\n\t    b()\n"),
+        ("if x:\n\ta()\n", "if x:\n\tif main:\n\t\ta()\n"),
+        ("if x:\n  a()\n", "if x:\n  if main:\n    a()\n"),
+    ],
+)
+def test_a_block_below_tabs_and_spaces(text: str, output: str) -> None:
+    assert after(text, ("a()", Operation.ENCLOSE, MAIN)) == output
+
+
+def test_blocks_in_blocks_below_tabs_and_spaces() -> None:
+    text = "if x:\n\tif y:\n\t    a()\n"
+    edits = (("if y:\n\t    a()", Operation.ENCLOSE, MAIN), ("a()", Operation.ENCLOSE, MAIN))
+    assert after(text, *edits) == "if x:\n\tif main:\n\t\tif y:\n\t\t    if main:\n\t\t        a()\n"
+
+
 @pytest.mark.parametrize("operation", [Operation.BEFORE, Operation.AFTER, Operation.SWAP])
 def test_every_edit_of_a_statement_puts_it_on_its_own_line(operation: Operation) -> None:
     output = after("n = 1; a(); m = 2\n", ("a()", operation, "b()"))

@@ -55,7 +55,7 @@ class Composer:
                         edit.code, self._indent(first), self.unit, self.source.newline, self.line_length
                     )
                     emit(line - 1, line - 1, self._moved(header, line, edit))
-            moves = self._deeper(line, None) or self._lost(line, None)
+            moves = bool(self._deeper(line, None) or self._lost(line, None))
             last, replacement = self.replaced.get(line, (line, None))
             if replacement is not None:
                 emit(line - 1, last, self._moved(replacement, line, None))
@@ -80,12 +80,19 @@ class Composer:
             changes[-1] = Change(changes[-1].start, changes[-1].end, tuple(tail))
         return composed(self.lines, changes)
 
-    def _deeper(self, line: int, edit: Edit | None) -> str:
-        """What the headers that are put around a line indent it by; an inserted one: those around its own statement."""
-        return "".join(
-            unit_at(self._indent(first), self.unit)
-            for first, last, outer in self.encloses
-            if outer is not edit and first <= line <= last and (edit is None or _inside(edit, outer))
+    def _deeper(self, line: int, edit: Edit | None) -> list[str]:
+        """The indentations of the headers that are put around a line, inner ones first.
+
+        Of an inserted line: of those around its own statement.
+        """
+        return sorted(
+            (
+                self._indent(first)
+                for first, last, outer in self.encloses
+                if outer is not edit and first <= line <= last and (edit is None or _inside(edit, outer))
+            ),
+            key=len,
+            reverse=True,
         )
 
     def _indent(self, first: int) -> str:
@@ -102,14 +109,20 @@ class Composer:
 
     def _moved(self, lines: Sequence[str], at: int, edit: Edit | None) -> list[str]:
         """Lines that come of a line, or that an edit puts next to it, where they belong."""
-        white, lost = self._deeper(at, edit), self._lost(at, edit)
-        if not white and not lost:
+        headers, lost = self._deeper(at, edit), self._lost(at, edit)
+        if not headers and not lost:
             return list(lines)
         frozen = string_lines("".join(lines)) if len(lines) > 1 else set()
         return [
-            line if i in frozen or not line.strip() else indented(outdented(line, lost), white)
+            line if i in frozen or not line.strip() else self._under(outdented(line, lost), headers)
             for i, line in enumerate(lines)
         ]
+
+    def _under(self, line: str, headers: Sequence[str]) -> str:
+        """A line below headers of these indentations."""
+        for indent in headers:
+            line = indented(line, unit_at(indent, self.unit), indent)
+        return line
 
     def _frozen(self) -> set[int]:
         """Lines (from 1) that move and that start inside a string: their white space is content."""

@@ -33,10 +33,10 @@ def form_feeds(line: str) -> str:
     return _MARGIN.match(line)[1]  # type: ignore[index]
 
 
-def indented(line: str, white: str) -> str:
-    """A line with more indentation."""
-    feeds = form_feeds(line)
-    return f"{feeds}{white}{line[len(feeds) :]}"
+def indented(line: str, white: str, indent: str = "") -> str:
+    """A line with more indentation: behind what its block has, or tabs could come to stand behind spaces."""
+    at = len(form_feeds(line)) + (len(indent) if indentation(line).startswith(indent) else 0)
+    return f"{line[:at]}{white}{line[at:]}"
 
 
 def outdented(line: str, width: int) -> str:
