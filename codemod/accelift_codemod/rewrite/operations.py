@@ -159,7 +159,9 @@ def _stands(node: Any, before: str, after: str) -> bool:
 
 
 def _left(node: Any, edit: Edit, parenthesize: bool) -> Node:
-    if not isinstance(node, cst.BinaryOperation):
+    if not isinstance(node, cst.BinaryOperation) and not (
+        isinstance(node, cst.Comparison) and len(node.comparisons) == 1
+    ):
         raise CannotRewrite("the place of the edit is not an operation")
     left = cast(Any, node.left)
     return cast(Node, left.with_changes(lpar=[*node.lpar, *left.lpar], rpar=[*left.rpar, *node.rpar]))
