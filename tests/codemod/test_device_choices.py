@@ -332,3 +332,43 @@ def test_the_current_gpu_where_the_other_choice_is_the_cpu(device: str) -> None:
 def test_the_number_of_the_current_gpu_is_a_number(device: str) -> None:
     text = script(device=f"number = {device}\ndevice = f'cuda:{{number}}'")
     assert f"number = {device}" in converted(text)
+
+
+AFTERWARDS = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+{first}
+model = nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.zeros(16, 4), torch.zeros(16, 1)), batch_size=4)
+def train():
+    for x, y in loader:
+        loss = ((model(x.to({place})) - y.to({place})) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+train()
+{last}
+"""
+
+
+@pytest.mark.parametrize("name", ['torch.device("cpu")', '"cpu"'])
+def test_a_variable_that_is_the_cpu_when_training_is_over(name: str) -> None:
+    text = AFTERWARDS.format(
+        first="where = device", place="where", last=f"device = {name}\nprint(torch.ones(2).to(device))"
+    )
+    output = converted(text)
+    assert "cpu=True" not in output
+    assert f"device = {name}\n" in output
+
+
+def test_a_variable_that_is_set_to_the_cpu_before_anything_moves() -> None:
+    for first in ('device = "cpu"', 'print(device)\ndevice = torch.device("cpu")'):
+        assert "cpu=True" in converted(AFTERWARDS.format(first=first, place="device", last=""))
+
+
+def test_a_read_that_may_be_of_either_device_is_not_guessed() -> None:
+    assert unchanged(AFTERWARDS.format(first="", place="device", last='device = "cpu"')).code == "DEV-UNKNOWN"

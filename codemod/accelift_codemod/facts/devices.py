@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from accelift_codemod.facts import supposed, whereabouts, written
@@ -344,7 +344,10 @@ class Devices:
             for name, bindings in scope.bindings.items():
                 chosen = [b for b in bindings if not _is_none(b)]
                 if chosen and all(map(self._chooses, chosen)) and self._bind_devices(chosen, 0):
-                    variable = self._variable(name, scope, name, chosen)
+                    later = [b for b in chosen if self._is_later(b, chosen)]
+                    variable = self._variable(name, scope, name, [b for b in chosen if b not in later] or chosen)
+                    if any(self._reads(b, chosen, True) for b in later):
+                        variable = replace(variable, cpu=None)  # some read may be of either
                     if not variable.is_string or self._used_as_device(scope, name):
                         found.append(variable)
         for name, bindings in self.index.attribute_bindings.items():
@@ -356,6 +359,22 @@ class Devices:
         if self._calls_cuda or any(v.cpu != TRUE for v in found):
             found = [v for v in found if v.cpu != TRUE]
         return sorted(found, key=lambda v: position(v.statements[0]))
+
+    def _is_later(self, binding: Binding, chosen: list[Binding]) -> bool:
+        """Whether a variable is set to the CPU once something has moved to another device: after the training, say."""
+        if len(chosen) == 1 or self.cpu(binding.value) != TRUE:
+            return False
+        statement = self.index.statement(binding.node)
+        if not isinstance(statement, ast.Assign) or isinstance(self.index.parents.get(statement), ast.If):
+            return False
+        return any(position(n) < position(statement) and self._is_taken(n) for n in self._reads(binding, chosen, False))
+
+    def _reads(self, binding: Binding, chosen: list[Binding], also: bool) -> list[ast.Name]:
+        """The reads of a variable that a binding certainly does not reach; or those it reaches beside others."""
+        loads = (n for n in self.index.parents if isinstance(n, ast.Name) and n.id == binding.name)
+        found = ((n, self.resolver.bindings(n)) for n in loads if isinstance(n.ctx, ast.Load))
+        reached = ((n, known) for n, known in found if any(b in chosen for b in known))
+        return [n for n, known in reached if (binding in known and len(known) > 1 if also else binding not in known)]
 
     @cached_property
     def _calls_cuda(self) -> bool:
