@@ -110,6 +110,12 @@ def test_shared_out(move: str, slots: dict[str, str], anchor: str, dealt: str) -
     assert found.code == "DATA-UNSHARDED" and "--shard-manual" in found.remedy
 
 
+@pytest.mark.parametrize("kept", ["seen[i] = loss.item()", "seen[i // 16] = loss.item()", "seen[epoch, i // 16] = 1"])
+def test_what_is_written_where_the_loop_counts_to_has_one_place(kept: str) -> None:
+    text = script(**OPEN, move=f"{ROWS}\n{TAKEN}", batch_end=kept)
+    assert f"{ROWS}\n        {DEALT}\n" in converted(text, shard_manual=True)
+
+
 NOISE = """\
 rows = order[i : i + 16]
 x, y = X[rows].to(device), Y[rows].to(device)
@@ -217,6 +223,12 @@ KEPT = [
     ({"loop": "for i in range(0, 70, 8):", "move": "x, y = X[i : i + 16], Y[i : i + 16]"}, ""),
     # rows or indices that are used elsewhere
     ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[rows] = 1.0"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[i // 16] = y"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[i : i + 16] = y.tolist()"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[i : i + 16] = loss.item()"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen[:] = y"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "y[i] = loss.item()"}, "is written by the rows"),
+    ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "i = len(y)\nseen[i] = loss.item()"}, "is written by the rows"),
     ({"move": f"{ROWS}\n{TAKEN}", "batch_end": "seen.append(rows)"}, "is also used in"),
     ({"move": f"{ROWS}\n{TAKEN}", "epoch_end": "print(rows)"}, "is used after the loop"),
     ({"move": f"{ROWS}\nn = len(rows)\nx, y = X[i : i + 16], Y[i : i + 16]", "batch_end": "print(n)"}, "whole batch"),

@@ -11,6 +11,7 @@ from accelift_codemod.facts.handmade.dealing import Dealing
 from accelift_codemod.facts.handmade.steps import NotProved, Step
 from accelift_codemod.facts.handmade.unknown import Unknown
 from accelift_codemod.facts.handmade.whole import Whole
+from accelift_codemod.facts.handmade.writes import written_by_rows
 from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
 from accelift_codemod.facts.layout import Environment, Layout, Picked, Shape
 from accelift_codemod.facts.layout.strides import Strides
@@ -422,7 +423,7 @@ class Handmade:
                     self._decision(step, n)
                 elif isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store):
                     known = self.environment(step, n) or env
-                    if not isinstance(n.slice, ast.Slice) and self.layouts.read(n.slice, known) not in _HARMLESS:
+                    if written_by_rows(self, step, n, known):
                         raise NotProved(n, f"and `{self.facts.segment(n)}` is written by the rows of the batch")
                 elif isinstance(n, ast.Name) and n.id in step.names and isinstance(n.ctx, ast.Load):
                     around = self.index.statement(n)
