@@ -354,9 +354,10 @@ class Roots:
         return traced
 
     def _short_for(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
-        """The attribute for which a variable is short: `model = self.model.train()`. It gets the prepared object."""
+        """The attribute for which several variables are short: `model = self.model.train()`. They get the prepared
+        object."""
         node = itself(binding.value)
-        if search.wanted[1] == Role.LOADER.value or binding.path or binding.scope.is_class:
+        if not search.before or search.wanted[1] == Role.LOADER.value or binding.path or binding.scope.is_class:
             return set()
         owner = self.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
         kept = isinstance(node, ast.Attribute) or (owner is not None and owner.is_class)
