@@ -102,3 +102,13 @@ fit(model, DataLoader(TensorDataset(torch.zeros(16, 4), torch.zeros(16, 1)), bat
     assert 'fast = accelerator.device.type == "cuda"' in added(text)
     named = text.replace(GPU, NAME).replace('torch.device("cuda")', '"cuda:0"')
     assert 'fast = accelerator.device.type == "cuda"' in added(named)
+
+
+def test_a_device_that_is_handed_on_by_many_calls() -> None:
+    """There are millions of ways from the last function to the first, and few variables on them."""
+    functions = ['def f0(device):\n    return str(device) == "cuda"\n']
+    functions += [f"def f{n}(device):\n" + f"    f{n - 1}(device)\n" * 30 for n in range(1, 6)]
+    text = SCRIPT.format(device=GPU, asked="f5(device)").replace(
+        "\ntorch.manual_seed(0)\n", "\n".join(["", *functions]), 1
+    )
+    assert 'return device.type == "cuda"' in converted(text) or "return accelerator.device.type" in converted(text)

@@ -54,6 +54,7 @@ class Devices:
         self.segment = segment
         self.runs = runs
         self.conditions = Conditions(resolver, segment, runs)
+        self._handed: set[Binding] = set()  # parameters that certainly are devices
 
     # ---- expressions
 
@@ -102,10 +103,14 @@ class Devices:
         return False
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
-        if binding.how is How.PARAMETER:
+        if binding.how is not How.PARAMETER:
+            return self._chooses(binding) and self.is_device(binding.value, depth)
+        if binding not in self._handed:  # of each once: there may be many calls, of functions with many calls
             arguments = self.resolver.handed(binding, self.runs)
-            return bool(arguments) and all(self.is_device(a, depth) for a in arguments)
-        return self._chooses(binding) and self.is_device(binding.value, depth)
+            if not arguments or not all(self.is_device(a, depth) for a in arguments):
+                return False
+            self._handed.add(binding)
+        return True
 
     def _bind_devices(self, bindings: list[Binding], depth: int) -> bool:
         """Whether a variable holds a device: one that the script chooses, or what an option says where that is one."""

@@ -218,7 +218,12 @@ class Numbers:
         return None
 
     def _same(self, nodes: list[ast.expr | None], depth: int) -> Part | None:
-        found = {self._part(n, depth + 1) for n in nodes}
+        found = set[Part]()
+        for node in nodes:
+            part = self._part(node, depth + 1)
+            if part is None:
+                return None  # whatever the others are: there may be many, of many calls each
+            found.add(part)
         return found.pop() if len(found) == 1 else None
 
     def _same_bindings(self, bindings: list[Binding], depth: int) -> Part | None:
