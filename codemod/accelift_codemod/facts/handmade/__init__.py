@@ -330,8 +330,8 @@ class Handmade:
             isinstance(n, ast.Call)
             and (
                 self.facts.loops.is_backward(n)
-                or bool(self.facts.objects.models(self.layouts.network(n)))
-                or Role.LOSS in self.resolver.roles(self.layouts.network(n))
+                or bool(self.facts.objects.models(self.layouts.calls.network(n)))
+                or Role.LOSS in self.resolver.roles(self.layouts.calls.network(n))
                 or (self.resolver.qualified(n.func) or "").startswith("torch.nn.functional.")
             )
             for n in walk(statement)

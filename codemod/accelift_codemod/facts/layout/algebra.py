@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -65,6 +66,15 @@ class Record(tuple["Shape", ...]):
 
 
 Environment: TypeAlias = dict[str, "Shape"]
+
+
+@dataclass
+class Frame:
+    """One function being interpreted: its class (for `self`) and what it has returned so far."""
+
+    owner: ast.ClassDef | None
+    returned: Shape | None = None
+
 
 # Operators by the names of torch functions.
 ARITHMETIC: dict[str, ast.operator] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Layout, Record, Shape, element
+from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Record, Shape, element
 
 if TYPE_CHECKING:
-    from accelift_codemod.facts.layout.interpreter import Frame, Layouts
+    from accelift_codemod.facts.layout.interpreter import Layouts
 
 _ALIKE = (Layout.ROWS, Layout.PICKED, Layout.QUOTIENT, Layout.MIXED, *SCALARS)
 Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp

@@ -6,11 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.layout.algebra import FIXED, Environment, Layout, Shape, combine
+from accelift_codemod.facts.layout.algebra import FIXED, Environment, Frame, Layout, Shape, combine
 from accelift_codemod.facts.tree import walk
 
 if TYPE_CHECKING:
-    from accelift_codemod.facts.layout.interpreter import Frame, Layouts
+    from accelift_codemod.facts.layout.interpreter import Layouts
 
 _LOOPS = (ast.For, ast.AsyncFor)
 

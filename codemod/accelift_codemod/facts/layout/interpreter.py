@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, Function, Index
-from accelift_codemod.facts.layout import each, operations, products, settled, views
+from accelift_codemod.facts.index import Function, Index
+from accelift_codemod.facts.layout import each, products, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
     SCALARS,
     Environment,
+    Frame,
     Layout,
     Record,
     Shape,
@@ -24,12 +23,12 @@ from accelift_codemod.facts.layout.algebra import (
     combine,
     element,
     elementwise,
-    handed_on,
     item,
     join,
     merge,
     tensor,
 )
+from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
 from accelift_codemod.facts.layout.dimensions import Dimensions
@@ -37,21 +36,10 @@ from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.pieces import Pieces
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.objects import Objects
-from accelift_codemod.facts.signatures import argument
-from accelift_codemod.facts.values import Role, Values
+from accelift_codemod.facts.values import Role
 
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
-_CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
-_NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
-
-
-@dataclass
-class Frame:
-    """One function being interpreted: its class (for `self`) and what it has returned so far."""
-
-    owner: ast.ClassDef | None
-    returned: Shape | None = None
 
 
 class Layouts:
@@ -62,6 +50,7 @@ class Layouts:
         self.resolver = objects.resolver
         self.index: Index = objects.index
         self.modules = Modules(self)
+        self.calls = Calls(self)
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver)
@@ -214,11 +203,11 @@ class Layouts:
             return tuple(self.read(e, env, frame) for e in node.elts)
         if isinstance(node, ast.BinOp):
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
-            if self._neighbours(node.left, node.right, env, frame):
+            if self.neighbours(node.left, node.right, env, frame):
                 return Layout.MIXED
             if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
                 return Layout.MIXED
-            if isinstance(node.op, ast.MatMult) and self._one_for_each((left, right), (node.left, node.right)):
+            if isinstance(node.op, ast.MatMult) and self.one_for_each((left, right), (node.left, node.right)):
                 return Layout.ROWS
             averaged = products.averaged(node)
             if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
@@ -345,12 +334,12 @@ class Layouts:
         parts = (place.lower, place.upper, place.step) if isinstance(place, ast.Slice) else (place,)
         return all(self.read(part, env, frame) in FIXED for part in parts)
 
-    def _neighbours(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
+    def neighbours(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
         """Whether two expressions are samples and their neighbours, or samples and those of the other half."""
         of = self.pieces.whole(left, right)
         return of is not None and tensor(self.read(of, env, frame)) in (Layout.ROWS, Layout.PICKED)
 
-    def _one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
+    def one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
         """Whether a matrix product is one for each sample, as attention computes."""
         return all(layout is Layout.ROWS for layout in layouts) and self.dimensions.apart(*factors)
 
@@ -358,128 +347,7 @@ class Layouts:
         return comprehension(self, node, env, frame)
 
     def _call(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
-        func = call.func
-        arguments = [self.read(a, env, frame) for a in call.args]
-        keywords = {k.arg: self.read(k.value, env, frame) for k in call.keywords if k.arg}
-        everything = [*arguments, *keywords.values()]
-        qualified = self.resolver.qualified(func)
-        factors = products.factors(call, qualified)
-        if factors is not None and products.squares(*factors) and everything[0] not in FIXED:
-            return Layout.MIXED
-        if factors is not None and self._one_for_each([self.read(f, env, frame) for f in factors], factors):
-            return Layout.ROWS
-        compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
-        if compares and len(call.args) > 1 and self._neighbours(call.args[0], call.args[1], env, frame):
-            return Layout.MIXED
-        ranked = self.choosing.ranked(call, qualified or "")
-        if ranked is not None and self.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
-            return (Layout.MIXED, Layout.MIXED)
-        packed = self.choosing.packs(call, qualified or "", everything)
-        if packed is not None:
-            return packed
-        if qualified is not None and qualified.startswith("torch"):
-            name = qualified.rpartition(".")[2]
-            if qualified == "torch.autograd.grad":
-                return self._gradient(call, env, frame)
-            if qualified in _CALLS_WITH and Layout.MIXED in everything:
-                return Layout.MIXED
-            if qualified == "torch.autograd.Variable":
-                return arguments[0] if arguments else Layout.UNKNOWN
-            if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
-                return operations.functional_loss(call, name, views.told(self.index, everything))
-            if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
-                return operations.operation(name, call, arguments, keywords, 1)
-            if qualified in _NORMS:
-                return operations.operation("vector_norm", call, arguments, keywords, 1)
-        builtin = self.resolver.builtin(func)
-        if builtin == "next" or (isinstance(func, ast.Attribute) and func.attr in ("next", "__next__")):
-            drawn = self._next_of(self.resolver.values(call))
-            if drawn is not Layout.CONST:
-                return drawn
-        if builtin is not None:
-            return operations.builtin(builtin, arguments)
-        if isinstance(func, ast.Attribute):
-            if func.attr == "scale" and self.resolver.only(func.value, Role.SCALER) and arguments:
-                return arguments[0]
-            if isinstance(func.value, ast.Name) and func.value.id == "self" and frame.owner is not None:
-                return self.modules.own(func.attr, call, arguments, keywords, frame.owner)
-            if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
-                return self._stepped(self.resolver.argument(call, 0, "closure"), env)
-            receiver = self.read(func.value, env, frame)
-            if func.attr == "size" and receiver is Layout.ROWS and call.args:
-                if self.dimensions.later(func.value, call.args[0]):
-                    return Layout.CONST
-            if not isinstance(receiver, tuple) and receiver not in FIXED:
-                return operations.method(func.attr, call, receiver, arguments, keywords)
-            if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
-                return Layout.CONST
-        return self._called(call, arguments, keywords, env)
-
-    def _gradient(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
-        """What `torch.autograd.grad` returns. Of the parameters, the whole batch has one gradient, and what is no
-        straight line in it is no mean over the samples; of a sample, it is the sample's own."""
-        outputs = self.read(argument(call, 0, "outputs"), env, frame)
-        inputs = self.read(argument(call, 1, "inputs"), env, frame)
-        of_parameters = all(part in FIXED for part in (inputs if isinstance(inputs, tuple) else (inputs,)))
-        if outputs is Layout.MIXED or (of_parameters and outputs in SCALARS):
-            return Layout.MIXED
-        return Layout.CONST if of_parameters and outputs in FIXED else Layout.UNKNOWN
-
-    def _next_of(self, values: Values) -> Shape:
-        """What is drawn from an iterator: a batch, if it is one over loaders."""
-        for value in values:
-            if value.role is Role.TUPLE:
-                return tuple(self._next_of(part) for part in value.inner)
-            if value.role is Role.BATCH:
-                loaders = [v for part in value.inner for v in part if v.role is Role.LOADER]
-                stock = loaders and all(self.objects.loader(loader).stock_batches for loader in loaders)
-                return handed_on((value,), Layout.BATCH) if stock else Layout.UNKNOWN
-            if value.role in (Role.BATCH, Role.DATA):
-                return Layout.UNKNOWN
-        return Layout.CONST
-
-    def _stepped(self, closure: ast.expr | None, env: Environment) -> Shape:
-        """What `optimizer.step(closure)` returns: what the closure does, for the whole batch on every process."""
-        functions = {v.declaration for v in self.resolver.values(closure)}
-        target = functions.pop() if len(functions) == 1 else None
-        if not isinstance(target, FUNCTIONS):
-            return Layout.UNKNOWN
-        frame = Frame(None)
-        self.run(target.body, dict(env), frame)
-        return Layout.CONST if frame.returned is Layout.SUM else frame.returned or Layout.UNKNOWN
-
-    def network(self, call: ast.Call) -> ast.expr:
-        """What a call runs: of `model.forward(x)`, the network."""
-        func = call.func
-        plain = isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.callee(call) is None
-        return func.value if plain else func  # type: ignore[attr-defined]
-
-    def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
-        """A call of a model, a loss, or a function of the script."""
-        everything = [*arguments, *keywords.values()]
-        func = self.network(call)
-        values = self.resolver.values(func)
-        models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
-        models = models if values else self.modules.listed(func)
-        if models and len(models) >= len(values):
-            layouts = [self.modules.forward(v, arguments, keywords) for v in models]
-            joined = layouts[0]
-            for other in layouts[1:]:
-                joined = join(joined, other)
-            return joined
-        target = self.resolver.callee(call)
-        if isinstance(target, FUNCTIONS):
-            owner = self.index.parents.get(target)
-            given = self.resolver.bind(call, target)
-            changed = dict.fromkeys(self.resolver.kept(target), Layout.UNKNOWN)
-            if given is not None:
-                by_name = {n: self.read(e, env) for n, e in given.items()}
-                env.update(changed)
-                if owner in self.resolver.followed:
-                    owner = None  # no module: its attributes are variables
-                return self.modules.function(target, by_name, owner if isinstance(owner, ast.ClassDef) else None)
-            env.update(changed)
-        return Layout.CONST if all(e in FIXED for e in everything) and not values else Layout.UNKNOWN
+        return self.calls.read(call, env, frame)
 
 
 def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:

@@ -13,6 +13,7 @@ from accelift_codemod.facts.layout.algebra import (
     COMPARING,
     FIXED,
     Environment,
+    Frame,
     Layout,
     Shape,
     altered,
@@ -256,8 +257,6 @@ class Modules:
             return Layout.UNKNOWN
         self._known[key] = Layout.UNKNOWN  # a recursive call is not followed
         env = self.parameters(function, arguments)
-        from accelift_codemod.facts.layout.interpreter import Frame
-
         frame = Frame(owner)
         self._depth += 1
         try:

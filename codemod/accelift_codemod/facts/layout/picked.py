@@ -7,8 +7,8 @@ import ast
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Layout, Shape
-from accelift_codemod.facts.layout.interpreter import Frame, Layouts
+from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Shape
+from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.objects import Objects
@@ -314,7 +314,7 @@ class Picked(Layouts):
 
     def _trains(self, call: ast.Call) -> bool:
         """Whether a call is one of a network or a loss."""
-        return bool(self.objects.models(self.network(call))) or self._is_loss(call)
+        return bool(self.objects.models(self.calls.network(call))) or self._is_loss(call)
 
     def _compares(self, call: ast.Call, qualified: str) -> bool:
         """Whether a call is one of a loss, of outputs against targets."""
@@ -322,7 +322,7 @@ class Picked(Layouts):
         return (functional and qualified.rpartition(".")[2] in torch_ops.FUNCTIONAL_LOSSES) or self._is_loss(call)
 
     def _is_loss(self, call: ast.Call) -> bool:
-        return Role.LOSS in self.resolver.roles(self.network(call))
+        return Role.LOSS in self.resolver.roles(self.calls.network(call))
 
     def _made_for_rows(self, node: ast.expr, env: Environment) -> bool:
         """Whether something may have been made before the loop, for as many rows as a batch has."""
