@@ -112,7 +112,7 @@ def _several_gpus(facts: Facts) -> None:
     """Refuse a process that computes on several GPUs."""
     first: int | None = None
     for move in facts.moves.all:
-        number = facts.devices.number(move.target) if facts.runs(move.call) else None
+        number = facts.devices.numbers.number(move.target) if facts.runs(move.call) else None
         if number is not None and first is not None and number != first:
             raise refuse(
                 "MODEL-PARALLEL",

@@ -1,43 +1,25 @@
-"""Device selection and device moves."""
+"""What is a device, how the script chooses it, and when that is the CPU although an accelerator is there."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from accelift_codemod.facts import supposed, whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
-from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables, is_none
+from accelift_codemod.facts.gpu_numbers import DEVICE, GpuNumbers, is_template, plain
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
-_DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(:\d+)?$")
-
-
-@dataclass(frozen=True)
-class DeviceVariable:
-    """A variable (or attribute) that holds the device the script chose."""
-
-    name: str
-    scope: Scope | None  # None for an attribute
-    text: str  # how the script spells it
-    bindings: tuple[Binding, ...]
-    statements: tuple[ast.stmt, ...]  # sibling statements that choose the device, first to last
-    whole: bool  # the statements do nothing else
-    is_string: bool
-    cpu: Condition | None  # when it is the CPU, an accelerator being there; None: cannot be told
-    indexed: ast.expr | None  # the expression that picks one accelerator of several
-
 
 class Devices:
-    """Finds how a script picks its device and what it moves there."""
+    """Answers that for expressions, and for the statements that choose."""
 
     def __init__(
         self,
@@ -54,6 +36,7 @@ class Devices:
         self.segment = segment
         self.runs = runs
         self.conditions = Conditions(resolver, segment, runs)
+        self.numbers = GpuNumbers(self)
         self._handed: set[Binding] = set()  # parameters that certainly are devices
 
     # ---- expressions
@@ -63,7 +46,7 @@ class Devices:
         if node is None or depth > 8:
             return False
         if isinstance(node, ast.Constant):
-            return isinstance(node.value, str) and bool(_DEVICE.match(node.value))
+            return isinstance(node.value, str) and bool(DEVICE.match(node.value))
         if isinstance(node, ast.JoinedStr):
             first = node.values[0] if node.values else None
             return isinstance(first, ast.Constant) and str(first.value).startswith(("cuda", "xpu", "npu"))
@@ -84,14 +67,14 @@ class Devices:
                 return not any(map(self.follows, (*node.args, *(k.value for k in node.keywords))))
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr == "format":
-                return self.is_device(func.value, depth + 1) or _template(func.value)
+                return self.is_device(func.value, depth + 1) or is_template(func.value)
             target = self.resolver.callee(node)
             if isinstance(target, FUNCTIONS):
                 returned = self.resolver.returns(target)
                 return bool(returned) and all(self.is_device(r.value, depth + 1) for r in returned)
             return False
         if isinstance(node, ast.Name):
-            return self._bind_devices(self.resolver.bindings(node), depth + 1)
+            return self.bind_devices(self.resolver.bindings(node), depth + 1)
         if isinstance(node, ast.Attribute):
             if any(v.role is Role.DEVICE for v in self.resolver.values(node)):
                 return True
@@ -104,7 +87,7 @@ class Devices:
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is not How.PARAMETER:
-            return self._chooses(binding) and self.is_device(binding.value, depth)
+            return self.chooses(binding) and self.is_device(binding.value, depth)
         if binding not in self._handed:  # of each once: there may be many calls, of functions with many calls
             arguments = self.resolver.handed(binding, self.runs)
             if not arguments or not all(self.is_device(a, depth) for a in arguments):
@@ -112,13 +95,13 @@ class Devices:
             self._handed.add(binding)
         return True
 
-    def _bind_devices(self, bindings: list[Binding], depth: int) -> bool:
+    def bind_devices(self, bindings: list[Binding], depth: int) -> bool:
         """Whether a variable holds a device: one that the script chooses, or what an option says where that is one."""
-        chosen = [b for b in bindings if not _is_none(b)]
-        told = [b for b in chosen if len(chosen) > 1 and self.is_told(_plain(b))]
+        chosen = [b for b in bindings if not is_none(b)]
+        told = [b for b in chosen if len(chosen) > 1 and self.is_told(plain(b))]
         return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
 
-    def _chooses(self, binding: Binding) -> bool:
+    def chooses(self, binding: Binding) -> bool:
         """Whether a binding is an assignment, and not made only where another tensor is on a certain device."""
         return (
             binding.how is How.ASSIGN
@@ -158,7 +141,7 @@ class Devices:
             return None
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str):
-                return TRUE if node.value == "cpu" else FALSE if _DEVICE.match(node.value) else None
+                return TRUE if node.value == "cpu" else FALSE if DEVICE.match(node.value) else None
             return FALSE if isinstance(node.value, int) else None
         if isinstance(node, ast.IfExp):
             yes, no = self.cpu(node.body, depth + 1), self.cpu(node.orelse, depth + 1)
@@ -180,7 +163,7 @@ class Devices:
                 chosen = self.resolver.argument(node, 0, "device") or self.resolver.argument(node, 0, "type")
                 return self.cpu(chosen, depth + 1)
             if isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-                return FALSE if _template(node.func.value) else None
+                return FALSE if is_template(node.func.value) else None
             target = self.resolver.callee(node)
             if isinstance(target, FUNCTIONS):
                 return self._returned(target.body, depth + 1)
@@ -190,23 +173,23 @@ class Devices:
         if isinstance(node, ast.Attribute) and (self.option(node) is not None or self.is_told(node)):
             if not self.attribute_bindings(node) or self.is_before(node):
                 return self.conditions.atom(node, ' == "cpu"')
-        if self._is_number(node):
+        if self.numbers.is_option(node):
             return FALSE
         bindings: list[Binding] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
-            bindings = [b for b in self._bindings(node) if not _is_none(b)]
+            bindings = [b for b in self.bindings(node) if not is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             if self._perhaps(bindings):  # else it is what the command line said
-                return self._region(bindings)[2] if depth < 2 else None
+                return self.region(bindings)[2] if depth < 2 else None
             return self.cpu(bindings[0].value, depth + 1)
         if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
             given = {self.cpu(argument, depth + 1) for argument in self.resolver.handed(bindings[0], self.runs)}
             return given.pop() if len(given) == 1 else None
         if _is_part(node, bindings):
             return None
-        if len(bindings) > 1 and self._bind_devices(bindings, depth + 1) and all(b.how is How.ASSIGN for b in bindings):
+        if len(bindings) > 1 and self.bind_devices(bindings, depth + 1) and all(b.how is How.ASSIGN for b in bindings):
             if len({self.index.function(b.node) for b in bindings}) == 1:
-                return self._region(sorted(bindings, key=lambda b: position(b.node)))[2]
+                return self.region(sorted(bindings, key=lambda b: position(b.node)))[2]
         return None
 
     def _either(self, test: ast.expr, yes: Condition, no: Condition, kept: ast.AST | None = None) -> Condition:
@@ -256,204 +239,29 @@ class Devices:
         bindings = self.attribute_bindings(node) if isinstance(node, ast.Attribute) else []
         return len(bindings) == 1 and _is_part(node, bindings)
 
-    def _is_number(self, node: ast.expr | None) -> bool:
-        """Whether an expression is a command-line option with a number: that of a GPU."""
-        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
-            return False
-        call = self.command_line.options.get(node.attr)
-        kind = self.resolver.argument(call, None, "type") if call is not None else None
-        return kind is not None and self.resolver.builtin(kind) == "int" and not self.attribute_bindings(node)
-
-    def is_numeral(self, node: ast.expr | None, steps: int = 0) -> bool:
-        """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`."""
-        if isinstance(node, ast.Constant):
-            return isinstance(node.value, int) and not isinstance(node.value, bool)
-        if steps > 8 or not isinstance(node, ast.Name):
-            return False
-        bindings = self.resolver.bindings(node)
-        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [_plain(b)])]
-        return bool(given) and all(self.is_numeral(value, steps + 1) for value in given)
-
-    def picks(self, node: ast.expr | None, steps: int = 0) -> bool:
-        """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable
-        or parameter that only ever is one of these."""
-        if node is None or steps > 8:
-            return False
-        if self.is_own(node) or self._is_number(node) or self.number(node) is not None:
-            return True
-        if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
-            return self.is_device(node)
-        if isinstance(node, ast.Attribute):
-            return self.option(node) is not None and not self.attribute_bindings(node)
-        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
-        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [_plain(b)])]
-        return bool(given) and all(self.picks(value, steps + 1) for value in given)
-
-    def indexed(self, node: ast.AST | None) -> ast.expr | None:
-        """The part of a device expression that picks one accelerator other than the first, for every process."""
-        if node is None or self.is_own(node):
-            return None
-        for part in walk(node):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                match = _DEVICE.match(part.value)
-                if match and match[2] not in (None, ":0"):
-                    return part
-            elif isinstance(part, ast.Attribute):
-                if self._is_number(part):
-                    return part
-            elif isinstance(part, (ast.JoinedStr, ast.BinOp)) and self.is_device(part):
-                return part
-            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "format":
-                if _template(part.func.value):
-                    return part
-        return None
-
-    def number(self, node: ast.expr | None, steps: int = 0) -> int | None:
-        """The number of the GPU that a device is, where it is written out: `"cuda:1"`, perhaps in a variable."""
-        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == "torch.device":
-            index = self.resolver.argument(node, 1, "index")
-            return self.number(index or self.resolver.argument(node, 0, "device"), steps)
-        if isinstance(node, ast.IfExp):
-            found = {n for n in (self.number(node.body, steps), self.number(node.orelse, steps)) if n is not None}
-            return found.pop() if len(found) == 1 else None
-        if isinstance(node, (ast.Name, ast.Attribute)) and steps < 8:
-            bindings = self._bindings(node)
-            single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-            return self.number(bindings[0].value, steps + 1) if single else None
-        if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
-            return None
-        if isinstance(node.value, int):
-            return node.value
-        match = _DEVICE.match(str(node.value))
-        return int(match[2][1:]) if match and match[1] == "cuda" and match[2] else None
-
-    def is_numbered(self, node: ast.AST | None) -> bool:
-        """Whether an expression is the name of one particular device, as `"cuda:0"`."""
-        match = _DEVICE.match(str(node.value)) if isinstance(node, ast.Constant) else None
-        return match is not None and match[2] is not None
-
-    def is_own(self, node: ast.AST) -> bool:
-        """Whether a device is chosen by the process's own number (`f"cuda:{local_rank}"`), or is that number."""
-        ranks = (Part.RANK, Part.LOCAL_RANK)
-        return bool(self.processes.sources) and any(
-            self.processes.part(part) in ranks for part in walk(node) if isinstance(part, ast.expr)
-        )
-
     # ---- variables
 
     @cached_property
     def variables(self) -> list[DeviceVariable]:
         """Variables that hold the chosen device, in source order."""
-        found: list[DeviceVariable] = []
-        for scope in self.index.scopes.values():
-            for name, bindings in scope.bindings.items():
-                chosen = [b for b in bindings if not _is_none(b)]
-                if chosen and all(map(self._chooses, chosen)) and self._bind_devices(chosen, 0):
-                    later = [b for b in chosen if self._is_later(b, chosen)]
-                    variable = self._variable(name, scope, name, [b for b in chosen if b not in later] or chosen)
-                    if any(self._reads(b, chosen, True) for b in later):
-                        variable = replace(variable, cpu=None)  # some read may be of either
-                    if not variable.is_string or self._used_as_device(scope, name):
-                        found.append(variable)
-        for name, bindings in self.index.attribute_bindings.items():
-            spellings = {ast.dump(b.node): b for b in bindings}
-            for spelling, first in spellings.items():
-                same = [b for b in bindings if ast.dump(b.node) == spelling]
-                if all(self._chooses(b) and self.is_device(b.value) for b in same):
-                    found.append(self._variable(name, None, self.segment(first.node), same))
-        if self._calls_cuda or any(v.cpu != TRUE for v in found):
-            found = [v for v in found if v.cpu != TRUE]
-        return sorted(found, key=lambda v: position(v.statements[0]))
-
-    def _is_later(self, binding: Binding, chosen: list[Binding]) -> bool:
-        """Whether a variable is set to the CPU once something has moved to another device: after the training, say."""
-        if len(chosen) == 1 or self.cpu(binding.value) != TRUE:
-            return False
-        statement = self.index.statement(binding.node)
-        if not isinstance(statement, ast.Assign) or isinstance(self.index.parents.get(statement), ast.If):
-            return False
-        return any(position(n) < position(statement) and self._is_taken(n) for n in self._reads(binding, chosen, False))
-
-    def _reads(self, binding: Binding, chosen: list[Binding], also: bool) -> list[ast.Name]:
-        """The reads of a variable that a binding certainly does not reach; or those it reaches beside others."""
-        loads = (n for n in self.index.parents if isinstance(n, ast.Name) and n.id == binding.name)
-        found = ((n, self.resolver.bindings(n)) for n in loads if isinstance(n.ctx, ast.Load))
-        reached = ((n, known) for n, known in found if any(b in chosen for b in known))
-        return [n for n, known in reached if (binding in known and len(known) > 1 if also else binding not in known)]
-
-    @cached_property
-    def _calls_cuda(self) -> bool:
-        return any(self.resolver.qualified(c.func) != "torch.cuda" for c in self.index.methods.get("cuda", []))
+        return DeviceVariables(self).found()
 
     def is_elsewhere(self, node: ast.expr) -> bool:
         """Whether a device expression always is the CPU, in a script that chooses its device otherwise."""
         if self.cpu(node) != TRUE:
             return False
         return not isinstance(node, (ast.Name, ast.Attribute)) or all(
-            not any(b.value is one.value for one in v.bindings) for v in self.variables for b in self._bindings(node)
+            not any(b.value is one.value for one in v.bindings) for v in self.variables for b in self.bindings(node)
         )
 
-    def _bindings(self, node: ast.Name | ast.Attribute) -> list[Binding]:
+    def bindings(self, node: ast.Name | ast.Attribute) -> list[Binding]:
+        """What gives a variable or an attribute its device, the field of a settings class included."""
         if isinstance(node, ast.Name):
             return self.resolver.bindings(node)
         field = written.field(self.resolver, node)
         return self.attribute_bindings(node) or ([field] if field is not None else [])
 
-    def _used_as_device(self, scope: Scope, name: str) -> bool:
-        """Whether a string variable is handed to something that takes a device."""
-        fields = self.index.attributes.get(name, []) if scope.is_class else []
-        if any(map(self._is_taken, written.reads(self.resolver, scope.node, name) if fields else ())):
-            return True
-        for call in self.index.calls:
-            arguments = [
-                *call.args,
-                *(k.value for k in call.keywords if k.arg in ("device", "map_location", "device_type")),
-            ]
-            takes = (isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda")) or (
-                self.resolver.qualified(call.func) == "torch.device"
-            )
-            for argument in arguments if takes else arguments[len(call.args) :]:
-                if isinstance(argument, ast.Name) and argument.id == name:
-                    if self.index.scope(argument).owner(name) is scope:
-                        return True
-                if argument in fields and isinstance(argument, ast.Attribute):
-                    field = written.field(self.resolver, argument)
-                    if field is not None and field in scope.bindings[name]:
-                        return True
-        for function in self.index.functions:  # handed on as a parameter
-            for call in self.resolver.sites(function):
-                given = self.resolver.bind(call, function) or {}
-                for parameter, argument in given.items():
-                    if isinstance(argument, ast.Name) and argument.id == name:
-                        inner = self.index.scopes[function]
-                        if self.index.scope(argument).owner(name) is scope and self._used_as_device(inner, parameter):
-                            return True
-        return False
-
-    def _is_taken(self, node: ast.expr) -> bool:
-        """Whether an expression is handed to what takes a device: `x.to(cfg.device)`, `torch.zeros(3, device=...)`."""
-        parent = self.index.parents.get(node)
-        if isinstance(parent, ast.keyword):
-            return parent.arg in ("device", "map_location", "device_type")
-        if not isinstance(parent, ast.Call) or node is parent.func:
-            return False
-        moves = isinstance(parent.func, ast.Attribute) and parent.func.attr in ("to", "cuda")
-        return moves or self.resolver.qualified(parent.func) == "torch.device"
-
-    def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
-        bindings = sorted(bindings, key=lambda b: position(b.node))
-        statements, whole, cpu = self._region(bindings)
-        strings = not any(self._is_object(b.value) for b in bindings)
-        indexed = next((i for b in bindings if (i := self.indexed(b.value)) is not None), None)
-        return DeviceVariable(name, scope, text, tuple(bindings), statements, whole, strings, cpu, indexed)
-
-    def _is_object(self, node: ast.expr | None) -> bool:
-        """Whether a device expression is a torch.device (else a string)."""
-        if isinstance(node, ast.IfExp):
-            return self._is_object(node.body) or self._is_object(node.orelse)
-        return any(v.role is Role.DEVICE for v in self.resolver.values(node))
-
-    def _region(self, bindings: list[Binding]) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
+    def region(self, bindings: list[Binding]) -> tuple[tuple[ast.stmt, ...], bool, Condition | None]:
         """The sibling statements that choose a device, whether they do only that, and when it is the CPU."""
         index = self.index
         chains = [index.chain(b.node) for b in bindings]
@@ -517,21 +325,6 @@ def _fails(block: list[ast.stmt]) -> bool:
     return bool(block) and isinstance(block[-1], ast.Raise)
 
 
-def _is_none(binding: Binding) -> bool:
-    """`device = None`, before the device is chosen."""
-    value = binding.value
-    return binding.how is How.ASSIGN and isinstance(value, ast.Constant) and value.value is None
-
-
-def _plain(binding: Binding) -> ast.expr | None:
-    """What a variable is set to as a whole."""
-    return binding.value if binding.how is How.ASSIGN and not binding.path else None
-
-
 def _is_part(node: ast.expr, bindings: list[Binding]) -> bool:
     """Whether an expression is a part of what one of these bindings gives."""
     return any(part is node for b in bindings if b.value is not None for part in walk(b.value))
-
-
-def _template(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and str(node.value).startswith(("cuda:{", "xpu:{", "npu:{"))

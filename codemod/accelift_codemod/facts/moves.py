@@ -69,7 +69,7 @@ class Moves:
                 continue
             if (
                 self.is_number(target)
-                or self.devices.is_numeral(target)
+                or self.devices.numbers.is_numeral(target)
                 or (self.devices.is_device(target) and not self.devices.is_elsewhere(target))
             ):
                 rest = [*call.args[1:], *(k for k in call.keywords if k.value is not target)]
@@ -106,7 +106,7 @@ class Moves:
             target = self.resolver.argument(call, 0, "device")
             if target is None or self.devices.is_device(target) or self.is_number(target):
                 continue
-            if self.devices.is_numeral(target):
+            if self.devices.numbers.is_numeral(target):
                 continue
             places = self._places(target)
             if places and all(place.attr in ("device", "dtype") for place in places):

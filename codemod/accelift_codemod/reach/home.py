@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.conditions import Condition
-from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Need
 from accelift_codemod.reach import states

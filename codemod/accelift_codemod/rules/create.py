@@ -10,7 +10,7 @@ from accelift_codemod.borrowed import Known, known
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.conditions import FALSE, TRUE
-from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
@@ -126,7 +126,7 @@ accelerator = Accelerator(
                 continue
             for parameter in parameters(function.args):
                 given = default(function, parameter)
-                if given is None or not draft.facts.devices.is_numbered(given):
+                if given is None or not draft.facts.devices.numbers.is_numbered(given):
                     continue
                 reads = draft.facts.loads(draft.facts.index.scopes[function], parameter.arg)
                 left = [read for read in reads if not draft.gone(read)]
@@ -331,7 +331,9 @@ accelerator = Accelerator(
         ):
             yield from self._rebind(draft, variable)
             return
-        numbered = any(draft.facts.devices.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node))
+        numbered = any(
+            draft.facts.devices.numbers.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node)
+        )
         if numbered and variable.indexed is None and reach.cpu == FALSE and self._survives(draft, variable):
             yield from self._rebind(draft, variable, STATE)  # chosen before there is an accelerator
         elif variable.indexed is not None or (numbered and self._survives(draft, variable)):

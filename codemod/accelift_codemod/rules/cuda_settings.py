@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import whereabouts
-from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
@@ -99,13 +99,13 @@ class CudaSettings(Rule):
         if move.kind == "cuda" and move.target is not None and not draft.facts.devices.is_device(move.target):
             return not (isinstance(move.target, ast.Constant) and move.target.value in (0, None))
         spelled = not isinstance(move.target, (ast.Name, ast.Attribute))
-        return spelled and draft.facts.devices.indexed(move.target) is not None
+        return spelled and draft.facts.devices.numbers.indexed(move.target) is not None
 
     def _set_device(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         statement = draft.facts.index.statement(call)
         if isinstance(statement, ast.Expr) and statement.value is call:
             yield draft.edit(_RULE, statement, Operation.DROP, "every process gets a GPU of its own")
-            if not any(draft.facts.devices.is_own(a) for a in call.args):
+            if not any(draft.facts.devices.numbers.is_own(a) for a in call.args):
                 yield self._indexed(draft, call)
         else:
             yield self._same(draft, call)
@@ -117,11 +117,11 @@ class CudaSettings(Rule):
             return
         header = draft.facts.index.statement(call)
         alone = isinstance(header, ast.With) and len(header.items) == 1 and header.items[0].context_expr is call
-        if not alone or header.items[0].optional_vars is not None or not devices.picks(given):  # type: ignore[attr-defined]
+        if not alone or header.items[0].optional_vars is not None or not devices.numbers.picks(given):  # type: ignore[attr-defined]
             yield self._same(draft, call)
             return
         yield draft.edit(_RULE, header, Operation.BARE, "every process gets a GPU of its own")
-        if not devices.is_own(given) and devices.number(given) != 0:
+        if not devices.numbers.is_own(given) and devices.numbers.number(given) != 0:
             yield self._indexed(draft, call)
 
     def _is_own(self, draft: Draft, given: ast.expr) -> bool:
@@ -135,7 +135,7 @@ class CudaSettings(Rule):
             return True
         attribute = isinstance(given, ast.Attribute) and given.attr == "device"  # of some tensor, or of settings
         known = attribute or (isinstance(given, (ast.Name, ast.Attribute)) and devices.is_device(given))
-        return known and not devices.picks(given)
+        return known and not devices.numbers.picks(given)
 
     def _same(self, draft: Draft, call: ast.Call) -> Finding:
         return draft.finding(

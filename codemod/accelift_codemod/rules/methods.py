@@ -118,7 +118,7 @@ with torch.no_grad():
                 yield from self._container(draft, name, parents.get(name))
             others = [v for v in draft.facts.resolver.values(name) if v not in models]
             if any(v.role is Role.MODEL for v in others):  # one that was kept, and put back: none if there was none
-                others = [v for v in others if v.keys != (None,)]
+                others = [v for v in others if not v.is_none]
             if not models or not all(self._may_be_unwrapped(draft, v) for v in others):
                 continue
             if any(draft.blueprint.meets_prepared(name, m) for m in models):

@@ -307,7 +307,7 @@ for x, y in loader:
     def _left(self, draft: Draft, node: ast.AST, target: ast.AST | None) -> Finding | None:
         if target is None:
             return None
-        if draft.facts.devices.indexed(target) is None and not isinstance(target, ast.Attribute):
+        if draft.facts.devices.numbers.indexed(target) is None and not isinstance(target, ast.Attribute):
             return None
         return draft.finding(
             "DEV-LEFT",
@@ -351,12 +351,12 @@ for x, y in loader:
     def _is_literal(self, draft: Draft, node: ast.expr | None) -> bool:
         """A device spelled out in place, other than the CPU, or the number of the process's own; or an option that is
         one particular GPU by default."""
-        if isinstance(node, _SPELLED) and draft.facts.devices.is_own(node):
+        if isinstance(node, _SPELLED) and draft.facts.devices.numbers.is_own(node):
             return True
         if isinstance(node, ast.Attribute) and not draft.facts.devices.attribute_bindings(node):
             option = draft.facts.devices.option(node)
             given = draft.facts.resolver.argument(option, None, "default") if option is not None else None
-            return given is not None and draft.facts.devices.is_numbered(given)
+            return given is not None and draft.facts.devices.numbers.is_numbered(given)
         if isinstance(node, ast.Call):
             if draft.facts.resolver.qualified(node.func) != "torch.device" or len(node.args) != 1:
                 return False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function
-from accelift_codemod.facts.devices import DeviceVariable
+from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.reach.passages import Passage
 from accelift_codemod.rules import Rule

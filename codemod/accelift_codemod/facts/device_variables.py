@@ -1,0 +1,143 @@
+"""The variables and attributes in which a script keeps the device that it has chosen."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts import written
+from accelift_codemod.facts.conditions import TRUE, Condition
+from accelift_codemod.facts.index import Binding, How, Scope, position
+from accelift_codemod.facts.values import Role
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.devices import Devices
+
+
+@dataclass(frozen=True)
+class DeviceVariable:
+    """A variable (or attribute) that holds the device the script chose."""
+
+    name: str
+    scope: Scope | None  # None for an attribute
+    text: str  # how the script spells it
+    bindings: tuple[Binding, ...]
+    statements: tuple[ast.stmt, ...]  # sibling statements that choose the device, first to last
+    whole: bool  # the statements do nothing else
+    is_string: bool
+    cpu: Condition | None  # when it is the CPU, an accelerator being there; None: cannot be told
+    indexed: ast.expr | None  # the expression that picks one accelerator of several
+
+
+class DeviceVariables:
+    """Finds the variables of one script."""
+
+    def __init__(self, devices: Devices) -> None:
+        self.devices = devices
+        self.resolver = devices.resolver
+        self.index = devices.index
+
+    def found(self) -> list[DeviceVariable]:
+        """Variables that hold the chosen device, in source order."""
+        found: list[DeviceVariable] = []
+        for scope in self.index.scopes.values():
+            for name, bindings in scope.bindings.items():
+                chosen = [b for b in bindings if not is_none(b)]
+                if chosen and all(map(self.devices.chooses, chosen)) and self.devices.bind_devices(chosen, 0):
+                    later = [b for b in chosen if self._is_later(b, chosen)]
+                    variable = self._variable(name, scope, name, [b for b in chosen if b not in later] or chosen)
+                    if any(self._reads(b, chosen, True) for b in later):
+                        variable = replace(variable, cpu=None)  # some read may be of either
+                    if not variable.is_string or self._used_as_device(scope, name):
+                        found.append(variable)
+        for name, bindings in self.index.attribute_bindings.items():
+            spellings = {ast.dump(b.node): b for b in bindings}
+            for spelling, first in spellings.items():
+                same = [b for b in bindings if ast.dump(b.node) == spelling]
+                if all(self.devices.chooses(b) and self.devices.is_device(b.value) for b in same):
+                    found.append(self._variable(name, None, self.devices.segment(first.node), same))
+        if self._calls_cuda or any(v.cpu != TRUE for v in found):
+            found = [v for v in found if v.cpu != TRUE]
+        return sorted(found, key=lambda v: position(v.statements[0]))
+
+    def _is_later(self, binding: Binding, chosen: list[Binding]) -> bool:
+        """Whether a variable is set to the CPU once something has moved to another device: after the training, say."""
+        if len(chosen) == 1 or self.devices.cpu(binding.value) != TRUE:
+            return False
+        statement = self.index.statement(binding.node)
+        if not isinstance(statement, ast.Assign) or isinstance(self.index.parents.get(statement), ast.If):
+            return False
+        return any(position(n) < position(statement) and self._is_taken(n) for n in self._reads(binding, chosen, False))
+
+    def _reads(self, binding: Binding, chosen: list[Binding], also: bool) -> list[ast.Name]:
+        """The reads of a variable that a binding certainly does not reach; or those it reaches beside others."""
+        scopes = (s for s in self.index.scopes.values() if s.owner(binding.name) is binding.scope)
+        found = ((n, self.resolver.bindings(n)) for s in scopes for n in s.loads.get(binding.name, ()))
+        reached = ((n, known) for n, known in found if any(b in chosen for b in known))
+        return [n for n, known in reached if (binding in known and len(known) > 1 if also else binding not in known)]
+
+    @cached_property
+    def _calls_cuda(self) -> bool:
+        return any(self.resolver.qualified(c.func) != "torch.cuda" for c in self.index.methods.get("cuda", []))
+
+    def _used_as_device(self, scope: Scope, name: str) -> bool:
+        """Whether a string variable is handed to something that takes a device."""
+        fields = self.index.attributes.get(name, []) if scope.is_class else []
+        if any(map(self._is_taken, written.reads(self.resolver, scope.node, name) if fields else ())):
+            return True
+        for call in self.index.calls:
+            arguments = [
+                *call.args,
+                *(k.value for k in call.keywords if k.arg in ("device", "map_location", "device_type")),
+            ]
+            takes = (isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda")) or (
+                self.resolver.qualified(call.func) == "torch.device"
+            )
+            for argument in arguments if takes else arguments[len(call.args) :]:
+                if isinstance(argument, ast.Name) and argument.id == name:
+                    if self.index.scope(argument).owner(name) is scope:
+                        return True
+                if argument in fields and isinstance(argument, ast.Attribute):
+                    field = written.field(self.resolver, argument)
+                    if field is not None and field in scope.bindings[name]:
+                        return True
+        for function in self.index.functions:  # handed on as a parameter
+            for call in self.resolver.sites(function):
+                given = self.resolver.bind(call, function) or {}
+                for parameter, argument in given.items():
+                    if isinstance(argument, ast.Name) and argument.id == name:
+                        inner = self.index.scopes[function]
+                        if self.index.scope(argument).owner(name) is scope and self._used_as_device(inner, parameter):
+                            return True
+        return False
+
+    def _is_taken(self, node: ast.expr) -> bool:
+        """Whether an expression is handed to what takes a device: `x.to(cfg.device)`, `torch.zeros(3, device=...)`."""
+        parent = self.index.parents.get(node)
+        if isinstance(parent, ast.keyword):
+            return parent.arg in ("device", "map_location", "device_type")
+        if not isinstance(parent, ast.Call) or node is parent.func:
+            return False
+        moves = isinstance(parent.func, ast.Attribute) and parent.func.attr in ("to", "cuda")
+        return moves or self.resolver.qualified(parent.func) == "torch.device"
+
+    def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
+        bindings = sorted(bindings, key=lambda b: position(b.node))
+        statements, whole, cpu = self.devices.region(bindings)
+        strings = not any(self._is_object(b.value) for b in bindings)
+        indexed = next((i for b in bindings if (i := self.devices.numbers.indexed(b.value)) is not None), None)
+        return DeviceVariable(name, scope, text, tuple(bindings), statements, whole, strings, cpu, indexed)
+
+    def _is_object(self, node: ast.expr | None) -> bool:
+        """Whether a device expression is a torch.device (else a string)."""
+        if isinstance(node, ast.IfExp):
+            return self._is_object(node.body) or self._is_object(node.orelse)
+        return any(v.role is Role.DEVICE for v in self.resolver.values(node))
+
+
+def is_none(binding: Binding) -> bool:
+    """`device = None`, before the device is chosen."""
+    value = binding.value
+    return binding.how is How.ASSIGN and isinstance(value, ast.Constant) and value.value is None

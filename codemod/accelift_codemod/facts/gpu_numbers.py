@@ -1,0 +1,118 @@
+"""Which GPU of several a device expression picks: by its number, by its name, or by that of the process."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Role
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.devices import Devices
+
+DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(:\d+)?$")
+
+
+class GpuNumbers:
+    """Answers that for expressions."""
+
+    def __init__(self, devices: Devices) -> None:
+        self.devices = devices
+        self.resolver = devices.resolver
+
+    def is_option(self, node: ast.expr | None) -> bool:
+        """Whether an expression is a command-line option with a number: that of a GPU."""
+        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return False
+        call = self.devices.command_line.options.get(node.attr)
+        kind = self.resolver.argument(call, None, "type") if call is not None else None
+        return kind is not None and self.resolver.builtin(kind) == "int" and not self.devices.attribute_bindings(node)
+
+    def is_numeral(self, node: ast.expr | None, steps: int = 0) -> bool:
+        """Whether an expression is the number of a GPU, perhaps handed on: 0 in `.to(gpu_id)`."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int) and not isinstance(node.value, bool)
+        if steps > 8 or not isinstance(node, ast.Name):
+            return False
+        bindings = self.resolver.bindings(node)
+        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
+        return bool(given) and all(self.is_numeral(value, steps + 1) for value in given)
+
+    def picks(self, node: ast.expr | None, steps: int = 0) -> bool:
+        """Whether an expression is a GPU by its number or name: a literal, an option, the process's own, or a variable
+        or parameter that only ever is one of these."""
+        if node is None or steps > 8:
+            return False
+        if self.is_own(node) or self.is_option(node) or self.number(node) is not None:
+            return True
+        if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
+            return self.devices.is_device(node)
+        if isinstance(node, ast.Attribute):
+            return self.devices.option(node) is not None and not self.devices.attribute_bindings(node)
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        given = [a for b in bindings for a in (self.resolver.handed(b) if b.how is How.PARAMETER else [plain(b)])]
+        return bool(given) and all(self.picks(value, steps + 1) for value in given)
+
+    def indexed(self, node: ast.AST | None) -> ast.expr | None:
+        """The part of a device expression that picks one accelerator other than the first, for every process."""
+        if node is None or self.is_own(node):
+            return None
+        for part in walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                match = DEVICE.match(part.value)
+                if match and match[2] not in (None, ":0"):
+                    return part
+            elif isinstance(part, ast.Attribute):
+                if self.is_option(part):
+                    return part
+            elif isinstance(part, (ast.JoinedStr, ast.BinOp)) and self.devices.is_device(part):
+                return part
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "format":
+                if is_template(part.func.value):
+                    return part
+        return None
+
+    def number(self, node: ast.expr | None, steps: int = 0) -> int | None:
+        """The number of the GPU that a device is, where it is written out: `"cuda:1"`, perhaps in a variable."""
+        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == "torch.device":
+            index = self.resolver.argument(node, 1, "index")
+            return self.number(index or self.resolver.argument(node, 0, "device"), steps)
+        if isinstance(node, ast.IfExp):
+            found = {n for n in (self.number(node.body, steps), self.number(node.orelse, steps)) if n is not None}
+            return found.pop() if len(found) == 1 else None
+        if isinstance(node, (ast.Name, ast.Attribute)) and steps < 8:
+            bindings = self.devices.bindings(node)
+            single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+            return self.number(bindings[0].value, steps + 1) if single else None
+        if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
+            return None
+        if isinstance(node.value, int):
+            return node.value
+        match = DEVICE.match(str(node.value))
+        return int(match[2][1:]) if match and match[1] == "cuda" and match[2] else None
+
+    def is_numbered(self, node: ast.AST | None) -> bool:
+        """Whether an expression is the name of one particular device, as `"cuda:0"`."""
+        match = DEVICE.match(str(node.value)) if isinstance(node, ast.Constant) else None
+        return match is not None and match[2] is not None
+
+    def is_own(self, node: ast.AST) -> bool:
+        """Whether a device is chosen by the process's own number (`f"cuda:{local_rank}"`), or is that number."""
+        ranks = (Part.RANK, Part.LOCAL_RANK)
+        return bool(self.devices.processes.sources) and any(
+            self.devices.processes.part(part) in ranks for part in walk(node) if isinstance(part, ast.expr)
+        )
+
+
+def is_template(node: ast.expr) -> bool:
+    """Whether an expression is the name of a GPU whose number is put in: `"cuda:{}"`."""
+    return isinstance(node, ast.Constant) and str(node.value).startswith(("cuda:{", "xpu:{", "npu:{"))
+
+
+def plain(binding: Binding) -> ast.expr | None:
+    """What a variable is set to as a whole."""
+    return binding.value if binding.how is How.ASSIGN and not binding.path else None
