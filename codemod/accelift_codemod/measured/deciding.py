@@ -8,7 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import keepers, keys
+from accelift_codemod.measured import deciding_objects, keys
 from accelift_codemod.measured.onward import Read
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
@@ -24,7 +24,7 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
         reads = keys.same_entries(draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name)))
         places = inside or [n for n in reads if steers(draft, [n])]
-        place = places[0] if places else keepers.decided(draft, node, name, names)
+        place = places[0] if places else deciding_objects.decided(draft, node, name, names)
         if place is not None:
             found[name] = place
     return found
