@@ -26,7 +26,7 @@ def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
     question = "every process ends"
     # One that fails takes others with it, which fail as they wait for it.
     failed = sorted(
-        ((number, rank) for number, rank in enumerate(converted.ranks) if rank.end == "failed"),
+        ((number, rank) for number, rank in enumerate(converted.ranks) if rank.end == "failed" and not _ended(rank)),
         key=lambda one: bool(_LEFT_ALONE.search(one[1].error)),
     )
     for number, rank in failed[:1]:
@@ -43,13 +43,18 @@ def _ends(converted: Recording, timed_out: bool, last_words: str) -> Answer:
     if timed_out:
         where = "; ".join(f"process {number} {_where(rank)}" for number, rank in enumerate(converted.ranks))
         detail = f"they do not come to an end: {where}"
-        place = next((_place(rank) for rank in converted.ranks if not rank.end), "")
+        place = next((_place(rank) for rank in converted.ranks if not rank.end or _ended(rank)), "")
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion("HANG", 3, detail, place),))
     if any(not rank.end for rank in converted.ranks):
         detail = f"a process ended without a word: {last_words}"
         cause = "HANG" if _MIXED_UP.search(last_words) else "FAILED"
         return Answer(question, Verdict.DIFFERS, detail, (Suspicion(cause, 3, detail),))
     return Answer(question, Verdict.IDENTICAL)
+
+
+def _ended(rank: Rank) -> bool:
+    """Whether a process failed because the run was ended: it was asked where it waits, and lost another one then."""
+    return bool(rank.stack and _LEFT_ALONE.search(rank.error))
 
 
 def _where(rank: Rank) -> str:
