@@ -6,11 +6,26 @@ import ast
 
 from accelift_codemod.facts.index import FUNCTIONS, Index
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.tree import LOADS, STORES, children, walk
 
 
 def loads(node: ast.AST) -> list[ast.Name]:
     """Names read by a statement or expression, nested definitions left out, in source order."""
+    known: list[ast.Name] | None = node.__dict__.get(LOADS)
+    if known is None:
+        known = node.__dict__[LOADS] = _loads(node)
+    return known.copy()
+
+
+def stores(node: ast.AST) -> set[str]:
+    """Names that running a statement may bind."""
+    known: set[str] | None = node.__dict__.get(STORES)
+    if known is None:
+        known = node.__dict__[STORES] = _stores(node)
+    return known.copy()
+
+
+def _loads(node: ast.AST) -> list[ast.Name]:
     found: list[ast.Name] = []
     stack = [node]
     while stack:
@@ -26,8 +41,7 @@ def loads(node: ast.AST) -> list[ast.Name]:
     return found
 
 
-def stores(node: ast.AST) -> set[str]:
-    """Names that running a statement may bind."""
+def _stores(node: ast.AST) -> set[str]:
     found: set[str] = set()
     stack = [node]
     while stack:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 
 CHILDREN = "_accelift_children"  # where it is noted
 WALK = "_accelift_walk"  # and on a module or statement, all that is in it
-NOTES = frozenset({CHILDREN, WALK})
+LOADS, STORES = "_accelift_loads", "_accelift_stores"  # and the names that it reads and binds
+NOTES = frozenset({CHILDREN, WALK, LOADS, STORES})
 # What Python's parser makes once and uses everywhere: contexts and operators.
 SHARED = frozenset(
     kind

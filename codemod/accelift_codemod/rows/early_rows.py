@@ -24,6 +24,7 @@ class EarlyRows:
         self.draft = draft
         self.loop = loop
         self._known: dict[Binding, list[ast.Call]] = {}
+        self._sizes: dict[ast.Call, list[tuple[ast.expr, bool]]] = {}
 
     def calls(self, name: ast.Name) -> list[ast.Call]:
         """The calls before the loop that may have made what a variable holds."""
@@ -33,16 +34,22 @@ class EarlyRows:
         """The numbers of rows of what a variable holds, and whether each row has numbers of its own: a share of it
         would be others."""
         for call in self.calls(name):
-            qualified = self.draft.facts.resolver.qualified(call.func) or ""
-            if qualified in COPIES:
-                for size in row_numbers.listed(self.draft, call):
-                    yield size, False
-            state = isinstance(call.func, ast.Attribute) and self.draft.facts.objects.models(call.func.value)
-            shapes = row_numbers.shapes(call)
-            if (qualified.startswith("torch.") or state or shapes) and row_numbers.takes(self.draft, call):
-                own = own_rows(self.draft, call)
-                for size in row_numbers.given(self.draft, call):
-                    yield size, own
+            known = self._sizes.get(call)
+            if known is None:
+                known = self._sizes[call] = list(self._sizes_of(call))
+            yield from known
+
+    def _sizes_of(self, call: ast.Call) -> Iterator[tuple[ast.expr, bool]]:
+        qualified = self.draft.facts.resolver.qualified(call.func) or ""
+        if qualified in COPIES:
+            for size in row_numbers.listed(self.draft, call):
+                yield size, False
+        state = isinstance(call.func, ast.Attribute) and self.draft.facts.objects.models(call.func.value)
+        shapes = row_numbers.shapes(call)
+        if (qualified.startswith("torch.") or state or shapes) and row_numbers.takes(self.draft, call):
+            own = own_rows(self.draft, call)
+            for size in row_numbers.given(self.draft, call):
+                yield size, own
 
     def _calls_of(self, binding: Binding) -> list[ast.Call]:
         if binding in self._known:
