@@ -13,6 +13,7 @@ from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.devices import Devices
+from accelift_codemod.facts.extents import Extents
 from accelift_codemod.facts.handmade import Handmade
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
 from accelift_codemod.facts.kinds import Kind, Kinds
@@ -126,6 +127,10 @@ class Facts:
     @cached_property
     def collated(self) -> Collated:
         return Collated(self.objects)
+
+    @cached_property
+    def extents(self) -> Extents:
+        return Extents(self.objects)
 
     @cached_property
     def kinds(self) -> Kinds:

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Layout, Shape
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -119,6 +120,8 @@ class BatchPlaces(Rule):
     def _is_cut(self, draft: Draft, loop: BatchLoop, node: ast.Subscript, places: ast.Slice) -> bool:
         """Whether rows are taken from or up to a place that is the same for every batch."""
         bounds = [bound for bound in (places.lower, places.upper) if bound is not None]
+        if places.upper is None and integer(places.lower) == 0:
+            return False  # `[0:]` is all of them
         if not bounds or ast.unparse(places) in _SHIFTS:
             return False
         return self._layout(draft, loop, node, node.value) is Layout.ROWS and all(

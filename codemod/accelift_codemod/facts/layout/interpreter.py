@@ -336,8 +336,9 @@ class Layouts:
 
     def neighbours(self, left: ast.expr, right: ast.expr, env: Environment, frame: Frame) -> bool:
         """Whether two expressions are samples and their neighbours, or samples and those of the other half."""
-        of = self.pieces.whole(left, right)
-        return of is not None and tensor(self.read(of, env, frame)) in (Layout.ROWS, Layout.PICKED)
+        wholes = self.pieces.wholes(left, right)
+        layouts = [tensor(self.read(whole, env, frame)) for whole in wholes]
+        return bool(layouts) and all(layout in (Layout.ROWS, Layout.PICKED) for layout in layouts)
 
     def one_for_each(self, layouts: Sequence[Shape], factors: tuple[ast.expr, ast.expr]) -> bool:
         """Whether a matrix product is one for each sample, as attention computes."""

@@ -17,15 +17,18 @@ class Pieces:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
 
-    def whole(self, left: ast.expr, right: ast.expr) -> ast.expr | None:
-        """The tensor whose rows two expressions take from different places: of `x[1:]` and `x[:-1]`, and of the `a` and
-        `b` of `a, b = x.chunk(2)`."""
+    def wholes(self, left: ast.expr, right: ast.expr) -> tuple[ast.expr, ...]:
+        """The tensors whose rows two expressions take from different places: of `x[1:]` and `x[:-1]`, of `out[1:]` and
+        `y[:-1]`, and of the `a` and `b` of `a, b = x.chunk(2)`; none if they may be the same places."""
         first, second = self._piece(left), self._piece(right)
-        if first is None or second is None or first[1] == second[1]:
-            return None
-        return first[0] if ast.dump(first[0]) == ast.dump(second[0]) else None
+        if first is None or second is None:
+            return ()
+        (one, place), (other, elsewhere) = first, second
+        if ast.dump(one) != ast.dump(other):
+            return (one, other) if _apart(place, elsewhere) else ()
+        return (one,) if _written(place) != _written(elsewhere) else ()
 
-    def _piece(self, node: ast.expr) -> tuple[ast.expr, str] | None:
+    def _piece(self, node: ast.expr) -> tuple[ast.expr, ast.Slice | int] | None:
         """The tensor whose rows an expression, or the only value of a variable, takes, and which of them."""
         place = integer(node.slice) if isinstance(node, ast.Subscript) else None
         node = node.value if isinstance(node, ast.Subscript) and place is not None else node
@@ -37,11 +40,11 @@ class Pieces:
                     node, place = node.elts[place], None
         if isinstance(node, ast.Call):
             cut = self._cut(node)
-            return (cut, str(place)) if cut is not None and place is not None else None
+            return (cut, place) if cut is not None and place is not None else None
         if not isinstance(node, ast.Subscript):
             return None
         rows = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-        return (node.value, ast.dump(rows)) if isinstance(rows, ast.Slice) and not rows.step else None
+        return (node.value, rows) if isinstance(rows, ast.Slice) and not rows.step else None
 
     def _cut(self, call: ast.Call) -> ast.expr | None:
         """The tensor that a call cuts into pieces of its rows."""
@@ -53,3 +56,23 @@ class Pieces:
         if along is not None and integer(along) != 0:
             return None
         return self.resolver.argument(call, 0, "input") if function else func.value
+
+
+def _written(place: ast.Slice | int) -> str:
+    return ast.dump(place) if isinstance(place, ast.Slice) else str(place)
+
+
+def _apart(place: ast.Slice | int, elsewhere: ast.Slice | int) -> bool:
+    """Whether places in two tensors are surely different ones: `[1:]` and `[:-1]`, `[n:]` and `[:-n]`."""
+    if not isinstance(place, ast.Slice) or not isinstance(elsewhere, ast.Slice):
+        return False
+    begins = [0 if rows.lower is None else integer(rows.lower) for rows in (place, elsewhere)]
+    if None not in begins:
+        return begins[0] != begins[1]
+    return any(
+        later.lower is not None
+        and earlier.lower is None
+        and isinstance(earlier.upper, ast.UnaryOp)
+        and ast.dump(earlier.upper.operand) == ast.dump(later.lower)
+        for later, earlier in ((place, elsewhere), (elsewhere, place))
+    )
