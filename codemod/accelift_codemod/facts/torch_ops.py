@@ -192,6 +192,15 @@ DIMENSIONED_LAYERS: dict[str, tuple[str, int | None, bool]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "Softmin"), ("dim", None, True)),
 }
 RECURRENT = frozenset({"RNN", "LSTM", "GRU"})
+# Layers in which the steps of a sequence meet, which dimension 0 runs over unless they are made with batch_first.
+SEQUENTIAL = RECURRENT | {
+    "MultiheadAttention",
+    "Transformer",
+    "TransformerEncoder",
+    "TransformerDecoder",
+    "TransformerEncoderLayer",
+    "TransformerDecoderLayer",
+}
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 BATCH_NORM = frozenset(
     {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import reduce
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.apart import is_apart
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
@@ -71,7 +71,9 @@ accelerator.backward(loss)
             "a loss across the samples of a batch",
             "The loss compares the samples of a batch with each other, or with the batch's own mean (contrastive "
             "losses, relativistic GANs), or is a statistic of the batch that is no mean (a norm, a maximum, a standard "
-            "deviation). A process has only its share of the samples, so on several processes it is another loss.",
+            "deviation). A process has only its share of the samples, so on several processes it is another loss. "
+            "So it is with a recurrent layer or a transformer without batch_first=True that is given the samples in "
+            "dimension 0: to it they are the steps of one sequence, in which each depends on others.",
         ),
         Explained(
             "LOSS-UNKNOWN",
@@ -155,14 +157,7 @@ accelerator.backward(loss)
                 "multiply the part that is a sum by accelerator.num_processes",
             )
         elif layout is Layout.MIXED:
-            yield draft.finding(
-                "LOSS-INBATCH",
-                Severity.ERROR,
-                call,
-                f"`{name}` compares the samples of a batch with each other, or is a statistic of them that is no mean "
-                "(a norm, a maximum), and every process has only its own share of them",
-                "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share",
-            )
+            yield self._among_samples(draft, call, name)
         elif layout is Layout.WEIGHTED:
             yield draft.finding(
                 "LOSS-MASKMEAN",
@@ -196,6 +191,24 @@ accelerator.backward(loss)
                 if draft.runtime
                 else "if it is a sum, multiply it by num_processes",
             )
+
+    def _among_samples(self, draft: Draft, call: ast.Call, name: str) -> Finding:
+        """What is said of a loss in which the samples of a batch meet."""
+        why = (
+            f"`{name}` compares the samples of a batch with each other, or is a statistic of them that is no mean "
+            "(a norm, a maximum), and every process has only its own share of them"
+        )
+        remedy = "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share"
+        mixing = draft.facts.layouts.modules.sequences.mixing
+        layer = min((n for n in mixing if isinstance(n, ast.Call)), key=position, default=None)
+        if layer is not None:
+            made = f"the {mixing[layer].name.rpartition('.')[2]} of line {layer.lineno}"
+            why = (
+                f"{made} takes the samples of a batch for the steps of a sequence, in which each depends on others, "
+                f"and every process has only its own share of them: `{name}` is another loss"
+            )
+            remedy = "make it with batch_first=True if the samples are dimension 0, without if they are dimension 1"
+        return draft.finding("LOSS-INBATCH", Severity.ERROR, call, why, remedy)
 
     def _of_pass(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
         """A note for a backward pass that goes back from what loops over batches before it have computed."""

@@ -24,7 +24,6 @@ _STRICT_LAYERS = frozenset({"CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLo
 _DATA = {Role.OBJECT, Role.TUPLE, Role.SEQUENCE}
 _MOST_STEPS = 4
 # Layers that take a tensor of two dimensions for one sequence.
-_SEQUENTIAL = torch_ops.RECURRENT | {"MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder"}
 
 
 class Whole:
@@ -181,7 +180,7 @@ class Whole:
         """The reason if a layer is made that would take rows for the steps of one sequence."""
         for call in self.index.calls:
             qualified = self.resolver.qualified(call.func) or ""
-            if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] in _SEQUENTIAL:
+            if qualified.startswith("torch.nn.") and qualified.rpartition(".")[2] in torch_ops.SEQUENTIAL:
                 shown = self.facts.short(call.func)
                 return NotProved(call, f"and `{shown}` would take data of two dimensions for one sequence")
         return None

@@ -21,6 +21,7 @@ from accelift_codemod.facts.layout.algebra import (
     tensor,
 )
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.layout.sequences import Sequences
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.values import Role, Value
 
@@ -46,13 +47,16 @@ class Modules:
         self._known: dict[tuple[Function, tuple[Shape, ...]], Shape] = {}
         self._layers: dict[ast.ClassDef, bool] = {}
         self._depth = 0
+        self.sequences = Sequences(layouts.resolver)
 
     def forget(self) -> None:
         """Interpret every function anew when it is called again."""
         self._known.clear()
 
-    def forward(self, value: Value, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
-        """What calling a module returns."""
+    def forward(
+        self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
+    ) -> Shape:
+        """What calling a module returns; `call` is the call, if the module is a layer of a network."""
         everything = [*arguments, *keywords.values()]
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
@@ -68,12 +72,14 @@ class Modules:
         if Layout.MIXED in everything or Layout.SHIFTED in everything:
             return Layout.MIXED
         if any(a in ALTERED for a in arguments) and not keywords:
-            return altered(arguments, lambda parts: self.forward(value, parts, {}))
+            return altered(arguments, lambda parts: self.forward(value, parts, {}, call))
         if len(arguments) == 2 and value.name == "torch.nn.CosineSimilarity" and set(arguments) in COMPARING:
             return Layout.MIXED
         if Layout.PACKED in arguments and value.name.rpartition(".")[2] in torch_ops.RECURRENT:
             return (Layout.PACKED, Layout.UNKNOWN)
         everything = list(map(tensor, everything))
+        if self.sequences.is_layer(value):
+            return self.sequences.output(value, everything, call)
         if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):
@@ -93,11 +99,6 @@ class Modules:
             place = integer(given) if given is not None else assumed
             samples = Layout.MIXED if across else Layout.UNKNOWN
             return Layout.UNKNOWN if place is None else samples if place == 0 else Layout.ROWS
-        if name in torch_ops.RECURRENT:
-            first = self.resolver.argument(origin, None, "batch_first")
-            if isinstance(first, ast.Constant) and first.value is True:
-                return (Layout.ROWS, Layout.UNKNOWN)
-            return Layout.UNKNOWN
         if name == "Sequential":
             return Layout.ROWS if all(map(self._keeps_rows, (*origin.args, *self._added(origin)))) else Layout.UNKNOWN
         return Layout.UNKNOWN
@@ -169,7 +170,7 @@ class Modules:
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):
                     return Layout.UNKNOWN
-                found += (self.forward(v, arguments, keywords) for v in modules)
+                found += (self.forward(v, arguments, keywords, call) for v in modules)
         if not found:
             return Layout.UNKNOWN
         joined = found[0]

@@ -317,11 +317,12 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
             shape = others[0] if others else Layout.UNKNOWN
         sized = shape in (Layout.COUNT, Layout.SHAPE, Layout.SUM)  # a number of rows that is a sum: of those picked
         return Layout.ROWS if integer(first) == -1 or sized else Layout.UNKNOWN
-    place = integer(given[0]) if given else None
+    told = given[0] if given else argument(call, None, "dim")
+    place = integer(told)
     if name == "flatten":
         return Layout.ROWS  # flattening from dimension 0 keeps the samples in order, too
     if name == "squeeze":
-        return Layout.ROWS if not given or (place is not None and place != 0) else Layout.UNKNOWN
+        return Layout.ROWS if told is None or (place is not None and place != 0) else Layout.UNKNOWN
     if name == "unsqueeze":
         return Layout.UNKNOWN if place is None else Layout.COLUMNS if place == 0 else Layout.ROWS
     if name == "t" or swaps(name, given):

@@ -53,13 +53,15 @@ _FOREIGN = frozenset({"next", "input", "open", "iter"})
 class _Modules(Modules):
     """Networks: on what does not change with the loop they compute on the same each time."""
 
-    def forward(self, value: Value, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
+    def forward(
+        self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
+    ) -> Shape:
         everything = [*arguments, *keywords.values()]
         if all(e in FIXED for e in everything):
             return Layout.CONST
         if value.name.rpartition(".")[2] in torch_ops.RECURRENT and all(map(_columns, arguments[1:])):
             arguments = arguments[:1]  # hidden states have the rows in their second dimension
-        return super().forward(value, arguments, keywords)
+        return super().forward(value, arguments, keywords, call)
 
 
 class Picked(Layouts):

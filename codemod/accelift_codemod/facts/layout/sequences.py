@@ -1,0 +1,75 @@
+"""Layers that compute along sequences: whether the samples of a batch stand in the place of the steps, and meet."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Value
+
+# Where batch_first stands among the arguments of the layers.
+_PLACES = {"LSTM": 4, "GRU": 4, "RNN": 5, "MultiheadAttention": 8, "Transformer": 10}
+_PLACES |= {"TransformerEncoderLayer": 6, "TransformerDecoderLayer": 6}
+_STACKS = frozenset({"TransformerEncoder", "TransformerDecoder"})  # of layers that are made before
+_FOLDS = frozenset({"view", "reshape"})
+
+
+class Sequences:
+    """Answers that for calls of layers."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.mixing: dict[ast.AST, Value] = {}  # the layers found so far in which samples meet, by where they are made
+
+    def is_layer(self, value: Value) -> bool:
+        """Whether a module is a layer of torch that computes along sequences."""
+        module, _, name = value.name.rpartition(".")
+        return module == "torch.nn" and name in torch_ops.SEQUENTIAL
+
+    def output(self, value: Value, given: list[Shape], call: ast.Call | None) -> Shape:
+        """What such a layer returns for what it is given."""
+        first = self._batch_first(value)
+        if first is None or not given:
+            return Layout.UNKNOWN
+        if given[0] is (Layout.COLUMNS if first else Layout.ROWS) and not (call is not None and self._folds(call)):
+            self.mixing[value.origin] = value
+            return Layout.MIXED
+        recurrent = value.name.rpartition(".")[2] in torch_ops.RECURRENT
+        if first and recurrent and given[0] is Layout.ROWS and all(g is Layout.ROWS or g in FIXED for g in given):
+            return (Layout.ROWS, Layout.UNKNOWN)
+        return Layout.UNKNOWN
+
+    def _batch_first(self, value: Value) -> bool | None:
+        """Whether a layer takes the samples in dimension 0, and the steps of sequences in dimension 1."""
+        made = value.origin
+        name = value.name.rpartition(".")[2]
+        if not isinstance(made, ast.Call) or any(k.arg is None for k in made.keywords):
+            return None
+        if name in _STACKS:
+            layers = self.resolver.values(made.args[0] if made.args else None)
+            single = len(layers) == 1 and self.is_layer(layers[0]) and not layers[0].name.endswith(tuple(_STACKS))
+            return self._batch_first(layers[0]) if single else None
+        if any(isinstance(a, ast.Starred) for a in made.args):
+            return None
+        told = self.resolver.argument(made, _PLACES[name], "batch_first")
+        if told is None:
+            return False
+        return bool(told.value) if isinstance(told, ast.Constant) else None
+
+    def _folds(self, call: ast.Call) -> bool:
+        """Whether a layer is given something that is put into other dimensions, the first of which is what is left:
+        `x.view(-1, size, 8)` may be one step with all samples."""
+        node: ast.expr | None = call.args[0] if call.args else None
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            plain = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+            node = bindings[0].value if plain else None
+        func = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr not in _FOLDS:
+            return False
+        sizes = node.args[0].elts if node.args and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
+        return bool(sizes) and integer(sizes[0]) == -1

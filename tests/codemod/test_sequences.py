@@ -1,0 +1,84 @@
+"""Layers that take the samples of a batch for the steps of one sequence."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import added, convert, findings, script
+
+NETWORK = """
+class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = {layer}
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        {forward}
+        return self.head(out[:, -1])
+"""
+DATA = "data = TensorDataset(torch.arange(1024.0).view(32, 4, 8), torch.arange(32) % 3)"
+EVALUATION = """
+correct = 0
+with torch.no_grad():
+    for x, y in loader:
+        out = model({given}).squeeze()
+        correct += (out.argmax(1) == y).sum().item()
+"""
+
+
+def trained(layer: str, forward: str = "out, _ = self.inner(x)", **slots: str) -> str:
+    """A script whose network computes along sequences."""
+    definitions = NETWORK.format(layer=layer, forward=forward)
+    return script(definitions=definitions, data=DATA, model="model = Steps().to(device)", **slots)
+
+
+ENCODER = "nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2{}), 2)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "forward"),
+    [
+        ("nn.LSTM(8, 8)", "out, _ = self.inner(x)"),
+        ("nn.GRU(8, 8, 2)", "out, _ = self.inner(x.float())"),
+        ("nn.RNN(8, 8, batch_first=False)", "out, _ = self.inner(x, None)"),
+        ("nn.LSTM(8, 8, batch_first=True)", "out, _ = self.inner(x.transpose(0, 1))"),
+        ("nn.LSTM(8, 8, 1, True, True)", "out, _ = self.inner(x[:, 0].unsqueeze(0))"),
+        ("nn.LSTM(8, 8, batch_first=True)", "out, _ = self.inner(torch.unsqueeze(x[:, 0], dim=0))"),
+        ("nn.TransformerEncoderLayer(8, 2)", "out = self.inner(x)"),
+        (ENCODER.format(""), "out = self.inner(x)"),
+        ("nn.MultiheadAttention(8, 2)", "out, _ = self.inner(x, x, x)"),
+    ],
+)
+def test_samples_in_the_place_of_the_steps(layer: str, forward: str) -> None:
+    text = trained(layer, forward)
+    assert findings(text).count("LOSS-INBATCH") == 1
+    plan = convert(text).plan
+    assert plan is not None and "for the steps of a sequence" in plan.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("layer", "forward"),
+    [
+        ("nn.LSTM(8, 8, batch_first=True)", "out, _ = self.inner(x)"),
+        ("nn.RNN(8, 8, 1, 'tanh', True, True)", "out, _ = self.inner(x)"),
+        ("nn.GRU(8, 8)", "out, _ = self.inner(x.transpose(0, 1))"),
+        ("nn.GRU(8, 8)", "out, _ = self.inner(x.permute(1, 0, 2))"),
+        ("nn.LSTM(8, 8)", "out, _ = self.inner(x.view(-1, 16, 8))"),  # which may be one step
+        ("nn.LSTM(8, 8, **settings)", "out, _ = self.inner(x)"),
+        ("nn.LSTM(8, 8, batch_first=first)", "out, _ = self.inner(x)"),
+        (ENCODER.format(", batch_first=True"), "out = self.inner(x)"),
+        (ENCODER.format(""), "out = self.inner(x.transpose(0, 1))"),
+        ("nn.MultiheadAttention(8, 2, batch_first=True)", "out, _ = self.inner(x, x, x)"),
+    ],
+)
+def test_samples_in_their_own_place(layer: str, forward: str) -> None:
+    text = trained(layer, forward, setup="settings = {}\nfirst = True")
+    assert "LOSS-INBATCH" not in findings(text)
+
+
+@pytest.mark.parametrize("given", ["x.unsqueeze(0)", "torch.unsqueeze(x, dim=0)", "x[None]"])
+def test_one_sequence_of_all_samples_is_not_gathered(given: str) -> None:
+    """What the network returns has the samples in dimension 1."""
+    text = trained("nn.LSTM(8, 8, batch_first=True)", epoch_end=EVALUATION.format(given=given))
+    assert "METRIC-LOCAL" in findings(text)
+    assert not any("gather" in line for line in added(text))
