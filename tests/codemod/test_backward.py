@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.plan import Severity
-from scripts import convert, converted, findings, lifted, script
+from scripts import added, convert, converted, findings, lifted, script
 
 OWN = "optimizer.zero_grad()\nout = unread(model(x), y)\nloss = {}.exp().mean()"  # nothing else is known of out
 ZERO = "optimizer.zero_grad()\n"
@@ -656,3 +656,30 @@ def test_a_layer_of_a_library_that_adds_up_its_losses(layer: str, more: str, red
     )
     assert f"accelerator.backward(loss{reduction})\n" in converted(text)
     assert findings(text) == codes
+
+
+FIT = """
+def fit(model, compare, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = compare(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "calls", "expected"),
+    [
+        ("", "fit(model, F.cross_entropy, optimizer)", []),
+        ("compare = F.cross_entropy", "fit(model, compare, optimizer)", []),
+        ("", "fit(model, F.cross_entropy, optimizer)\nfit(model, F.nll_loss, optimizer)", ["LOSS-UNKNOWN"]),
+        ("", "fit(model, F.cross_entropy if best else F.nll_loss, optimizer)", ["LOSS-UNKNOWN"]),
+        ("from elsewhere import compare", "fit(model, compare, optimizer)", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_a_function_of_torch_that_is_handed_on(setup: str, calls: str, expected: list[str]) -> None:
+    empty = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+    text = script(definitions=FIT, setup=setup, **{**empty, "epochs": f"best = len(loader)\n{calls}"})
+    found = [code for code in findings(text) if code.startswith("LOSS")]
+    assert found == expected and "accelerator.backward(loss)" in added(text)

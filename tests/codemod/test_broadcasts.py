@@ -142,6 +142,7 @@ def test_a_network_that_returns_a_row_or_something_unknown(last: str, made: str)
         "((model(x) - y) ** 2).mean()",
         "F.mse_loss(model(x).squeeze(1), y.view(-1, 1))",
         "rooted(model(x), y)",
+        "compare(model(x), y)",
         "Rooted()(model(x), y)",
     ],
 )
@@ -149,6 +150,9 @@ def test_whatever_compares_them(loss: str) -> None:
     definitions = """
 def rooted(prediction, target):
     return torch.sqrt(nn.functional.mse_loss(prediction, target))
+
+
+compare = F.smooth_l1_loss
 
 
 class Rooted(nn.Module):

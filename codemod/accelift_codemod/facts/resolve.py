@@ -121,6 +121,13 @@ class Resolver(Classes):
         """Whether an expression is certainly of one role."""
         return self.roles(node) == {role}
 
+    def library_function(self, func: ast.expr) -> str | None:
+        """The library function that a call of an expression certainly runs, also where a variable holds it."""
+        spelled = self.qualified(func)
+        values = self.values(func) if spelled is None and isinstance(func, (ast.Name, ast.Attribute)) else ()
+        names = {v.name if v.role is Role.LIBRARY else "" for v in values}
+        return (names.pop() or None) if len(names) == 1 else spelled
+
     def bound(self, binding: Binding) -> Values:
         """What a binding gives its name."""
         return self.expressions.bound(binding)

@@ -195,7 +195,7 @@ class _Cutter:
             return None
         if isinstance(node.func, ast.Attribute) and node.func.attr in ("eq", "ne") and len(node.args) == 1:
             return node.func.value, node.args[0]
-        qualified = self.facts.resolver.qualified(node.func) or ""
+        qualified = self.facts.resolver.library_function(node.func) or ""
         is_loss = self.facts.resolver.only(node.func, Role.LOSS) or (
             qualified.startswith("torch.nn.functional.") and qualified.endswith(("_loss", "cross_entropy", "_logits"))
         )

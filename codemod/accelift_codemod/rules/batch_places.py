@@ -145,7 +145,7 @@ class BatchPlaces(Rule):
             if isinstance(parent, ast.stmt):
                 return False
             if isinstance(parent, ast.Call) and not draft.gradients_off(parent):
-                module, _, name = (draft.facts.resolver.qualified(parent.func) or "").rpartition(".")
+                module, _, name = (draft.facts.resolver.library_function(parent.func) or "").rpartition(".")
                 loss = module == "torch.nn.functional" and (name.endswith("_loss") or name in _LOSSES)
                 if (
                     loss

@@ -113,7 +113,7 @@ class Broadcasts(Rule):
 
     def _compares(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call is that of a loss of torch that compares elements, and broadcasts."""
-        module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+        module, _, name = (draft.facts.resolver.library_function(call.func) or "").rpartition(".")
         if module == "torch.nn.functional" and name in _FUNCTIONS:
             return True
         names = [v.name.rpartition(".") for v in draft.facts.resolver.values(call.func)]

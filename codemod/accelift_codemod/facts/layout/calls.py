@@ -34,7 +34,7 @@ class Calls:
         arguments = [self.layouts.read(a, env, frame) for a in call.args]
         keywords = {k.arg: self.layouts.read(k.value, env, frame) for k in call.keywords if k.arg}
         everything = [*arguments, *keywords.values()]
-        qualified = self.resolver.qualified(func)
+        qualified = self.resolver.library_function(func)
         factors = products.factors(call, qualified)
         if factors is not None and products.squares(*factors) and everything[0] not in FIXED:
             return Layout.MIXED
