@@ -209,6 +209,7 @@ def test_the_accelerator_is_handed_in_and_kept() -> None:
         ("self.model.apply(print)", "inside"),
         ("model.load_state_dict(torch.load('m.pt'))", "inside"),
         ("start(self.model)", "inside"),
+        ("start(net=self.model)", "inside"),
     ],
 )
 def test_a_model_is_prepared_after_its_last_change(code: str, where: str) -> None:
@@ -424,7 +425,7 @@ REFUSED = [
     ({"body": "trainers = [Trainer() for _ in range(3)]\ntrainers[0].fit()"}, "not kept in one variable"),
     ({"body": f"def run(t):\n    t.model = Net()\n\n{MADE}\nrun(trainer)"}, "is set outside the class"),
     ({"body": f"def run(t):\n    return t\n\n{MADE}\nrun(trainer)"}, "is handed on"),
-    ({"body": f"def run(t):\n    t = None\n\n{MADE}\nrun(trainer)"}, "bound more than once"),
+    ({"body": f"def run(t):\n    t = 3\n\n{MADE}\nrun(trainer)"}, "bound more than once"),
     ({"body": f"def run(*t):\n    t[0].model = Net()\n\n{MADE}\nrun(trainer)"}, "is handed on"),
     ({"body": f"def run(**t):\n    t['t'].model = Net()\n\n{MADE}\nrun(t=trainer)"}, "is handed on"),
     ({"body": f"def run(t):\n    run(t)\n    print(t)\n\n{MADE}\nrun(trainer)"}, "is handed on"),
@@ -434,7 +435,8 @@ REFUSED = [
     ({"body": f"{MADE}\nsetattr(trainer, 'model', Net())"}, "is handed on"),
     ({"body": f"{MADE}\ntrainer.__dict__.update(model=Net())"}, "in another way"),
     ({"body": f"{MADE}\nvars(trainer)['model'] = Net()"}, "is handed on"),
-    ({"body": f"{MADE}\nsame = trainer"}, "is handed on"),
+    ({"body": f"{MADE}\nsame = trainer\nsame.model = Net()"}, "is set outside"),
+    ({"body": f"{MADE}\nsame = [trainer]"}, "is handed on"),
     ({"body": "import atexit\ntrainer = Trainer()\natexit.register(trainer.fit)"}, "handed on as a value"),
     ({"body": "trainer = Trainer()\ntrainer.fit = print\ntrainer.fit()"}, "is set outside the class"),
     ({"body": "trainers = {'a': Trainer()}\ntrainers['a'].fit()"}, "not kept in one variable"),

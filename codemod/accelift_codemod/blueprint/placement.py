@@ -299,8 +299,8 @@ class Placement:
 
     def _uses_of_item(self, home: Function | None, item: Item) -> list[ast.AST]:
         """The same for an attribute: what else gets the object of another one does not matter."""
-        copied = [c for c in self.roots.copies if self.index.function(c) is home]
-        own = [c for c in copied if self._uses_item(self.index.statement(c), item)]
+        copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
+        own = [p for p in copied if self._uses_item(self.index.statement(p), item)]
         return sorted({*self._uses_of_batches(home), *own}, key=position)
 
     @memoised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import Binding, Index
+from accelift_codemod.facts.index import Binding, Function, Index
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
@@ -58,19 +58,40 @@ def carriers(node: ast.expr) -> list[ast.expr]:
 def only_kept(resolver: Resolver, binding: Binding, parameter: str) -> bool:
     """Whether a constructor changes nothing of an object that it is handed and keeps."""
     constructor = resolver.index.function(binding.node)
+    return constructor is None or _leaves(resolver, constructor, {parameter, binding.name}, {constructor})
+
+
+def _leaves(resolver: Resolver, constructor: Function, names: set[str], seen: set[Function]) -> bool:
+    """Whether a constructor changes nothing of an object that has some names there."""
     parents = resolver.index.parents
-    for node in walk(constructor) if constructor is not None else ():
-        if not isinstance(node, ast.Name) or node.id not in (parameter, binding.name) or _is_stored(node):
+    for node in walk(constructor):
+        if not isinstance(node, ast.Name) or node.id not in names or _is_stored(node):
             continue
         parent = parents.get(node)
+        if isinstance(parent, ast.keyword):
+            parent = parents.get(parent)
         if isinstance(parent, ast.Attribute):
             outer = parents.get(parent)
             called = isinstance(outer, ast.Call) and outer.func is parent
             if _is_stored(parent) or (called and parent.attr not in _KEEPS):
                 return False
         elif isinstance(parent, ast.Call) and resolver.builtin(parent.func) not in _LOOKS:
-            return False
+            if not _passes_on(resolver, parent, node, seen):
+                return False
     return True
+
+
+def _passes_on(resolver: Resolver, call: ast.Call, node: ast.Name, seen: set[Function]) -> bool:
+    """Whether an object is handed to the constructor of another class that is followed, which leaves it as it is."""
+    cls = resolver.callee(call)
+    constructor = resolver.constructor(cls) if isinstance(cls, ast.ClassDef) and cls in resolver.followed else None
+    if constructor is None or constructor in seen:
+        return False
+    given = resolver.bind(call, constructor) or {}
+    names = {parameter for parameter, argument in given.items() if argument is node}
+    kept = (s for s in walk(constructor) if isinstance(s, ast.Assign) and isinstance(s.value, ast.Name))
+    names |= {t.id for s in kept if s.value.id in names for t in s.targets if isinstance(t, ast.Name)}  # type: ignore[attr-defined]
+    return bool(names) and _leaves(resolver, constructor, names, seen | {constructor})
 
 
 def _is_stored(node: ast.Name | ast.Attribute) -> bool:

@@ -61,8 +61,7 @@ class Facts:
         while True:
             self.instances = instances.find(direct, barred, self.flat.modules)
             self.tree = self.instances.tree
-            self.index = Index(self.tree) if self.instances.followed else direct
-            self.index.bind_outside(self.instances.outside)
+            self.index = self.instances.index
             self.resolver = Resolver(self.index, self.instances.followed, known, self.instances.outside)
             wrong = outside.wrong(self.resolver)
             if not wrong:

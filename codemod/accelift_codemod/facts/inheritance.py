@@ -17,6 +17,7 @@ from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.copying import Copier, Hook, around
 from accelift_codemod.facts.holders import only_holds
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
+from accelift_codemod.facts.keepers import keepers
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.tree import walk
 
@@ -31,10 +32,11 @@ class Flat:
 
 
 def find(index: Index) -> Flat:
-    """The tree of a script with the bases of classes that train folded into them, where they can be."""
+    """The tree of a script with the bases of classes that train, or keep what does, folded into them."""
     trains = trainers(index)
     derived = [cls for cls in index.classes if cls.bases] if trains else []
     names = Classes(index, {}, {})
+    trains |= {cls for cls in keepers(index) if names.class_role(cls) is None} if derived else set()
     families = [f for cls in derived if (f := _Family.of(index, names, cls)) is not None and trains & {*f.chain}]
     members = Counter(cls for family in families for cls in family.chain)
     families = [f for f in families if all(members[cls] == 1 for cls in f.chain)]

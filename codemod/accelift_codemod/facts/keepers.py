@@ -1,20 +1,22 @@
-"""Classes that do not train, and whose objects keep what does, loaders or an optimizer, or save or copy networks."""
+"""Classes that do not train, and whose objects keep what does: loaders, an optimizer or networks; or save networks."""
 
 from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.library import role
-from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.classes import Classes
+from accelift_codemod.facts.index import Function, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
+
+_KEPT = frozenset({Role.LOADER, Role.MODEL, Role.OPTIMIZER})
 
 
 def keepers(index: Index) -> set[ast.ClassDef]:
     """The classes whose methods make a DataLoader that their object keeps, step an optimizer that it has, or save
-    something, or give a network the state of another."""
-    names = Names(index)
+    something, or give a network the state of another; of those that are no networks or datasets themselves, also
+    those that make a network or an optimizer that they keep, or run in a loop what they were given."""
+    names = Classes(index, {}, {})
     found = set[ast.ClassDef]()
     for call in index.calls:
         function = index.function(call)
@@ -22,16 +24,36 @@ def keepers(index: Index) -> set[ast.ClassDef]:
         if cls is None or cls in found:
             continue
         steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
-        if (
-            steps
-            or _saves(call, names)
-            or (role(names.qualified(call.func) or "") is Role.LOADER and _keeps(index, call, function))
-        ):
+        made = _makes(call, names)
+        kept = made in _KEPT and _keeps(index, call, function)
+        plain = (kept or _runs(index, call, cls)) and names.class_role(cls) is None
+        if steps or _saves(call, names) or (kept and made is Role.LOADER) or plain:
             found.add(cls)
     return found
 
 
-def _saves(call: ast.Call, names: Names) -> bool:
+def _makes(call: ast.Call, names: Classes) -> Role | None:
+    """What a call of a class or of a library's function makes."""
+    found = names.bindings(call.func) if isinstance(call.func, ast.Name) else []
+    cls = found[0].node if len(found) == 1 and found[0].how is How.CLASS else None
+    return names.class_role(cls) if cls is not None else names.library_role(names.qualified(call.func) or "")
+
+
+def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:
+    """Whether what an object was given is called in a loop, as a network is: `for x, y in loader: self.model(x)`."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or not _is_kept(func) or not index.enclosing_loops(call):
+        return False
+    bound = (b for b in index.attribute_bindings.get(func.attr, ()) if index.enclosing_class(b.node) is cls)
+    return any(isinstance(b.value, ast.Name) and _is_parameter(b.value, index) for b in bound)
+
+
+def _is_parameter(name: ast.Name, index: Index) -> bool:
+    owner = index.scope(name).owner(name.id)
+    return owner is not None and any(b.how is How.PARAMETER for b in owner.bindings[name.id])
+
+
+def _saves(call: ast.Call, names: Classes) -> bool:
     """Whether a call saves something, or copies the state of a network: `ema.load_state_dict(model.state_dict())`."""
     if names.qualified(call.func) == "torch.save":
         return True

@@ -42,6 +42,13 @@ def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[
     return False
 
 
+def only_works(resolver: Resolver, statement: ast.stmt) -> bool:
+    """Whether a statement calls a method of an object that is followed, which keeps nothing of a batch."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    method = resolver.callee(call) if isinstance(call, ast.Call) else None
+    return isinstance(method, FUNCTIONS) and resolver.is_method(method) and not resolver.kept(method, data=True)
+
+
 def _read(node: ast.AST, names: set[str]) -> bool:
     return any(name.id in names for name in loads(node))
 

@@ -225,14 +225,21 @@ class Resolver(Classes):
                         sites.setdefault(constructor, []).append(call)
             elif bindings or isinstance(call.func, (ast.Attribute, ast.Call)):
                 indirect.append(call)
-        found = [(target, call) for call in indirect if (target := self.callee(call)) is not None]
-        for target, call in found:
-            sites.setdefault(target, []).append(call)
-            if (constructor := self.method(target, "__init__")) is not None:
-                sites.setdefault(constructor, []).append(call)
-        if found:
+        while indirect:
+            found = {call: target for call in indirect if (target := self.callee(call)) is not None}
+            for call, target in found.items():
+                sites.setdefault(target, []).append(call)
+                if (constructor := self.method(target, "__init__")) is not None:
+                    sites.setdefault(constructor, []).append(call)
+            if not found:
+                break
             self._values.clear()  # computed without these sites
+            indirect = [call for call in indirect if call not in found and self._may_be_known(call)]
         return sites
+
+    def _may_be_known(self, call: ast.Call) -> bool:
+        """Whether a call of which nothing is known may be of a method, of an object that another call hands over."""
+        return isinstance(call.func, ast.Attribute) and call.func.attr in self._method_names
 
     def returns(self, function: Function) -> list[ast.Return]:
         """The return statements of a function, those of nested functions left out."""

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
+from accelift_codemod.facts.keeping import only_works
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import targets
@@ -359,6 +360,8 @@ def filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
         return set()
     if draft.facts.resolver.qualified(root) is not None or Role.ARGUMENTS in draft.facts.resolver.roles(root):
         return set()  # a module, or options, of which one is set
+    if only_works(draft.facts.resolver, statement):
+        return set()
     return set() if draft.facts.objects.models(root) else {root.id}
 
 

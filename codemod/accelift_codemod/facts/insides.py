@@ -1,0 +1,213 @@
+"""What the methods of a class do with their object: whether all that happens to its attributes there is known."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from accelift_codemod.facts.classes import Classes, stands_apart
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index
+from accelift_codemod.facts.inheritance import is_abstract, is_of_abc
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.uses import is_called
+from accelift_codemod.facts.values import Role
+
+_SPECIAL = frozenset({"__init__", "__repr__", "__str__", "__call__"})
+_ASKING = frozenset({"__len__", "__getitem__", "__contains__", "__bool__", "__del__"})
+# Decorators that run a method as it stands.
+_PLAIN = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"})
+_FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+# What a method does that is more than computing.
+_ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
+# Built-in functions that only look at an object.
+_MEASURING = frozenset({"len", "int", "float", "str", "bool", "min", "max", "abs", "round", "isinstance"})
+_LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why the attributes of a class are not followed, and the line that says so."""
+
+    line: int
+    reason: str
+
+
+class Insides:
+    """A class, seen from its own methods."""
+
+    def __init__(self, index: Index, cls: ast.ClassDef) -> None:
+        self.index = index
+        self.cls = cls
+        self.names = Classes(index, {}, {})
+        self.methods = [s for s in cls.body if isinstance(s, FUNCTIONS)]
+        bound = [m for m in self.methods if not stands_apart(m)]
+        self.self_name = next((p.arg for m in bound for p in (*m.args.posonlyargs, *m.args.args)[:1]), "self")
+        self.bound = bound
+
+    def inside(self) -> Unknown | None:
+        """Why the attributes cannot be followed, by the class itself; None if they can."""
+        return self._shape() or self._methods() or self._of_self()
+
+    # ---- the class
+
+    def no(self, node: ast.AST, reason: str) -> Unknown:
+        return Unknown(node.lineno, reason)  # type: ignore[attr-defined]
+
+    def _shape(self) -> Unknown | None:
+        cls, name = self.cls, self.cls.name
+        if not self.index.scope(cls).is_module:
+            return self.no(cls, f"the class {name} is defined inside a function or class")
+        for base in cls.bases:
+            if self.names.builtin(base) != "object" and not is_of_abc(self.index, self.names, base, "ABC"):
+                return self.no(cls, self._based(base))
+        if cls.decorator_list or not all(is_abstract(self.index, self.names, k) for k in cls.keywords):
+            return self.no(cls, f"{name} has a decorator or a metaclass")
+        for statement in cls.body:
+            if isinstance(statement, ast.ClassDef) or not isinstance(
+                statement, (*FUNCTIONS, ast.Expr, ast.Assign, ast.AnnAssign, ast.Pass)
+            ):
+                return self.no(statement, f"the body of {name} has more than methods and constants")
+        return None
+
+    def _based(self, base: ast.expr) -> str:
+        """Why a class with a base is not followed."""
+        name = self.cls.name
+        if self.names.class_role(self.cls) is Role.MODEL:
+            return (
+                f"{name} is a network that trains itself; DistributedDataParallel wraps a network from outside, and "
+                "what its own methods call goes past that"
+            )
+        if self.names.qualified(base) in _FUNCTIONS:
+            return f"{name} is a function of autograd, whose backward pass runs in that of the training"
+        others = [c.name for c in self.index.classes if c is not self.cls and self._derives(c, base)]
+        if others:
+            return f"{name} has a base class, that of {others[0]}, too, whose methods may use its attributes"
+        return f"{name} has a base class, whose methods may use its attributes, too"
+
+    def _derives(self, cls: ast.ClassDef, base: ast.expr) -> bool:
+        """Whether a class has a base of the program, too."""
+        found = self.names.bindings(base) if isinstance(base, ast.Name) else []
+        return any(b.node in self.names.ancestry(cls) and b.node is not cls for b in found)
+
+    def _methods(self) -> Unknown | None:
+        seen: set[str] = set()
+        for method in self.methods:
+            name = method.name
+            if name in seen:
+                return self.no(method, f"the method {name}() is defined twice")
+            seen.add(name)
+            if name.startswith("__") and name.endswith("__") and name not in _SPECIAL and not self._asks(name):
+                return self.no(method, f"the method {name}() runs without being called by name")
+            for decorator in method.decorator_list:
+                if stands_apart(method) or self._plain(decorator) or self._looks(method):
+                    continue
+                return self.no(method, f"the method {name}() has a decorator that may run it in another way")
+        for method in self.methods:
+            inner = next((n for n in walk(method) if isinstance(n, ast.ClassDef)), None)
+            if inner is not None:
+                return self.no(inner, f"the class {inner.name} is defined in a method")
+        for method in self.bound:
+            first = (*method.args.posonlyargs, *method.args.args)[:1]
+            if not first or first[0].arg != self.self_name:
+                return self.no(method, f"the methods call their object {self.self_name} and otherwise")
+            bindings = self.index.scopes[method].bindings[self.self_name]
+            if len(bindings) != 1:
+                return self.no(bindings[-1].node, f"{self.self_name} is bound again")
+        return None
+
+    def _asks(self, name: str) -> bool:
+        """Whether a method that runs without being called by name only asks the object something, or leaves it."""
+        return name in _ASKING and self._passive(name)
+
+    def _plain(self, decorator: ast.expr) -> bool:
+        func = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return self.names.qualified(func) in _PLAIN or is_of_abc(self.index, self.names, func, "abstractmethod")
+
+    def _looks(self, method: Function) -> bool:
+        """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one."""
+        if not is_property(method):
+            return False
+        *before, last = method.body
+        calls = (n for n in walk(method) if isinstance(n, ast.Call))
+        return (
+            isinstance(last, ast.Return)
+            and all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) for s in before)
+            and all(self.names.builtin(call.func) in _MEASURING for call in calls)
+        )
+
+    # ---- the object inside its methods
+
+    def _is_self(self, name: ast.Name) -> bool:
+        owner = self.index.scope(name).owner(name.id)
+        return owner is not None and owner.node in self.bound
+
+    def selves(self) -> list[ast.Name]:
+        return [
+            n
+            for m in self.bound
+            for n in walk(m)
+            if isinstance(n, ast.Name) and n.id == self.self_name and self._is_self(n)
+        ]
+
+    def _of_self(self) -> Unknown | None:
+        parents = self.index.parents
+        methods = {m.name for m in self.methods}
+        constants = set(self.index.scopes[self.cls].bindings)
+        for node in walk(self.cls):
+            if isinstance(node, ast.Attribute) and node.attr in ("__setattr__", "__delattr__", "__dict__"):
+                return self.no(node, f"`{node.attr}` reaches attributes in another way")
+        for name in self.selves():
+            parent = parents[name]
+            if isinstance(parent, ast.Attribute):
+                if parent.attr.startswith("__") and parent.attr.endswith("__") and parent.attr != "__class__":
+                    return self.no(name, f"`{name.id}.{parent.attr}` reaches attributes in another way")
+                if isinstance(parent.ctx, ast.Del):
+                    return self.no(name, f"`{name.id}.{parent.attr}` is deleted")
+                if parent.attr in constants and not isinstance(parent.ctx, ast.Load):
+                    what = f"the method {parent.attr}() is replaced" if parent.attr in methods else ""
+                    return self.no(
+                        name, what or f"`{parent.attr}` is an attribute of the class, and of its object, too"
+                    )
+                if parent.attr in methods and not is_called(self.index, parent) and not self._passive(parent.attr):
+                    return self.no(name, f"the method {parent.attr}() is handed on as a value")
+                continue
+            if isinstance(parent, ast.Call) and name in parent.args and self.names.builtin(parent.func) in _LOOKING:
+                continue
+            if self.is_run(name):
+                continue
+            return self.no(name, "the object itself is handed on, and others may set its attributes")
+        return None
+
+    def _passive(self, name: str) -> bool:
+        """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""
+        method = next(m for m in self.methods if m.name == name)
+        if stands_apart(method) or is_property(method):
+            return True
+        parents = self.index.parents
+        methods = {m.name for m in self.methods}
+        for node in walk(method):
+            if isinstance(node, ast.Attribute):
+                if node.attr in _ACTIVE:
+                    return False
+                own = isinstance(node.value, ast.Name) and node.value.id == self.self_name
+                if own and (node.attr in methods or not isinstance(node.ctx, ast.Load)):
+                    return False
+                outer = parents[node]
+                if own and isinstance(outer, (*LOOPS, ast.comprehension)):
+                    return False
+        return True
+
+    def is_run(self, node: ast.expr) -> bool:
+        """Whether an object is called, as its class says."""
+        call = self.index.parents[node]
+        return isinstance(call, ast.Call) and call.func is node and any(m.name == "__call__" for m in self.bound)
+
+    def own(self) -> list[ast.Attribute]:
+        """The attributes of the object where its methods name them."""
+        parents = self.index.parents
+        return [a for n in self.selves() if isinstance(a := parents[n], ast.Attribute)]
+
+
+def is_property(function: Function) -> bool:
+    """Whether reading an attribute of this name runs the function."""
+    return [d.id for d in function.decorator_list if isinstance(d, ast.Name)] == ["property"]
