@@ -247,6 +247,36 @@ def test_a_decision_by_an_evaluation_that_draws(slots: dict[str, str]) -> None:
     assert {"COLL-RANKFLOW", "EVAL-REPLICATED"} <= set(stops_early(**slots))
 
 
+STOPPER = """\
+class Stopper:
+    def __init__(self):
+        self.best, self.waited, self.stop = None, 0, False
+
+    def __call__(self, measured):
+        if self.best is None or measured < self.best:
+            self.best, self.waited = measured, 0
+        else:
+            self.waited += 1
+            self.stop = self.waited > 2
+
+    def save(self):
+        torch.save(model.state_dict(), "m.pt")
+
+stopper = Stopper()
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("stops", "told"),
+    [("if stopper.stop:\n    break", True), ("print(stopper.stop)", False), ("if stopper.best:\n    break", True)],
+)
+def test_an_object_decides_by_what_it_is_told(stops: str, told: bool) -> None:
+    after = f"    stopper({{}})\n{textwrap.indent(stops, '    ')}"
+    found = stops_early(after=after, definitions=STOPPER + NOISY + EVALUATE)
+    assert ("COLL-RANKFLOW" in found) is told
+
+
 @pytest.mark.parametrize(
     "slots",
     [

@@ -297,6 +297,12 @@ class Facts:
         """Every load of a scope's variable, in nested scopes too, in source order."""
         return self._loads.get((owner, name), [])
 
+    def asked(self, owner: Scope, name: str) -> list[ast.Attribute]:
+        """The reads of an attribute that is a variable where others ask an object for it: `trainer.epoch`."""
+        attribute = name.partition(".")[2]
+        asked = self.instances.asked.items() if attribute else ()
+        return [a for a, cls in asked if cls is owner.node and a.attr == attribute and isinstance(a.ctx, ast.Load)]
+
     @cached_property
     def _loads(self) -> dict[tuple[Scope, str], list[ast.Name]]:
         """The loads of every variable, in source order; of imports, also those of what they bring from other files."""

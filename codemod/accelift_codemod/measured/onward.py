@@ -173,15 +173,23 @@ def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) 
     yield from reads_of(draft, statement)
     for target in targets(statement):
         for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
-            if isinstance(part, ast.Attribute):
+            if isinstance(part, ast.Name):
+                yield from _asked(draft, part)
+            elif isinstance(part, ast.Attribute):
                 yield from attribute_reads(draft, part)
             elif isinstance(part, ast.Subscript):
                 yield from object_reads(draft, part)
 
 
-def _reads_of_target(draft: Draft, target: ast.Name) -> list[ast.Name]:
+def _reads_of_target(draft: Draft, target: ast.Name) -> list[Read]:
     owner = draft.facts.index.scope(target).owner(target.id)
-    return draft.facts.loads(owner, target.id) if owner is not None else []
+    return [*draft.facts.loads(owner, target.id), *_asked(draft, target)] if owner is not None else []
+
+
+def _asked(draft: Draft, target: ast.Name) -> list[ast.Attribute]:
+    """The reads of an attribute of self where others ask the object for it: `stopper.stop`."""
+    owner = draft.facts.index.scope(target).owner(target.id)
+    return draft.facts.asked(owner, target.id) if owner is not None else []
 
 
 def attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[Read]:
