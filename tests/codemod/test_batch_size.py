@@ -32,6 +32,46 @@ def test_a_number_of_rows_in_a_function_that_the_loop_calls() -> None:
     assert converted(before) == lifted(**SIZED, definitions=labels.format(SHARE), batch_end="real = labels()")
 
 
+UNSAID = """\
+def labels(size=None):
+    {}
+    return torch.ones(size, 1){}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "size = {} if size is None else size",
+        "size = size if size is not None else {}",
+        "size = size if size else {}",
+        "size = size or {}",
+        "if size is None:\n        size = {}",
+        "if not size:\n        size = {}",
+    ],
+)
+def test_a_number_of_rows_where_none_is_said(line: str) -> None:
+    slots = {**SIZED, "batch_end": "real = labels()\nmore = labels(36)"}
+    found = converted(script(**slots, definitions=UNSAID.format(line.format("batch_size"), "")))
+    assert found.replace(f"({SHARE})", SHARE) == lifted(**slots, definitions=UNSAID.format(line.format(SHARE), ""))
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "codes"),
+    [
+        ("size = batch_size if size is None else size", " / size", ["BATCH-MIXED"]),
+        ("if size is None:\n        size = batch_size", ".sum() / size", ["BATCH-MIXED"]),
+        ("size = 3 if size is None else size", "", []),
+        ("size = batch_size - 1 if size is None else size", "", []),
+        ("if len(loader) > 3:\n        size = 5", "", []),
+    ],
+)
+def test_other_numbers_where_none_is_said_stay(line: str, more: str, codes: list[str]) -> None:
+    slots = {**SIZED, "definitions": UNSAID.format(line, more), "batch_end": "real = labels()"}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert [code for code in findings(script(**slots)) if code.startswith("BATCH")] == codes
+
+
 @pytest.mark.parametrize("given", ["", "x", "epoch"])
 def test_a_function_that_the_loop_calls_for_its_own_sake(given: str) -> None:
     """It has to do with the share only if it is given it."""

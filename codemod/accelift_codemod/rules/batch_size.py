@@ -11,7 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
-from accelift_codemod.rows import batch_sizes, made_before, made_for, row_numbers
+from accelift_codemod.rows import batch_sizes, fallbacks, made_before, made_for, row_numbers
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
 from accelift_codemod.rows.early_rows import COPIES, DRAWS, EarlyRows, own_rows
@@ -249,7 +249,9 @@ class BatchSize(Rule):
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
         for call in (n for n in nodes if isinstance(n, ast.Call)):
-            found = [size for size in self._asked_rows(draft, call) if batch_sizes.is_size(draft, size, loop, sizes)]
+            asked = list(self._asked_rows(draft, call))
+            asked += [size for rows in asked if fallbacks.only_rows(draft, rows) for size in fallbacks.of(draft, rows)]
+            found = [size for size in asked if batch_sizes.is_size(draft, size, loop, sizes)]
             if found:
                 shares.add(call)
                 yield from found
@@ -283,6 +285,17 @@ class BatchSize(Rule):
         default."""
         seen: set[ast.AST] = set()
         for call in (n for n in nodes if isinstance(n, ast.Call)):
+            for size in fallbacks.mixed(draft, self._asked_rows(draft, call)):
+                if size not in seen and batch_sizes.is_size(draft, size, loop, sizes):
+                    seen.add(size)
+                    yield draft.finding(
+                        "BATCH-MIXED",
+                        Severity.WARNING,
+                        size,
+                        f"`{draft.facts.segment(size)}`, the size of the whole batch, is a number of rows here where "
+                        "no other is said, and more than that; a process has only its share of the batch",
+                        "take the number of rows from the tensors that the function is given",
+                    )
             function = draft.facts.resolver.callee(call)
             bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
             for name, given in (bound or {}).items():
