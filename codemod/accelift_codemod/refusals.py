@@ -129,11 +129,6 @@ def _structure(facts: Facts) -> None:
     if not calls:
         _by_hand(facts)
         raise _no_training()
-    in_class = [call for call in calls if facts.unfollowed(call) is not None]
-    if len(in_class) == len(calls):
-        function = facts.index.function(in_class[0])
-        name = function.name if function else "a method"
-        raise in_a_class(facts, in_class[0], f"the backward pass is in the method {name}()")
     if not any(facts.runs(call) for call in calls):
         function = facts.index.function(calls[0])
         name = function.name if function else ""
@@ -143,6 +138,11 @@ def _structure(facts: Facts) -> None:
             f"nothing in this file runs {name}(), which trains",
             "convert the script that imports it",
         )
+    in_class = [call for call in calls if facts.unfollowed(call) is not None]
+    if len(in_class) == len(calls):
+        function = facts.index.function(in_class[0])
+        name = function.name if function else "a method"
+        raise in_a_class(facts, in_class[0], f"the backward pass is in the method {name}()")
 
 
 def in_a_class(facts: Facts, node: ast.AST, what: str) -> Refused:

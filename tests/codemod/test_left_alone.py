@@ -18,6 +18,7 @@ class Trainer:
             self.optimizer.step()
 """
 MADE = "Trainer(model, loader, optimizer)"
+BASED = CLASS.replace("class Trainer:", "class Based(dict):")
 CLOSURE = """\
 def closure():
     optimizer.zero_grad()
@@ -76,11 +77,13 @@ NOTHING = [
     ({"forward": "print(model(x))", "backward": "", "step": "pass"}, "NO-TRAINING"),
     ({**NO_LOOP, "epochs": ""}, "NO-TRAINING"),
     ({"definitions": FUNCTION, **NO_LOOP, "epochs": ""}, "NO-ENTRY"),
+    ({"definitions": BASED, **NO_LOOP, "epochs": ""}, "NO-ENTRY"),
 ]
 
 REFUSED = [
     ({"definitions": CLASS, "epochs": f"kept = [{MADE}]", **NO_LOOP}, "LOOP-IN-CLASS"),
     ({"definitions": CLASS, "after": f"kept = [{MADE}]"}, "LOOP-IN-CLASS"),
+    ({"definitions": BASED, **NO_LOOP, "epochs": f"Based{MADE[7:]}.fit()"}, "LOOP-IN-CLASS"),
     ({"loader": "", "loop": "for i in range(4):", "move": "x, y = data[i]"}, "DATA-UNSHARDED"),
     ({"loader": "loader = [(torch.randn(4, 8), torch.randint(0, 3, (4,)))]"}, "DATA-UNSHARDED"),
     ({"loop": "for _ in range(4):", "move": "x, y = torch.randn(4, 8), torch.zeros(4).long()"}, "LOADER-UNKNOWN"),

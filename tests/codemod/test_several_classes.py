@@ -108,6 +108,38 @@ def test_the_object_that_trains_is_kept_by_another(trainer: str, after: str) -> 
     assert findings(source) == []
 
 
+RETURNED = """\
+def run(device):
+    data = TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)
+    loader = DataLoader(data, batch_size=16, shuffle=True)
+    trainer = Trainer(Agent(device), loader, device)
+    if not len(loader):
+        return None
+    trainer.fit()
+    return trainer
+"""
+
+
+@pytest.mark.parametrize("use", ["", "trainer = run(device)\nprint(trainer.agent.net.training)", "run(device)"])
+def test_an_object_that_a_function_returns_from_a_variable(use: str) -> None:
+    found = flat(text(STEP, RUN, RETURNED, after=use or "done = run(device)"))
+    assert PREPARED in found and "loader = accelerator.prepare(loader)\ntrainer = Trainer(" in found
+
+
+@pytest.mark.parametrize(
+    ("use", "returned"),
+    [
+        ("trainer = run(device)\ntrainer.agent.net = None", "return trainer"),
+        ("kept = [run(device)]", "return trainer"),
+        ("run(device)", "return [trainer]"),
+        ("run(device)", "return trainer if device else 3"),
+    ],
+)
+def test_what_becomes_of_a_returned_object_is_not_known(use: str, returned: str) -> None:
+    source = text(STEP, RUN, RETURNED.replace("return trainer", returned), after=use)
+    assert unchanged(source).code == "LOOP-IN-CLASS"
+
+
 def test_an_object_that_keeps_nothing_of_a_batch_measures_nothing() -> None:
     agent = STEP.replace("def __init__(self, device)", "def take(self, net)").replace("Net().to(device)", "net")
     run = RUN.replace("agent, loader, device", "loader, device").replace(KEPT, "self.net = Net().to(device)")

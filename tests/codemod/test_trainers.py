@@ -424,7 +424,7 @@ ELSE = "from other import get\n\n\ndef make(n):\n    if n:\n        return get()
 REFUSED = [
     ({"body": "trainers = [Trainer() for _ in range(3)]\ntrainers[0].fit()"}, "not kept in one variable"),
     ({"body": f"def run(t):\n    t.model = Net()\n\n{MADE}\nrun(trainer)"}, "is set outside the class"),
-    ({"body": f"def run(t):\n    return t\n\n{MADE}\nrun(trainer)"}, "is handed on"),
+    ({"body": f"def run(t):\n    return [t]\n\n{MADE}\nrun(trainer)"}, "is handed on"),
     ({"body": f"def run(t):\n    t = 3\n\n{MADE}\nrun(trainer)"}, "bound more than once"),
     ({"body": f"def run(*t):\n    t[0].model = Net()\n\n{MADE}\nrun(trainer)"}, "is handed on"),
     ({"body": f"def run(**t):\n    t['t'].model = Net()\n\n{MADE}\nrun(t=trainer)"}, "is handed on"),

@@ -126,10 +126,10 @@ class Candidate(Insides):
         first = Insides(self.index, cls).self_name if cls is not None and cls is not self.cls else ""
         return cls if isinstance(target.value, ast.Name) and target.value.id == first else None
 
-    def _returned(self, call: ast.Call) -> Unknown | None:
+    def _returned(self, given: ast.expr) -> Unknown | None:
         """The same of an object that a function returns: where that is called."""
-        function = self.index.function(call)
-        problem = self.no(call, f"the {self.cls.name} made here is not kept in one variable")
+        function = self.index.function(given)
+        problem = self.no(given, f"the {self.cls.name} made here is not kept in one variable")
         if function is None or function.decorator_list or function in self.returning:
             return problem
         owner = self.index.scope(function)
@@ -137,7 +137,7 @@ class Candidate(Insides):
         if owner.is_class or len(owner.bindings[function.name]) != 1:
             return problem
         for part in (n.value for n in own_nodes(function) if isinstance(n, ast.Return)):
-            if part is not None and not _is_none(part) and call not in walk(part):
+            if part is not None and not _is_none(part) and given not in walk(part) and not _is_same(part, given):
                 return self.no(part, f"{function.name}() may return something else than the {self.cls.name}")
         self.returning.append(function)
         for load in loads:
@@ -177,6 +177,8 @@ class Candidate(Insides):
                 problem = self._kept(parent.targets[0], load, f"`{name}` is kept where it cannot be followed", seen)
             elif self.is_run(load) or _is_tested(load, parent):
                 problem = None
+            elif isinstance(parent, ast.Return):
+                problem = self._returned(load)
             else:
                 problem = self._handed_on(load, f"`{name}`", seen)
             if problem is not None:
@@ -288,6 +290,11 @@ class Candidate(Insides):
         parents = (self.index.parents[name] for name in self.selves())
         own = {p.attr for p in parents if isinstance(p, ast.Attribute)} | self.index.scopes[self.cls].bindings.keys()
         return own if own & HARMLESS else own | HARMLESS
+
+
+def _is_same(node: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions read one variable of a function."""
+    return isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id
 
 
 def _filled(bindings: list[Binding]) -> list[Binding]:
