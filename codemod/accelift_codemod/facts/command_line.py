@@ -76,7 +76,7 @@ class CommandLine:
         parsed = {v.origin for v in self.resolver.values(node.value)}
         found: list[ast.If] = []
         for statement in reversed(self.resolver.index.chain(node)[:-1]):
-            if not isinstance(statement, ast.If) or _is_main(statement) or parsed & {*walk(statement)}:
+            if not isinstance(statement, ast.If) or is_main(statement) or parsed & {*walk(statement)}:
                 break
             found.append(statement)
         return found
@@ -86,6 +86,6 @@ def _compares(node: ast.AST) -> TypeGuard[ast.Compare]:
     return isinstance(node, ast.Compare)
 
 
-def _is_main(statement: ast.If) -> bool:
+def is_main(statement: ast.If) -> bool:
     """`if __name__ == "__main__":`."""
     return any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(statement.test))

@@ -40,7 +40,11 @@ class Reach(Home):
         if not moments and self.timeline.follows(node, self.home):
             return True
         made = self.block[self.place] if self.place < len(self.block) else self.block[-1]
-        return bool(moments) and min(moments) >= position(made)
+        if not moments or min(moments) < position(made):
+            return False
+        if self.facts.processes.managed:
+            return True  # where a switch leaves it out, DIST-SWITCH tells
+        return all(self.surely_made(place, self.block, self.place) for place in self.at_home([node]))
 
     def spelled(self, node: ast.AST) -> str:
         """The accelerator as code in the place of a node writes it: methods find it in their object."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
+from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.conditions import Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.tree import walk
@@ -65,6 +66,17 @@ class Home:
         for node in nodes:
             found += self.timeline.places(node, self.home)
         return found
+
+    def surely_made(self, node: ast.AST, block: list[ast.stmt], place: int) -> bool:
+        """Whether what is made in a list of statements is there for a node at home: no branch leaves it out."""
+        around = {id(b): at for b, at in map(self.index.block, self.index.chain(node))}
+        while around.get(id(block), -1) < place:
+            owner = self.index.parents.get(block[0])
+            if not isinstance(owner, (ast.With, ast.AsyncWith)) and not (isinstance(owner, ast.If) and is_main(owner)):
+                return False
+            block, at = self.index.block(owner)
+            place = at + 1
+        return True
 
     def _home(self) -> Function | None:
         """The function in which the accelerator is made; None for module level."""
@@ -169,7 +181,7 @@ class Home:
         nodes += self.variable.statements if self.variable is not None else ()
         tops = {c[0] for n in nodes for c in [self.index.chain(p) for p in self.timeline.places(n, None)] if c}
         top = tops.pop() if len(tops) == 1 else None
-        if isinstance(top, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in walk(top.test)):
+        if isinstance(top, ast.If) and is_main(top):
             return {n for s in top.body for n in walk(s) if isinstance(n, ast.stmt)}
         return None
 

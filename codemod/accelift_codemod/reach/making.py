@@ -47,7 +47,7 @@ class Making:
                     "choose the device before the condition",
                 )
         elif strong:
-            block = self._common(strong)
+            block = self._wide_enough(strong, weak)
             at = len(block)
         else:  # a constructor: the object uses it later
             home = self.reach.home
@@ -105,6 +105,20 @@ class Making:
         while self._is_elif(chains[0][depth]):
             depth -= 1
         return self.index.block(chains[0][depth])[0]
+
+    def _wide_enough(self, strong: list[ast.AST], weak: list[ast.AST]) -> list[ast.stmt]:
+        """The innermost statement list that leads to all who need the accelerator, and to who would use it after that.
+
+        Where its arguments are only known in a branch, who comes after that branch does without it.
+        """
+        block = self._common(strong)
+        first = position(block[0])
+        later = [n for n in weak if position(n) > first and not self.reach.surely_made(n, block, 0)]
+        wide = self._common([*strong, *later])
+        if wide is block:
+            return block
+        branch = next(s for s in self.index.chain(strong[0]) if self.index.block(s)[0] is wide)
+        return block if self._floor([branch], 1) else wide
 
     def _is_elif(self, statement: ast.stmt) -> bool:
         """Whether a statement is an `elif`, before which nothing can be put but before the whole `if`."""
