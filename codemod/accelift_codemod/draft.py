@@ -14,6 +14,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Environment
 from accelift_codemod.facts.layout.algebra import dealt, merge
+from accelift_codemod.facts.reading import Reading
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.options import Options
@@ -82,6 +83,11 @@ class Draft:
         """The calls whose name speaks of a seed, with the name that a library has for them."""
         named = ((call, self.facts.resolver.qualified(call.func) or "") for call in self.calls)
         return [(c, q) for c, q in named if "seed" in (q or getattr(c.func, "id", "")).rpartition(".")[2].lower()]
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Which files calls read by name."""
+        return Reading(self.facts.resolver)
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:

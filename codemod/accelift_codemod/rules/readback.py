@@ -38,11 +38,11 @@ _FOLDERS = frozenset({"os.makedirs", "os.mkdir"}) | _REMOVES
 class ReadBack(Rule):
     """Waits for the main process where every process reads a file that a guarded statement has written before.
 
-    Only if both name the file in the same words, in one function or in what it calls, and the file is read wherever it
-    is written: a process that waits where others do not would wait for ever. So it is with a folder that is listed
-    after files have been moved, or written into it, with a folder that the main process makes and every process logs
-    into, and with a file that the main process removes, or writes over, where others may still be reading it. For
-    checkpoints, see SAVE.
+    Only if both name the file in the same words, in one function or in what it calls with that name, and the file is
+    read wherever it is written: a process that waits where others do not would wait for ever. So it is with a folder
+    that is listed after files have been moved, or written into it, with a folder that the main process makes and every
+    process logs into, and with a file that the main process removes, or writes over, where others may still be reading
+    it. For checkpoints, see SAVE.
     """
 
     code = _RULE
@@ -216,17 +216,7 @@ exported = onnx.load("model.onnx")
 
     def _paths(self, draft: Draft, call: ast.Call) -> list[ast.expr]:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
-        resolver = draft.facts.resolver
-        opened = files.mode(resolver, call)
-        if resolver.qualified(call.func) in library.READS or (opened is not None and not files.writes(opened)):
-            return call.args[:1]
-        target = resolver.callee(call)
-        if target is None and isinstance(call.func, ast.Attribute) and call.func.attr in library.READ_METHODS:
-            return call.args[:1]
-        if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
-            return []
-        values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
-        return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
+        return draft.reading.paths(call)
 
     def _written(self, draft: Draft, call: ast.Call, given: list[ast.expr], depth: int = 2) -> Iterator[Written]:
         """A call that writes, and those of the functions that it is in, each with what it may name the file by."""
@@ -242,7 +232,7 @@ exported = onnx.load("model.onnx")
     def _reads_back(self, draft: Draft, read: ast.Call, write: ast.Call, given: list[ast.expr]) -> bool:
         """Whether a call reads what another one in the same function has written, perhaps when that ran before."""
         index = draft.facts.index
-        if index.function(read) is not index.function(write):
+        if read is write or index.function(read) is not index.function(write):
             return False
         before = position(read) < position(write)
         if before and not draft.blueprint.timeline.repeats(read, write):
