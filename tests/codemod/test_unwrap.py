@@ -96,6 +96,17 @@ def test_methods_that_train_go_through_the_wrapper() -> None:
     ]
 
 
+def test_a_method_that_runs_the_whole_forward_pass_goes_through_the_wrapper() -> None:
+    """`self(x)` in a method is the forward pass of the model itself, beside the wrapper."""
+    own = {"definitions": f"{NET}\n    def step(self, x, y):\n        return F.cross_entropy(self(x), y)\n"}
+    slots = {"forward": "optimizer.zero_grad()\nloss = model.step(x, y)"}
+    assert converted(script(**OLD | own, **slots)) == lifted(**NEW | own, **slots)
+    assert "DDP-METHOD" in {f.code for f in convert(script(**OLD | own, **slots), target="accelerate").plan.findings}  # type: ignore[union-attr]
+    evaluated = {"epoch_end": "with torch.no_grad():\n    loss = {}.step(x, y)"}
+    wrapped, bare = evaluated["epoch_end"].format("model"), evaluated["epoch_end"].format(MODEL)
+    assert converted(script(epoch_end=wrapped, **OLD | own)) == lifted(epoch_end=bare, **NEW | own)
+
+
 def test_methods_that_run_no_layer() -> None:
     """A penalty on the weights adds to the gradients that the forward pass leaves to be averaged."""
     before = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + {}.penalty()"

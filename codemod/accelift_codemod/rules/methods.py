@@ -340,7 +340,7 @@ with torch.no_grad():
         return any(self._runs_layers(draft, m) for m in methods if m is not None)
 
     def _runs_layers(self, draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
-        """Whether a method calls a submodule, directly or through other methods."""
+        """Whether a method calls a submodule or its own forward pass, directly or through other methods."""
         cls = draft.facts.index.enclosing_class(method)
         for node in walk(method):
             if not isinstance(node, ast.Call):
@@ -350,6 +350,8 @@ with torch.no_grad():
             while isinstance(root, (ast.Attribute, ast.Subscript)):
                 root = root.value
             own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
+            if own and isinstance(func, ast.Name):
+                return True  # self(x)
             if not own or not isinstance(func, (ast.Attribute, ast.Subscript)):
                 continue
             of_self = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
