@@ -107,6 +107,19 @@ def test_a_method_that_runs_the_whole_forward_pass_goes_through_the_wrapper() ->
     assert converted(script(epoch_end=wrapped, **OLD | own)) == lifted(epoch_end=bare, **NEW | own)
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        "    @torch.no_grad()\n    def score(self, x):\n        return self(x).mean().item()",
+        "    def score(self, x):\n        with torch.no_grad():\n            return self.layer(x).mean().item()",
+    ],
+)
+def test_a_method_that_switches_gradients_off_does_not_train(method: str) -> None:
+    own = {"definitions": f"{NET}\n{method}\n"}
+    before = {"epoch_end": "z = model.score(x)"}
+    assert converted(script(**OLD | own, **before)) == lifted(epoch_end=f"z = {MODEL}.score(x)", **NEW | own)
+
+
 def test_methods_that_run_no_layer() -> None:
     """A penalty on the weights adds to the gradients that the forward pass leaves to be averaged."""
     before = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + {}.penalty()"

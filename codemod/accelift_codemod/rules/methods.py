@@ -350,9 +350,11 @@ with torch.no_grad():
             while isinstance(root, (ast.Attribute, ast.Subscript)):
                 root = root.value
             own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
-            if own and isinstance(func, ast.Name):
-                return True  # self(x)
-            if not own or not isinstance(func, (ast.Attribute, ast.Subscript)):
+            if not own or draft.gradients_off(node):
+                continue
+            if not isinstance(func, (ast.Attribute, ast.Subscript)):
+                if isinstance(root, ast.Name) and root.id == "self":
+                    return True  # self(x)
                 continue
             of_self = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
             inner = draft.facts.resolver.method(cls, func.attr) if of_self and isinstance(func, ast.Attribute) else None
