@@ -123,7 +123,7 @@ def test_the_loss_of_parts_is_known_as_that_of_the_batch() -> None:
     ["x[:8]", "x.mean()", "len(x)", "torch.cat([x, x])", "x if len(x) > 3 else y", "x, model", "other(x)", "x, *y"],
 )
 def test_what_is_made_of_a_batch_is_no_part_of_it(given: str) -> None:
-    definitions = f"def other(x):\n    return x\n\n\n{PARTS.format('loader', given)}"
+    definitions = f"def other(x):\n    return x * 2\n\n\n{PARTS.format('loader', given)}"
     text = script(definitions=definitions, loop="for x in endless(loader):", move="", forward=SQUARE)
     assert unchanged(text).code in ("LOADER-UNKNOWN", "DATA-UNSHARDED")
 

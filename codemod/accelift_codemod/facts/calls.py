@@ -43,7 +43,8 @@ class Calls:
         target = self.resolver.callee(call)
         if isinstance(target, ast.ClassDef):
             role = self.resolver.class_role(target) or Role.OBJECT
-            return (Value(role, call, target.name, declaration=target),)
+            dealt = self._dealt_by(call, target) if role is Role.OBJECT else None
+            return (dealt or Value(role, call, target.name, declaration=target),)
         if isinstance(target, FUNCTIONS):
             handed_back = self.resolver.passing.handed_back(target)
             if handed_back is not None:  # what this call gives, not what the others do
@@ -70,6 +71,17 @@ class Calls:
         if any(v.role in (Role.MODEL, Role.LOSS) for v in callees):
             return ()
         return (Value(Role.OBJECT, call),)
+
+    def _dealt_by(self, call: ast.Call, cls: ast.ClassDef) -> Value | None:
+        """The batches of loaders, if an object of the class keeps these and hands their batches on, perhaps moved."""
+        deals = self.resolver.method(cls, "__iter__")
+        loader = self.resolver.passing.handed_on(deals) if deals is not None else None
+        attribute = ast.unparse(loader).partition(".")[2] if isinstance(loader, (ast.Attribute, ast.Name)) else ""
+        given = self.resolver.passing.kept(cls, call, attribute) if attribute.isidentifier() else None
+        values = self.resolver.values(given)
+        if not values or any(v.role not in (Role.LOADER, *parts.PASSES) for v in values):
+            return None
+        return Value(Role.ITERATOR, call, cls.name, (values,), declaration=cls)
 
     def _stream(self, call: ast.Call, function: Function) -> Value | None:
         """The batches of loaders, if that is what a generator hands on."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.index import Function, How
+from accelift_codemod.facts import signatures
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
 from accelift_codemod.facts.signatures import own_nodes
@@ -24,12 +25,17 @@ class Passing:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self._asked: list[Function] = []  # of which it is being told what they hand back
 
     @memoised
     def handed_back(self, function: Function) -> ast.arg | None:
         """The parameter that a function returns, perhaps moved."""
-        returns = self.resolver.returns(function)
-        names = {self.moved(statement.value) for statement in returns if statement.value is not None}
+        if function in self._asked:
+            return None  # it calls itself in another way than for each of several things
+        self._asked.append(function)
+        given = [statement.value for statement in self.resolver.returns(function)]
+        names = {self.moved(v) or self._each(v, function) for v in given if v is not None}
+        self._asked.pop()
         name = names.pop() if len(names) == 1 else None
         if name is None or self.resolver.yields(function):
             return None
@@ -45,6 +51,27 @@ class Passing:
         assert isinstance(node, ast.arg)
         return None if node in (arguments.vararg, arguments.kwarg) else node
 
+    def _each(self, node: ast.expr, function: Function) -> str | None:
+        """The variable of which a function hands back each thing as it does one: `[move(x, device) for x in data]`."""
+        if isinstance(node, ast.Call) and self.resolver.builtin(node.func) in ("list", "tuple") and len(node.args) == 1:
+            node = node.args[0]
+        if not isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.DictComp)):
+            return None
+        given, loop = node.value if isinstance(node, ast.DictComp) else node.elt, node.generators[0]
+        target: ast.expr = loop.target
+        source: ast.expr | None = loop.iter
+        if isinstance(node, ast.DictComp):  # {key: move(x, device) for key, x in data.items()}
+            pair = target.elts if isinstance(target, ast.Tuple) else []
+            if len(pair) != 2 or ast.unparse(pair[0]) != ast.unparse(node.key):
+                return None
+            target, source = pair[1], _receiver(source, "", ("items",), self.resolver)
+        if len(node.generators) != 1 or loop.ifs or not isinstance(given, ast.Call) or not isinstance(source, ast.Name):
+            return None
+        bound = self.resolver.bind(given, function) if self.resolver.callee(given) is function else None
+        handed = bound.get(source.id) if bound is not None else None
+        same = isinstance(handed, ast.Name) and isinstance(target, ast.Name) and handed.id == target.id
+        return source.id if same else None
+
     @memoised
     def handed_on(self, function: Function) -> ast.expr | None:
         """What a generator iterates over, if it yields each element of that once, perhaps moved.
@@ -53,6 +80,23 @@ class Passing:
         many there are would depend on what is in them.
         """
         return self._handed_on(function, self._same)
+
+    def kept(self, cls: ast.ClassDef, call: ast.Call, attribute: str) -> ast.expr | None:
+        """What a call that makes an object hands its constructor, which keeps it in an attribute for good."""
+        made = self.resolver.method(cls, "__init__")
+        bindings = self.index.attribute_bindings.get(attribute, [])
+        family = self.resolver.ancestry(cls)
+        own = [b for b in bindings if self.index.enclosing_class(b.node) in family or not _is_own(b.node, self.index)]
+        if made is None or len(own) != 1 or self.index.function(own[0].node) is not made or own[0].path:
+            return None
+        value, statement = own[0].value, self.index.statement(own[0].node)
+        if own[0].how is not How.ASSIGN or statement not in made.body or not isinstance(value, ast.Name):
+            return None
+        bound = self.index.scopes[made].bindings.get(value.id, [])
+        if len(bound) != 1 or not isinstance(parameter := bound[0].node, ast.arg):
+            return None
+        given = self.resolver.bind(call, made)
+        return given.get(value.id, signatures.default(made, parameter)) if given is not None else None
 
     @memoised
     def parts_handed_on(self, function: Function) -> tuple[ast.expr, ast.expr, ast.expr] | None:
@@ -133,6 +177,10 @@ class Passing:
                 return self.moved(node.func.value)
             if self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
                 return self.moved(node.args[0])
+            target = self.resolver.callee(node)
+            back = self.handed_back(target) if isinstance(target, FUNCTIONS) else None
+            if back is not None and isinstance(target, FUNCTIONS):
+                return self.moved((self.resolver.bind(node, target) or {}).get(back.arg))
         return None
 
 
@@ -152,6 +200,13 @@ def _receiver(node: ast.expr | None, builtin: str, methods: tuple[str, ...], nam
     if isinstance(node.func, ast.Attribute) and node.func.attr in methods and not node.args:
         return node.func.value
     return None
+
+
+def _is_own(target: ast.AST, index: Index) -> bool:
+    """Whether an attribute that is set is one of the object whose method sets it: `self.loader = loader`."""
+    function = index.function(target)
+    first = function.args.args[0].arg if isinstance(function, FUNCTIONS) and function.args.args else None
+    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == first
 
 
 def _agreed(found: list[ast.expr | None]) -> ast.expr | None:

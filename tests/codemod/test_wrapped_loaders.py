@@ -1,0 +1,102 @@
+"""Classes of the script that keep a loader and hand on its batches, and functions that move whatever they are given."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, script, unchanged
+
+MOVE = """\
+def to_device(data, device):
+    if isinstance(data, (list, tuple)):
+        return [to_device(x, device) for x in data]
+    return data.to(device, non_blocking=True)
+
+
+"""
+DEALER = """\
+class Dealer:
+    def __init__(self, dl, device):
+        self.dl = dl
+        self.device = device
+
+    def __iter__(self):
+        for b in self.dl:
+            yield to_device(b, self.device)
+
+    def __len__(self):
+        return len(self.dl)
+"""
+MADE = "loader = DataLoader(data, batch_size=16, shuffle=True)"
+
+
+def dealt(definitions: str, made: str = "batches = Dealer(loader, device)") -> dict[str, str]:
+    return {"definitions": definitions, "loader": f"{MADE}\n{made}", "loop": "for x, y in batches:", "move": ""}
+
+
+@pytest.mark.parametrize(
+    ("definitions", "made"),
+    [
+        (MOVE + DEALER, "batches = Dealer(loader, device)"),
+        (MOVE + DEALER, "batches = Dealer(device=device, dl=loader)"),
+        (MOVE + DEALER, "loader = Dealer(loader, device)\nbatches = loader"),
+        (DEALER.replace("to_device(b, self.device)", "b"), "batches = Dealer(loader, device)"),
+        (f"{MOVE}{DEALER}\n\nclass Own(Dealer):\n    pass", "batches = Own(loader, device)"),
+    ],
+)
+def test_the_batches_of_a_loader_that_an_object_keeps(definitions: str, made: str) -> None:
+    text = converted(script(**dealt(definitions, made)))
+    assert f"{MADE}\nloader = accelerator.prepare(loader)\n{made}" in text
+    assert "model, optimizer = accelerator.prepare(model, optimizer)" in text
+    assert findings(script(**dealt(definitions, made))) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("yield to_device(b, self.device)", "if len(b) > 1:\n                yield b"),  # leaves some out
+        ("yield to_device(b, self.device)", "yield b\n            yield b"),
+        ("yield to_device(b, self.device)", "yield [b[0].cuda(), b[1].cuda()]"),
+        ("self.dl = dl", "self.dl = dl if device else None"),
+        ("self.dl = dl\n", "self.dl = dl\n        self.dl = list(dl)\n"),
+        ("def __len__(self):", "def put(self, dl):\n        self.dl = dl\n\n    def __len__(self):"),
+        ("self.dl = dl\n", "if device:\n            self.dl = dl\n"),
+        ("self.dl = dl\n", "dl = list(dl)\n        self.dl = dl\n"),
+    ],
+)
+def test_objects_that_deal_in_another_way(old: str, new: str) -> None:
+    assert old in DEALER
+    assert unchanged(script(**dealt(MOVE + DEALER.replace(old, new)))).code == "LOADER-UNKNOWN"
+
+
+def test_an_object_whose_loader_others_set() -> None:
+    made = "batches = Dealer(loader, device)\nbatches.dl = [next(iter(loader))]"
+    assert unchanged(script(**dealt(MOVE + DEALER, made))).code == "LOADER-UNKNOWN"
+
+
+DICT = MOVE.replace("(list, tuple)", "dict").replace(
+    "[to_device(x, device) for x in data]", "{k: to_device(x, device) for k, x in data.items()}"
+)
+
+
+@pytest.mark.parametrize("definition", [MOVE, DICT, MOVE.replace("[to", "tuple(to").replace("data]", "data)")])
+def test_a_function_that_moves_each_of_several_things_gives_back_what_it_is_given(definition: str) -> None:
+    slots = {"definitions": definition}
+    model, move = "model = to_device(Net(), device)", "x, y = to_device((x, y), device)"
+    text = converted(script(**slots, model=model, move=move))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in text
+    assert model in text and move in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "[to_device(x, device) for x in data if x is not None]",
+        "[to_device(x[:1], device) for x in data]",
+        "[to_device(device, x) for x in data]",
+        "[to_device(x, device) for x in (data, device)]",
+        "to_device(data, device)",
+    ],
+)
+def test_functions_that_make_something_else_of_it(given: str) -> None:
+    definitions = MOVE.replace("[to_device(x, device) for x in data]", given) + DEALER
+    assert unchanged(script(**dealt(definitions))).code == "LOADER-UNKNOWN"
