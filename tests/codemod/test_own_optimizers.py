@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import converted, script, unchanged
+from scripts import converted, lifted, script, unchanged
 
 _NETWORK = """\
 class Own(nn.Module):
@@ -152,3 +152,26 @@ def test_a_tensor_that_is_kept_beside_the_parameters(body: str, use: str, made: 
         assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(text)
     else:
         assert unchanged(text).code == "DDP-FREEPARAM"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("transformers", "AdamW"),
+        ("transformers.optimization", "AdamW"),
+        ("pytorch_transformers", "AdamW"),
+        ("pytorch_transformers.optimization", "AdamW"),
+        ("pytorch_pretrained_bert.optimization", "BertAdam"),
+        ("pytorch_pretrained_bert", "BertAdam"),
+    ],
+)
+def test_optimizers_of_transformers_by_all_its_names(module: str, name: str) -> None:
+    slots = {"from_imports": f"from {module} import {name}"}
+    optimizer = f"optimizer = {name}(model.parameters(), lr=0.1)"
+    assert converted(script(optimizer=optimizer, **slots)) == lifted(optimizer=optimizer, **slots)
+
+
+@pytest.mark.parametrize("module", ["transformers_of_mine", "transformers.models", "pytorch_pretrained_bert.modeling"])
+def test_what_has_the_name_of_an_optimizer_elsewhere_is_none(module: str) -> None:
+    slots = {"from_imports": f"from {module} import AdamW"}
+    assert unchanged(script(optimizer="optimizer = AdamW(model.parameters())", **slots)).code == "OPT-UNKNOWN"

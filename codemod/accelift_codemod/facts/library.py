@@ -19,6 +19,8 @@ _ROLES: dict[str, Role] = {
     "timm.optim.create_optimizer_v2": Role.OPTIMIZER,
     "transformers.AdamW": Role.OPTIMIZER,
     "transformers.Adafactor": Role.OPTIMIZER,
+    "pytorch_pretrained_bert.BertAdam": Role.OPTIMIZER,
+    "pytorch_pretrained_bert.OpenAIAdam": Role.OPTIMIZER,
     "adabelief_pytorch.AdaBelief": Role.OPTIMIZER,
     "lion_pytorch.Lion": Role.OPTIMIZER,
     # schedulers
@@ -28,7 +30,15 @@ _ROLES: dict[str, Role] = {
     "transformers.get_constant_schedule_with_warmup": Role.SCHEDULER,
     "transformers.get_linear_schedule_with_warmup": Role.SCHEDULER,
     "transformers.get_cosine_schedule_with_warmup": Role.SCHEDULER,
+    "transformers.get_cosine_with_hard_restarts_schedule_with_warmup": Role.SCHEDULER,
     "transformers.get_polynomial_decay_schedule_with_warmup": Role.SCHEDULER,
+    "transformers.get_inverse_sqrt_schedule": Role.SCHEDULER,
+    # as they were called in pytorch_transformers
+    "transformers.ConstantLRSchedule": Role.SCHEDULER,
+    "transformers.WarmupConstantSchedule": Role.SCHEDULER,
+    "transformers.WarmupLinearSchedule": Role.SCHEDULER,
+    "transformers.WarmupCosineSchedule": Role.SCHEDULER,
+    "transformers.WarmupCosineWithHardRestartsSchedule": Role.SCHEDULER,
     # loaders
     "torch.utils.data.DataLoader": Role.LOADER,
     "torch.utils.data.dataloader.DataLoader": Role.LOADER,
@@ -230,10 +240,21 @@ _PARALLEL = frozenset({"torch.nn.parallel.data_parallel", "torch.nn.parallel.dis
 _OF_THEIR_OWN = frozenset({"torch.optim.lr_scheduler", "torch.optim.swa_utils", "torch.optim.optimizer"})
 
 
+# Modules of transformers whose names it offers itself, under its first name, too.
+_TRANSFORMERS = frozenset(
+    "transformers.optimization transformers.trainer transformers.trainer_seq2seq pytorch_transformers "
+    "pytorch_transformers.optimization".split()
+)
+
+
 @lru_cache(maxsize=4096)
 def canonical(qualified: str) -> str:
-    """The name that torch documents for what lies in a module of its own, too: `torch.optim.adam.Adam`."""
+    """The name that a library documents for what lies in a module of its own, too: `torch.optim.adam.Adam`."""
     module, _, name = qualified.rpartition(".")
+    if module in _TRANSFORMERS:
+        return f"transformers.{name}"
+    if module == "pytorch_pretrained_bert.optimization":
+        return f"pytorch_pretrained_bert.{name}"
     if module in _DATA:
         return f"torch.utils.data.{name}"
     if module in _PARALLEL:
