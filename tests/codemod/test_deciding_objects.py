@@ -72,3 +72,47 @@ def test_a_tensor_of_which_the_object_takes_the_number_is_an_error() -> None:
 def test_what_decides_nothing_or_is_the_same_everywhere_is_left(batch_end: str, epoch_end: str) -> None:
     text = kept(batch_end, epoch_end)
     assert "reduce" not in "".join(added(text)) and "COLL-RANKFLOW" not in findings(text)
+
+
+UNKNOWN = """
+from elsewhere import Attack, Other
+
+class Trainer:
+    def __init__(self, attack):
+        self.attack = attack
+
+    def fit(self, model, loader, test):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for x, y in loader:
+            adv = self.attack.perturb(x, y)
+            loss = F.cross_entropy(model(adv), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            self.test(model, test)
+
+    def test(self, model, loader):
+        total = 0
+        for x, y in loader:
+            adv = self.attack.perturb(x, model(x).argmax(1))
+            total += (model(adv).argmax(1) == y).sum().item()
+        print(total)
+"""
+
+
+@pytest.mark.parametrize("made", ["Net()", "Other()"])
+def test_a_network_of_a_class_that_is_not_found_keeps_nothing(made: str) -> None:
+    text = script(
+        definitions=UNKNOWN,
+        device="",
+        model=f"model = {made}",
+        optimizer="trainer = Trainer(Attack(model))",
+        epochs="if True:",
+        loop="if True:",
+        move="",
+        forward="trainer.fit(model, loader, DataLoader(data, 16))",
+        backward="",
+        step="",
+    )
+    assert "COLL-RANKFLOW" not in findings(text)
+    assert "accelerator.backward(loss)" in "".join(added(text))

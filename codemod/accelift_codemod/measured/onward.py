@@ -240,7 +240,8 @@ def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
         if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
             yield from object_reads(draft, call.func.value)
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
-            yield from object_reads(draft, call.func)
+            if not draft.blueprint.prepared_models(call.func):  # of a class in a file that is not found
+                yield from object_reads(draft, call.func)
         return
     given = draft.facts.resolver.bind(call, function) or {}
     scope = draft.facts.index.scopes[function]
