@@ -96,3 +96,50 @@ def test_a_balance_that_a_comprehension_reads_is_that_of_all_processes() -> None
     assert converted(script(**slots, batch_end="k = real.item()")) == lifted(
         **slots, batch_end=f"k = {MEAN.format('real')}"
     )
+
+
+CHOSEN = """
+def train(model, loader, optimizer, kind, config):
+    {before}
+    for epoch in range(2):
+        {epoch}
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            if {test}:
+                loss = F.cross_entropy(model(x), y)
+            elif kind == "wide":
+                loss = F.multi_margin_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            loss = loss.item() * 2
+            {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("carries", "slots"),
+    [
+        (False, {}),
+        (False, {"test": "config.kind == 'plain'"}),
+        (False, {"before": "plain = kind == 'plain'", "test": "plain and not config.wide"}),
+        (True, {"before": "loss = 1.0"}),  # which the first iteration may have used
+        (True, {"test": "epoch == 0"}),
+        (True, {"epoch": "kind = kind[1:]"}),
+        (True, {"test": "config.kind == 'plain'", "end": "config.kind = 'other'"}),
+        (True, {"test": "pick(kind)"}),
+    ],
+)
+def test_what_settings_choose_is_bound_by_every_iteration(carries: bool, slots: dict[str, str]) -> None:
+    filled = {"before": "pass", "epoch": "pass", "test": "kind == 'plain'", "end": "pass", **slots}
+    text = script(
+        imports="import sys\nfrom other import pick, config",
+        definitions=CHOSEN.format(**filled),
+        epochs="if True:",
+        loop="if True:",
+        move="",
+        forward="train(model, loader, optimizer, sys.argv[1], config)",
+        backward="",
+        step="",
+    )
+    assert ("accelerator.reduce(loss.detach()" in converted(text)) is carries

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import children, walk
 
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_PLAIN = (ast.Assign, ast.AnnAssign, ast.Expr, ast.With)  # what is around an expression, and surely runs it
 
 
 class Certainty:
@@ -37,6 +38,42 @@ class Certainty:
             if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
                 stack += children(node)
         return False
+
+    def alike(self, loop: ast.AST, node: ast.AST) -> bool:
+        """Whether all iterations of a loop that get so far come by a node, or none: what chooses it stays the same."""
+        for parent in self.index.ancestors(node):
+            if parent is loop:
+                return True
+            if isinstance(parent, ast.If):
+                if not self._stays(loop, parent.test):
+                    return False
+            elif isinstance(parent, ast.stmt) and not isinstance(parent, _PLAIN):
+                return False
+        return False
+
+    def _stays(self, loop: ast.AST, test: ast.expr) -> bool:
+        """Whether a test has one result for as long as the function that a loop is in runs."""
+        outer = [*self.index.enclosing_loops(loop), loop]
+        for part in walk(test):
+            stores: list[ast.AST] = []
+            if isinstance(part, (ast.Call, ast.Subscript, ast.NamedExpr, ast.Await)):
+                return False
+            if isinstance(part, ast.Attribute):
+                stores += (n for n in self.index.attributes.get(part.attr, []) if not isinstance(n.ctx, ast.Load))
+            elif isinstance(part, ast.Name):
+                owner = self.index.scope(part).owner(part.id)
+                bindings = owner.bindings.get(part.id, []) if owner is not None else []
+                stores += (b.node for b in bindings if b.how is not How.PARAMETER)
+            if any(self._may_run(outer, loop, store) for store in stores):
+                return False
+        return True
+
+    def _may_run(self, outer: list[ast.AST], loop: ast.AST, store: ast.AST) -> bool:
+        """Whether what sets something may run between two iterations of a loop."""
+        function = self.index.function(store)
+        if function is None or function is self.index.function(loop):
+            return any(one in outer for one in self.index.ancestors(store))
+        return function.name != "__init__"
 
     def runs_through(self, function: Function) -> bool:
         """Whether a function that returns has run to its last statement."""

@@ -44,13 +44,21 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
 
 
 def _bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
-    """Whether every iteration has surely bound a variable before it is read: in both arms of an `if`, say."""
-    index = draft.facts.index
+    """Whether every iteration has surely bound a variable before it is read: in both arms of an `if`, say.
+
+    Or in those that settings choose: had the first iteration not bound it, it would have failed.
+    """
+    index, certainty = draft.facts.index, Certainty(draft.facts.resolver)
     read = index.statement(load)
     owner = index.scope(load).owner(load.id)
     bindings = owner.bindings[load.id] if owner is not None else []
     bound = {index.statement(b.node) for b in bindings if b.how is How.ASSIGN}
-    return Certainty(draft.facts.resolver).passed({s for s in bound if node in index.ancestors(s)} - {read}, read)
+    if certainty.passed({s for s in bound if node in index.ancestors(s)} - {read}, read):
+        return True
+    if owner is None or not all(node in index.ancestors(b.node) for b in bindings):
+        return False
+    early = [index.statement(b.node) for b in bindings if position(b.node) < position(load)]
+    return bool(early) and read not in early and all(certainty.alike(node, one) for one in (*early, read))
 
 
 def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
