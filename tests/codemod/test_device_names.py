@@ -10,6 +10,7 @@ FIRST = 'torch.device("cuda:0" if torch.cuda.is_available() else "cpu")'
 NAME = '"cuda:0" if torch.cuda.is_available() else "cpu"'
 
 SCRIPT = """\
+import logging
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -45,6 +46,11 @@ def asked(device: str, question: str) -> str:
         (GPU, 'device == torch.device("cuda")', 'device.type == "cuda"'),
         (GPU, "device != torch.device('cuda') and 1", "device.type != 'cuda' and 1"),
         ('torch.device("cuda")', "torch.autocast(str(device))", "torch.autocast(device.type)"),
+        (GPU, 'f"{device}.pt"', 'f"{device.type}.pt"'),
+        (GPU, 'f"{device!s}" in ("cuda", "cpu")', 'f"{device.type!s}" in ("cuda", "cpu")'),
+        (GPU, '"%s.pt" % device', '"%s.pt" % device.type'),
+        (GPU, '"%d-%s" % (1, device)', '"%d-%s" % (1, device.type)'),
+        (GPU, '"{}-{d}".format(1, d=device)', '"{}-{d}".format(1, d=device.type)'),
         (FIRST, 'device == torch.device("cuda:0")', 'device.type == "cuda"'),
         (FIRST, 'str(device) == "cuda:0"', 'device.type == "cuda"'),
         (NAME, 'device == "cuda:0"', 'device == "cuda"'),
@@ -66,6 +72,11 @@ def test_a_name_is_that_of_the_kind(device: str, before: str, after: str) -> Non
         (FIRST, "str(device)"),  # the name of the process's own
         (FIRST, 'str(device) == "cuda"'),
         (FIRST, 'device == torch.device("cuda")'),
+        (GPU, 'f"{device!r}"'),
+        (GPU, '7 % len(f"{loader}")'),
+        (GPU, 'logging.getLogger("run").info(f"{device}")'),  # shown, where the number is of use
+        (FIRST, 'f"{device}.pt"'),
+        (NAME, 'f"{device}.pt"'),
         (NAME, 'device == "cuda"'),
         (NAME, 'device != "cpu"'),
         (NAME, 'device == "mps"'),

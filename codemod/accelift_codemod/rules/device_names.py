@@ -21,7 +21,8 @@ class DeviceNames(Rule):
     """Asks for the kind of a device where a script asks for its name: accelerator.device is `cuda:0`, `cuda:1`, ...
     where the script's device was `cuda`, and has another number on each process.
 
-    A comparison with another GPU than that of the script, or with one that is not written out, stays.
+    Texts that name the device (`f"model_{device}.pt"`) name its kind, too, unless they are only printed or logged. A
+    comparison with another GPU than that of the script, or with one that is not written out, stays.
     """
 
     code = _RULE
@@ -56,6 +57,10 @@ if device.type == "cuda":
                 known = names(draft.facts.devices, device)
                 if known is not None and not any(":" in name for name in known):
                     yield from self._kind(draft, call, device)
+        for device in dict.fromkeys(_filled_in(draft)):
+            known = names(draft.facts.devices, device)
+            if known is not None and not any(":" in name for name in known):
+                yield from self._kind(draft, device, device)
 
     def _compared(self, draft: Draft, node: ast.Compare) -> Iterator[Edit]:
         """The device, or its name, where it is compared with a GPU that is written out."""
@@ -99,6 +104,39 @@ def _spelled(draft: Draft, node: ast.expr) -> ast.expr | None:
         return None
     device = node.args[0]
     return device if _is(draft, device) and _is_object(draft, device) else None
+
+
+def _filled_in(draft: Draft) -> Iterator[ast.expr]:
+    """The devices whose names are put into texts that are not only shown: `f"{device}.pt"`, `"%s.pt" % device`."""
+    for node in draft.facts.index.parents:
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.FormattedValue) and node.conversion in (-1, ord("s")):
+            parts = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+            parts = [*node.args, *(k.value for k in node.keywords)] if _is_text(node.func.value) else []
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):
+            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+        for part in parts:
+            if draft.facts.runs(node) and not draft.gone(node) and not _shown(draft, node) and _is(draft, part):
+                if _is_object(draft, part):
+                    yield part
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _shown(draft: Draft, node: ast.AST) -> bool:
+    """Whether a text is printed or logged, where the number of the GPU is of use."""
+    calls = (p for p in draft.facts.index.ancestors(node) if isinstance(p, ast.Call))
+    return any(draft.facts.resolver.builtin(c.func) == "print" or _logs(draft, c) for c in calls)
+
+
+def _logs(draft: Draft, call: ast.Call) -> bool:
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    origin = (draft.facts.resolver.qualified(call.func) or "").partition(".")[0] == "logging"
+    return origin or any(v.name == "logging.getLogger" for v in draft.facts.resolver.values(call.func.value))
 
 
 def _is(draft: Draft, node: ast.expr) -> bool:
