@@ -126,6 +126,8 @@ WRONG = {
         script(
             definitions="def save(net):\n    torch.save(net, 'm.pt')  # HERE\n", epoch_end="if epoch > 1:\n    save(3)"
         ),
+        script(batch_end="torch.save(x, f'{epoch}_{len(y)}.pt')  # HERE"),
+        script(batch_end="for i, one in enumerate(x):\n    torch.save(one, f'{epoch}_{i}.pt')  # HERE"),
         script(before=HOOK.format(mark="  # HERE"), epoch_end="accelerator.save_state('out')"),
         script(
             definitions=KEEPER.format(mark="  # HERE"),
@@ -239,6 +241,8 @@ RIGHT = {
         script(after="torch.save(3, f'part{accelerator.process_index}.pt')"),
         script(after="with open('log.txt') as log:\n    log.read()"),
         script(after="torch.save(3, f'best_{loss.item()}.pt')"),
+        script(batch_end="torch.save(3, 'of_' + y[0] + '.pt')"),
+        script(imports="import os", batch_end="for z, name in zip(x, y):\n    torch.save(z, os.path.join('o', name))"),
         script(
             definitions="def load(fetch=False):\n    if fetch:\n        torch.save(3, 'm.pt')\n",
             before="with accelerator.main_process_first():\n    load(True)\nload()",

@@ -72,10 +72,15 @@ class Flow:
             yield from children(node)
 
     def _bound(self, binding: Binding) -> Iterator[ast.AST]:
+        if binding.how is How.LOOP and binding.path[:1] == (0,) and self._numbers(binding.value):
+            return  # a counter, which is the same on all processes
         if binding.value is not None:
             yield binding.value
         elif binding.how is How.PARAMETER:
             yield from filter(None, self.resolver.handed(binding))
+
+    def _numbers(self, node: ast.AST | None) -> bool:
+        return isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "enumerate"
 
     # ---- what differs from process to process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import library
+from accelift_codemod.facts import library, paths
 from accelift_codemod.facts.ranks import mentions_process
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
@@ -96,7 +96,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
 
 class SaveRace(Lint):
     """Every process runs the whole script. What is written outside of a guard is written by all of them, to the same
-    place at the same time: what is left may be damaged, and folders that are made or removed may raise errors.
+    place at the same time: what is left may be damaged, and folders that are made or removed may raise errors. Files
+    that are named after samples of a prepared loader are fine: every process has other ones.
     """
 
     code = "SAVE-RACE"
@@ -146,7 +147,10 @@ accelerator.save(state, "checkpoint.pt")
         return ""
 
     def _own(self, world: World, call: ast.Call) -> bool:
-        """Whether what is written may be of the process's own, by its name."""
+        """Whether a file may be of the process's own, by its name: `rank`, or that of a sample of its share."""
+        texts = paths.texts(world.resolver, call)
+        if any(world.flow.from_batch(name) for text in texts for name in paths.origins(world.resolver, text)):
+            return True
         for argument in (*call.args, *(k.value for k in call.keywords)):
             if world.resolver.only(argument, Role.MODEL):
                 continue

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role, Value
+from accelift_codemod.facts import BatchLoop, Role, Value, paths
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
@@ -27,7 +27,7 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
         if isinstance(n, ast.Name)
         and n not in evaluating
         and isinstance(n.ctx, ast.Store)
-        and any(_is_share(draft, v) for b in bindings_of(draft, n) for v in roles.bound(b))
+        and any(is_share(draft, v) for b in bindings_of(draft, n) for v in roles.bound(b))
     }
     if not names and not isinstance(node, ast.While):
         numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
@@ -67,12 +67,19 @@ def _trained(draft: Draft, node: Loop) -> set[str]:
     return {name for name, roles in found.items() if roles <= _TRAINED}
 
 
-def _is_share(draft: Draft, value: Value) -> bool:
+def is_share(draft: Draft, value: Value) -> bool:
     """Whether a value comes from a batch, and not from one of a loader that every process has whole."""
     if value.role not in (Role.BATCH, Role.DATA):
         return False
     loaders = [part for inner in value.inner for part in inner if part.role is Role.LOADER]
     return draft.facts.processes.managed or not loaders or any(map(draft.blueprint.is_prepared, loaders))
+
+
+def named_after_samples(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call writes to a file with a name from a share of the data: every process has files of its own."""
+    resolver = draft.facts.resolver
+    names = (name for text in paths.texts(resolver, call) for name in paths.origins(resolver, text))
+    return any(is_share(draft, value) for name in names for value in resolver.values(name))
 
 
 def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:

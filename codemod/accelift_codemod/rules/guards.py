@@ -11,6 +11,7 @@ from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import chosen_by_content
+from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import FOR_EACH, Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -31,7 +32,8 @@ class Guards(Rule):
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
     variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
     makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. What is written
-    when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share.
+    when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share, and so is what
+    a training loop writes to files that are named after samples (`f"{name}.png"`).
     """
 
     code = _RULE
@@ -72,6 +74,11 @@ if accelerator.is_main_process:
         for call in draft.calls:
             statement = draft.facts.index.statement(call)
             if any(s in guarded for s in (statement, *draft.facts.index.ancestors(statement))) or draft.cached(call):
+                continue
+            if self._of_samples(draft, call):
+                guarded.add(statement)
+                if self._makes_folder(draft, call):
+                    yield from self._by_all(draft, call)
                 continue
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 yield from self._opened(draft, call, guarded, imported)
@@ -142,6 +149,11 @@ if accelerator.is_main_process:
             and call.func.attr == "mkdir"
             and _of(draft, call.func.value, "pathlib.")
         )
+
+    def _of_samples(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call writes what is named after samples of a share: each process has its own, and all are kept."""
+        writes = files.writes(files.mode(draft.facts.resolver, call)) or self._has_side_effect(draft, call)
+        return writes and named_after_samples(draft, call)
 
     def _asked_before(self, draft: Draft, statement: ast.stmt) -> Iterator[Edit]:
         """A test just before a folder is made, which ends the script if it is there: a slower process would find it."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, position
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Rule
 
@@ -20,7 +21,8 @@ class Saving(Rule):
     A checkpoint that the script loads again after training has begun, or may have saved in an earlier call or
     iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
     it does. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
-    say, may be read in ways that are not followed.
+    say, may be read in ways that are not followed. What is saved to files that are named after samples, each
+    process saves of its own share.
     """
 
     code = _RULE
@@ -36,7 +38,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         saves: list[ast.Call] = []
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save"):
-                if draft.in_memory(call) or draft.cached(call):
+                if draft.in_memory(call) or draft.cached(call) or named_after_samples(draft, call):
                     continue
                 if draft.facts.unfollowed(call) is not None:
                     saves.append(call)
