@@ -50,6 +50,8 @@ SUBCLASS = "class Loader(DataLoader):\n    def __iter__(self):\n        return i
 FREE = "scale = nn.Parameter(torch.ones(1))\noptimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)"
 FREE_HERE = FREE.replace("lr=0.1)", "lr=0.1)  # HERE")
 
+SKLEARN = "from sklearn.model_selection import train_test_split"
+
 WRONG = {
     "DATA-SPLIT-UNSEEDED": [
         script(
@@ -61,6 +63,8 @@ WRONG = {
             imports="import torch.utils.data as tud",
             before="parts = tud.random_split(data, (32, 32))  # HERE",
         ),
+        script(from_imports=SKLEARN, before="a, b = train_test_split(range(64), test_size=0.2)  # HERE"),
+        script(from_imports=SKLEARN, before="a, b = train_test_split(range(64), random_state=None)  # HERE"),
     ],
     "DATA-SUBCLASS": [
         script(
@@ -258,6 +262,15 @@ RIGHT = {
         script(
             from_imports="from torch.utils.data import random_split",
             before="parts = random_split(data, [50, 14], torch.Generator())",
+        ),
+        script(from_imports=SKLEARN, before="a, b = train_test_split(range(64), random_state=3)"),
+        script(from_imports=SKLEARN, before="a, b = train_test_split(range(64), shuffle=False)"),
+        script(from_imports=SKLEARN, before="a, b = train_test_split(range(64), **{'random_state': 3})"),
+        script(
+            imports="import numpy as np",
+            from_imports=SKLEARN,
+            setup="np.random.seed(3)",
+            before="train_test_split([1, 2])",
         ),
         script(
             from_imports="from torch.utils.data import random_split",

@@ -43,6 +43,19 @@ def test_folds_without_a_seed(folds: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "from pytorch_lightning import seed_everything",
+        "from lightning import seed_everything",
+        "from transformers import set_seed as seed_everything",
+    ],
+)
+def test_a_library_s_function_that_seeds_all_generators(line: str) -> None:
+    assert told(f"{line}\nseed_everything(1)\n{FOLDS.format('ShuffleSplit(1)')}") == []
+    assert told(f"{line}\n{FOLDS.format('ShuffleSplit(1)')}") == ["DATA-SPLIT-UNSEEDED"]
+
+
+@pytest.mark.parametrize(
     "folds",
     [
         "KFold(5)",

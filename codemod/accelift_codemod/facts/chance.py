@@ -14,11 +14,23 @@ _NOT_DRAWN = frozenset(
     "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
     "setstate".split()
 )
+# What seeds the global generators of all three.
+_OF_ALL = (
+    "pytorch_lightning.seed_everything",
+    "pytorch_lightning.utilities.seed.seed_everything",
+    "lightning.seed_everything",
+    "lightning.pytorch.seed_everything",
+    "lightning.fabric.seed_everything",
+    "lightning_fabric.seed_everything",
+    "lightning_lite.utilities.seed.seed_everything",
+    "transformers.set_seed",
+    "transformers.trainer_utils.set_seed",
+)
 # What seeds the global generator of a library.
 SEEDS = {
-    "torch": ("torch.manual_seed", "torch.random.manual_seed", "pytorch_lightning.seed_everything"),
-    "numpy": ("numpy.random.seed",),
-    "random": ("random.seed",),
+    "torch": ("torch.manual_seed", "torch.random.manual_seed", *_OF_ALL),
+    "numpy": ("numpy.random.seed", *_OF_ALL),
+    "random": ("random.seed", *_OF_ALL),
 }
 _SEEDS = frozenset(name for names in SEEDS.values() for name in names)
 
