@@ -683,3 +683,31 @@ def test_a_function_of_torch_that_is_handed_on(setup: str, calls: str, expected:
     text = script(definitions=FIT, setup=setup, **{**empty, "epochs": f"best = len(loader)\n{calls}"})
     found = [code for code in findings(text) if code.startswith("LOSS")]
     assert found == expected and "accelerator.backward(loss)" in added(text)
+
+
+WHOLE = """
+a = {data}
+for _ in range(3):
+    optimizer.zero_grad()
+    guess = unknown(model(a).sum(), {target})
+    guess.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "said"),
+    [
+        ("torch.ones(5, 8).to(device)", "1", []),
+        ("data.tensors[0].to(device)", "data.tensors[1]", []),
+        ("next(iter(loader))[0].to(device)", "1", ["LOSS-UNKNOWN"]),
+        ("torch.ones(5, 8).to(device)", "x", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_a_loss_of_the_same_data_on_all_processes_is_alike(data: str, target: str, said: list[str]) -> None:
+    """After the training loop, whose last batch is `x`."""
+    text = script(from_imports="from elsewhere import unknown", after=WHOLE.format(data=data, target=target))
+    plan = convert(text).plan
+    assert plan is not None
+    assert [f.code for f in plan.findings if f.code == "LOSS-UNKNOWN"] == said
+    assert "accelerator.backward(guess)" in converted(text)

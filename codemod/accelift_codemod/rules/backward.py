@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.shares import is_share
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -129,6 +130,8 @@ accelerator.backward(loss)
             layout = self._times_gradient(draft, call)
         if layout is Layout.SUM and self._divides_gradients(draft, call):
             layout = Layout.MEAN
+        if layout is Layout.UNKNOWN and self._of_whole(draft, call, func.value):
+            layout = Layout.MEAN  # of the same data on all processes: their gradients are alike
         yield draft.edit(
             _RULE,
             call,
@@ -187,7 +190,7 @@ accelerator.backward(loss)
                 Severity.WARNING if self._adds_up(draft, func.value) else Severity.NOTE,
                 call,
                 f"it cannot be told whether `{name}` is a mean over the samples; it is taken for one",
-                'if it is a sum, add reduction="sum"'
+                'if it is a sum over them, give accelerator.backward reduction="sum"'
                 if draft.runtime
                 else "if it is a sum, multiply it by num_processes",
             )
@@ -212,7 +215,7 @@ accelerator.backward(loss)
 
     def _of_pass(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
         """A note for a backward pass that goes back from what loops over batches before it have computed."""
-        if any(loop in draft.blueprint.loops for loop in draft.facts.loops.gradients.before(call)[0]):
+        if self._of_loops(draft, call):
             yield draft.finding(
                 "LOSS-LATER",
                 Severity.NOTE,
@@ -256,6 +259,22 @@ accelerator.backward(loss)
             if any(self._adds_up(draft, part, steps - 1) for part in made):
                 return True
         return False
+
+    def _of_whole(self, draft: Draft, call: ast.Call, loss: ast.expr) -> bool:
+        """Whether a loss is computed from nothing that a prepared loader may have dealt."""
+        if draft.training_around(call) or self._of_loops(draft, call):
+            return False
+        queue: list[ast.AST] = [loss]
+        for node in queue:
+            for part in walk(node):
+                if isinstance(part, ast.Name) and any(is_share(draft, v) for v in draft.facts.resolver.values(part)):
+                    return False
+                queue += (made for made in self._made_of(draft, part) if made not in queue)
+        return True
+
+    def _of_loops(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a pass goes back from what loops over batches before it have computed."""
+        return any(loop in draft.blueprint.loops for loop in draft.facts.loops.gradients.before(call)[0])
 
     def _made_of(self, draft: Draft, node: ast.AST) -> Iterator[ast.expr]:
         """The expressions that a variable takes its value from, or a function of the script or loss returns."""
