@@ -18,6 +18,16 @@ BATCHES = {"epoch": "batches = iter(loader)", "loop": "while (batch := next(batc
         },
         {"epoch": "total = 0.0", "batch_end": "total += loss.item()\nprint(total)\ntotal = 0.0"},
         {"batch_end": "print(f'{loss.item():.4f}')"},
+        {
+            "from_imports": "from tqdm import tqdm",
+            "loop": "bar = tqdm(loader)\nfor x, y in bar:",
+            "batch_end": "bar.set_postfix(loss=loss.item())",
+        },
+        {
+            "from_imports": "from tqdm.auto import tqdm",
+            "epoch": "bar = tqdm(total=4)",
+            "batch_end": "bar.update()\nbar.set_description(f'{epoch} {loss:.2f}')",
+        },
     ],
 )
 def test_prints_in_the_loop(slots: dict[str, str]) -> None:
@@ -30,6 +40,12 @@ def test_prints_in_the_loop(slots: dict[str, str]) -> None:
         {"loop": "for i, (x, y) in enumerate(loader):", "batch_end": "print(i, len(loader))"},
         {"batch_end": "print(epoch, len(x), x.size(0), y.shape)"},
         {"batch_end": "print(optimizer.param_groups[0]['lr'])"},
+        {
+            "from_imports": "from tqdm import tqdm",
+            "loop": "bar = tqdm(loader)\nfor x, y in bar:",
+            "batch_end": "bar.set_postfix(epoch=epoch, lr=optimizer.param_groups[0]['lr'])",
+        },
+        {"from_imports": "from other import bar", "batch_end": "bar.set_postfix(loss=loss.item())"},
     ],
 )
 def test_prints_of_what_is_the_same_everywhere(slots: dict[str, str]) -> None:

@@ -32,6 +32,7 @@ from accelift_codemod.measured.sums import (
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.rules.progress import is_shown
 
 _STEPS = 4  # from a variable to what it was set to
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
@@ -65,10 +66,10 @@ scheduler.step(running / len(loader))
             Severity.NOTE,
             "training statistics of one process's share",
             "What the training loop adds up (a running loss, an accuracy), or leaves behind (the last loss), covers "
-            "the share of the process that prints it: means are estimates, sums and counts are smaller by the number "
-            "of processes. It is a warning where a sum or count is divided by the size of the whole data or batch, "
-            "where an iteration decides by it which checkpoint is kept, and where rows of a share are picked that it "
-            "may not have.",
+            "the share of the process that prints it, or shows it beside its progress bar: means are estimates, sums "
+            "and counts are smaller by the number of processes. It is a warning where a sum or count is divided by the "
+            "size of the whole data or batch, where an iteration decides by it which checkpoint is kept, and where "
+            "rows of a share are picked that it may not have.",
         ),
         Explained(
             "COLL-RANKFLOW",
@@ -328,7 +329,7 @@ scheduler.step(running / len(loader))
         return bool(reads) and draft.facts.loops.gradients.reads.issuperset(reads)
 
     def _said_inside(self, draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> dict[str, ast.AST]:
-        """Where an iteration prints or logs what it has measured; how many samples it has seen is not asked about."""
+        """Where an iteration prints, logs or shows what it measured, but for how many samples it has seen."""
         found: dict[str, ast.AST] = {}
         step = draft.blueprint.handmade.get(loop)
         for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
@@ -343,8 +344,8 @@ scheduler.step(running / len(loader))
         return found
 
     def _logs(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call hands numbers to an experiment tracker."""
-        if draft.facts.resolver.qualified(call.func) in _LOGS:
+        """Whether a call hands numbers to an experiment tracker, or to a progress bar."""
+        if draft.facts.resolver.qualified(call.func) in _LOGS or is_shown(draft, call):
             return True
         return isinstance(call.func, ast.Attribute) and Role.WRITER in draft.facts.resolver.roles(call.func.value)
 
