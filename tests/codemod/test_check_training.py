@@ -214,6 +214,10 @@ WRONG = {
     "SCHED-EPOCH": [
         script(prepare=f"{SCHEDULER}\n{ALL}", epoch_end="scheduler.step()  # HERE"),
         script(
+            prepare=f"{SCHEDULER.replace('StepLR(optimizer, 1)', 'MultiplicativeLR(optimizer, abs)')}\n{ALL}",
+            epoch_end="scheduler.step(epoch)  # HERE",
+        ),
+        script(
             definitions="def train(accelerator, model, loader):\n    for x, y in loader:\n"
             "        accelerator.backward(model(x).mean())\n",
             prepare=f"{SCHEDULER}\n{ALL}",
@@ -416,6 +420,7 @@ RIGHT = {
     ],
     "SCHED-EPOCH": [
         script(before=SCHEDULER, epoch_end="scheduler.step()"),
+        script(prepare=f"{SCHEDULER}\n{ALL}", epoch_end="scheduler.step(epoch)"),
         script(prepare=f"{SCHEDULER}\n{ALL}", batch_end="scheduler.step()"),
         script("accelift", prepare=f"{SCHEDULER}\n{ALL}", epoch_end="scheduler.step()"),
         script(

@@ -36,7 +36,7 @@ class _Stepped(Lint):
 class PerEpoch(_Stepped):
     """Accelerate's prepared scheduler steps as many times as there are processes for each call of `step`, since it
     takes calls for those of a script whose batches have become as many times fewer. A scheduler stepped once for each
-    epoch so runs through its schedule N times too fast.
+    epoch so runs through its schedule N times too fast, unless it is told the epoch (`scheduler.step(epoch)`).
     """
 
     code = "SCHED-EPOCH"
@@ -65,7 +65,7 @@ for epoch in range(epochs):
             return
         trains = [loop for loop in world.loops if loop.trains]
         for call, scheduler in self._steps(world, prepared=True):
-            if (scheduler.name == _PLATEAU) is not self.plateau:
+            if (scheduler.name == _PLATEAU) is not self.plateau or self._is_told(call, scheduler):
                 continue
             loops = world.index.enclosing_loops(call)
             if not loops or any(loop.node in loops for loop in world.loops):
@@ -84,6 +84,11 @@ for epoch in range(epochs):
                 "do not prepare the scheduler, or give the accelerator step_scheduler_with_optimizer=False",
                 (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
             )
+
+    def _is_told(self, call: ast.Call, scheduler: Value) -> bool:
+        """Whether a step is told the epoch: repeated, it sets the same rate."""
+        told = bool(call.args or call.keywords)
+        return told and not self.plateau and not scheduler.name.endswith(".MultiplicativeLR")
 
     def _trains_in(self, world: World, call: ast.Call) -> bool:
         target = world.resolver.callee(call)
