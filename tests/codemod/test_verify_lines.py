@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from accelift_codemod.verify.answers import Verdict
-from accelift_codemod.verify.lines import compare_lines, volatile_numbers
+from accelift_codemod.render.proof import conclusion
+from accelift_codemod.verify.answers import Answer, Verdict
+from accelift_codemod.verify.lines import PRINTED, compare_lines, volatile_numbers
+from accelift_codemod.verify.proof import Comparison, Proof
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
 
@@ -50,3 +52,22 @@ def test_a_number_that_changes_in_one_line_may_in_all_that_are_alike() -> None:
 )
 def test_other_numbers(original: str, converted: str) -> None:
     assert verdict(run(original), run(original), run(converted)) is Verdict.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("losses", "lines", "said"),
+    [
+        (Verdict.EQUIVALENT, Verdict.IDENTICAL, "equivalent"),
+        (Verdict.EQUIVALENT, Verdict.NOT_COMPARABLE, "equivalent, but for printed values that a finding speaks of"),
+        (Verdict.NOT_COMPARABLE, Verdict.NOT_COMPARABLE, "not comparable"),
+        (Verdict.NOT_COMPARABLE, Verdict.IDENTICAL, "not comparable"),
+    ],
+)
+def test_what_is_only_printed_otherwise_does_not_hide_what_is_proved(
+    losses: Verdict, lines: Verdict, said: str
+) -> None:
+    answers = [Answer("the same losses", losses), Answer(PRINTED, lines), Answer("files", Verdict.NOT_SEEN)]
+    assert (
+        conclusion(Proof("train.py", comparisons=[Comparison("2 processes", answers)]))
+        == f"PROVED: 2 processes: {said}."
+    )

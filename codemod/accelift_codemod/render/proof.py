@@ -6,7 +6,8 @@ import json
 import textwrap
 
 from accelift_codemod.verify.answers import Verdict
-from accelift_codemod.verify.causes import CAUSES
+from accelift_codemod.verify.causes import CAUSES, overall
+from accelift_codemod.verify.lines import PRINTED
 from accelift_codemod.verify.proof import Comparison, Proof
 
 _COLORS = {Verdict.IDENTICAL: 32, Verdict.EQUIVALENT: 32, Verdict.NOT_COMPARABLE: 33, Verdict.DIFFERS: 31}
@@ -36,8 +37,17 @@ def conclusion(proof: Proof) -> str:
     if not proof.proved:
         bad = next(one for one in proof.comparisons if one.verdict is Verdict.DIFFERS)
         return f"NOT PROVED: {bad.title} differs from the original."
-    parts = [f"{one.title}: {one.verdict}" for one in proof.comparisons]
+    parts = [f"{one.title}: {_said(one)}" for one in proof.comparisons]
     return f"PROVED: {'; '.join(parts)}."
+
+
+def _said(comparison: Comparison) -> str:
+    """The verdict in a sentence; if only what is printed cannot be compared, that of the training."""
+    apart = [one for one in comparison.answers if one.verdict is Verdict.NOT_COMPARABLE]
+    if [one.question for one in apart] != [PRINTED]:
+        return str(comparison.verdict)
+    rest = overall(one for one in comparison.answers if one not in apart)
+    return f"{rest}, but for printed values that a finding speaks of"
 
 
 def _table(comparison: Comparison, color: bool) -> list[str]:

@@ -14,7 +14,7 @@ _UNIT = r"\s?(?:[mµun]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|(?:it|sa
 _TIMES = re.compile(rf"(?:(?:{_NUMBER.pattern}){_UNIT}\s?)+")  # 1m 3.5s: never the same, and never a result
 _ALIGNED = 4000  # lines; more are compared in their order
 _ALLOWANCE = 30.0
-_QUESTION = "the same printed values"
+PRINTED = "the same printed values"
 
 Number = tuple[int, int | None]
 """A printed number: the line's place among all lines, the number's in the line; without the latter the whole line."""
@@ -34,9 +34,9 @@ def compare_lines(
     """
     ours, theirs = original.main.lines, converted.main.lines
     if original.main.end == "enough" and all(line.trains for line in ours):
-        return Answer(_QUESTION, Verdict.NOT_SEEN, "no evaluation within the steps of this proof")
+        return Answer(PRINTED, Verdict.NOT_SEEN, "no evaluation within the steps of this proof")
     if not ours:
-        return Answer(_QUESTION, Verdict.NOT_SEEN, "nothing is printed")
+        return Answer(PRINTED, Verdict.NOT_SEEN, "nothing is printed")
     pairs = _align(ours, theirs)
     drift = _drift(ours, disturbed.main.lines) if disturbed is not None else {}
     compared, local, worst = 0, 0, 0.0
@@ -54,18 +54,18 @@ def compare_lines(
             if exact or not gap <= _allowed(x, drift.get((index, position), 0.0)):
                 detail = f"{b.text.strip()!r} instead of {a.text.strip()!r}"
                 causes = tuple(_why(original.main, converted, a, b, float(x), float(y)))
-                return Answer(_QUESTION, Verdict.DIFFERS, detail, causes, a.at)
+                return Answer(PRINTED, Verdict.DIFFERS, detail, causes, a.at)
     found, known = {index for index, _ in pairs}, {index for index, position in volatile if position is None}
     lost = [line for index, line in enumerate(ours) if index not in found and index not in known]
     if lost and original.main.end == converted.main.end:
         detail = f"{len(lost)} lines are missing, for instance {lost[0].text.strip()!r}"
-        return Answer(_QUESTION, Verdict.DIFFERS, detail, (Suspicion("PRINT-LOST", 3, detail),), lost[0].at)
+        return Answer(PRINTED, Verdict.DIFFERS, detail, (Suspicion("PRINT-LOST", 3, detail),), lost[0].at)
     note = f"; {local} lines are about the main process's own samples" if local else ""
     if new := len(theirs) - len(pairs):
         note += f"; {new} lines are new"
     if worst == 0.0:
-        return Answer(_QUESTION, Verdict.IDENTICAL, f"{compared} numbers{note}")
-    return Answer(_QUESTION, Verdict.EQUIVALENT, f"{compared} numbers, up to {worst:.1e}{note}")
+        return Answer(PRINTED, Verdict.IDENTICAL, f"{compared} numbers{note}")
+    return Answer(PRINTED, Verdict.EQUIVALENT, f"{compared} numbers, up to {worst:.1e}{note}")
 
 
 def volatile_numbers(original: Recording, again: Recording) -> Collection[Number]:
