@@ -146,7 +146,8 @@ def _convert_program(program: Program, options: Options, wanted: frozenset[_Glob
     facts.wanted = frozenset(unit.marked(name) for unit, names in taken.items() for name in names)
     plan, draft = make_plan(facts, options)
     if draft is None:
-        return _left_alone(facts, parts.refusal(program, plan), options), frozenset()
+        alone = _left_alone(facts, parts.refusal(program, plan), options)
+        return replace(alone, left=tuple(str(unit.path) for unit in program.units)), frozenset()
     try:
         plans = parts.divide(program, _without_ignored(plan, options))
     except parts.CannotSpell as error:

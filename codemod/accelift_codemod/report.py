@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from accelift_codemod.plan import Outcome, Safety, Severity
+from accelift_codemod.plan import Outcome, Plan, Safety, Severity
 from accelift_codemod.results import FileResult
 
+_NAMED = 3  # files that a line names
 _ORDER = (Outcome.CONVERTED, Outcome.CONVERTED_WITH_FINDINGS, Outcome.REFUSED, Outcome.NOTHING)
 
 
@@ -22,6 +24,8 @@ class Report:
     reasons: Counter[str] = field(default_factory=Counter)  # of the scripts that are refused, by code
     findings: int = 0  # those of converted scripts that ask for attention
     edits: Counter[Safety] = field(default_factory=Counter)  # those of converted scripts
+    _entered: dict[str, str] = field(default_factory=dict)  # training that nothing in its own file runs, by file
+    _scripts: set[str] = field(default_factory=set)  # the files of scripts that train, converted or refused
 
     def add(self, result: FileResult) -> None:
         """Count one file."""
@@ -31,11 +35,24 @@ class Report:
             self.skipped += 1
         elif result.plan is not None:
             self.outcomes[result.outcome] += 1
+            self._reach(result, result.plan)
             if result.outcome is Outcome.REFUSED:
                 self.reasons[result.plan.findings[0].code] += 1
             else:
                 self.findings += len(result.plan.pending)
                 self.edits.update(e.safety for e in result.plan.edits)
+
+    def _reach(self, result: FileResult, plan: Plan) -> None:
+        if result.outcome is not Outcome.NOTHING:
+            self._scripts.update(map(os.path.realpath, (result.path, *result.program, *result.left)))
+        for finding in plan.findings:
+            if finding.code == "NO-ENTRY" and finding.line:  # in this file, not in one that it imports
+                self._entered[result.path] = f"{result.path}:{finding.line}"
+
+    @property
+    def unreached(self) -> list[str]:
+        """Where training stands that no script of the run is known to run."""
+        return [place for path, place in self._entered.items() if os.path.realpath(path) not in self._scripts]
 
     @property
     def pending(self) -> int:
@@ -82,11 +99,24 @@ class Report:
                 parts.append(f"{count(self.edits[safety], f'{safety.value} edit')} to look at")
         return f"left to do by hand: {', '.join(parts)}" if parts else ""
 
+    def not_reached(self) -> str:
+        """One line: training that was left as it is, because nothing is known to run it; empty if there is none."""
+        places = self.unreached
+        if not places:
+            return ""
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        return f"training that no script here is known to run, left as it is: {', '.join(places[:_NAMED])}{more}"
+
     def to_json(self) -> dict[str, Any]:
         """The tallies as plain data."""
         counts: dict[str, Any] = {o.value: self.outcomes[o] for o in _ORDER}
         look = {s.value: self.edits[s] for s in (Safety.REVIEW, Safety.UNSAFE)}
-        left = {"reasons": dict(self.reasons), "findings": self.findings, "edits": look}
+        left = {
+            "reasons": dict(self.reasons),
+            "findings": self.findings,
+            "edits": look,
+            "training not reached": self.unreached,
+        }
         return {**counts, "without torch": self.skipped, "not processed": self.errors, "left to do by hand": left}
 
 

@@ -25,8 +25,9 @@ class FileResult:
     although there are GPUs. `hunks` are the lines that differ.
 
     `members` are the other files that a script's conversion changes, among those of its `program`; `separable` tells
-    that they can stay as they are. `changes` has a digest of the edits of each global of these files, by file and name;
-    `sharers` are other files that use what means something else then.
+    that they can stay as they are; `left` are the files of a script that is left alone. `changes` has a digest of the
+    edits of each global of these files, by file and name; `sharers` are other files that use what means something else
+    then.
     """
 
     path: str
@@ -44,6 +45,7 @@ class FileResult:
     members: tuple[FileResult, ...] = ()
     program: tuple[str, ...] = ()
     separable: bool = False
+    left: tuple[str, ...] = ()
     changes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     sharers: tuple[Sharer, ...] = ()
 

@@ -50,7 +50,11 @@ def test_check(folder: Path) -> None:
     ran = convert("train.py", "--check")
     assert (ran.code, ran.text, ran.stderr) == (1, "train.py: would be converted\n", "")
     ran = convert("other.py", "--check")
-    assert (ran.code, ran.text, ran.lines) == (0, "", ["1 with nothing to do"])
+    assert (ran.code, ran.text) == (0, "")
+    assert ran.lines == [
+        "other.py: left alone: NO-TRAINING runs no backward pass; convert the script that trains",
+        "1 with nothing to do",
+    ]
     ran = convert(".", "--check", "-q")
     assert (ran.code, ran.text, ran.stderr) == (1, "", "")
     assert tree(folder) == {"other.py": NOTHING, "train.py": OLD}
@@ -163,7 +167,7 @@ def test_what_is_left_alone_is_not_written(folder: Path) -> None:
 @pytest.mark.parametrize("script", sorted(FIXTURES.glob("converted/*.py")), ids=lambda p: p.stem)
 def test_converting_a_result_again_changes_nothing(script: Path) -> None:
     ran = convert(script, "--check")
-    assert (ran.code, ran.text, ran.lines) == (0, "", ["1 with nothing to do"])
+    assert (ran.code, ran.text, ran.lines[-1]) == (0, "", "1 with nothing to do")
 
 
 def test_write_twice(folder: Path) -> None:
@@ -205,9 +209,9 @@ def test_stdin_is_bytes(script: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "code", "line"),
     [
-        (NOTHING.replace(b"\n", b"\r\n"), 0, "1 with nothing to do"),
-        (b"\xef\xbb\xbfx = 1\r\n", 0, "1 with nothing to do"),
-        (ALREADY, 0, "1 with nothing to do"),
+        (NOTHING.replace(b"\n", b"\r\n"), 0, "<stdin>: left alone: NO-TRAINING runs no backward pass; "),
+        (b"\xef\xbb\xbfx = 1\r\n", 0, "<stdin>: left alone: NO-TRAINING runs no backward pass; "),
+        (ALREADY, 0, "<stdin>:17: left alone: ALREADY-DISTRIBUTED "),
         (b"import torch\nx = (", 2, "<stdin>:2: does not parse ('(' was never closed); correct the syntax"),
         (b"import torch # \xe9", 2, "<stdin>:1: is not UTF-8 (byte 0xe9) and declares no other encoding; "),
         (b"\x7fELF\0\0", 2, "<stdin>:1: contains a NUL byte; this looks like a binary file"),
@@ -306,6 +310,57 @@ def test_findings_and_refusals_are_told_with_place_and_remedy(folder: Path) -> N
         "1 convertible with findings, 1 refused",
         "left to do by hand: 1 script (DATA-UNSHARDED 1), 1 finding in converted files",
     ]
+
+
+TRAINER = """
+from torch.optim import SGD
+
+
+def train(net, x, y):
+    optimizer = SGD(net.parameters(), 0.1)
+    (net(x) - y).pow(2).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_training_that_no_script_runs_is_told(folder: Path) -> None:
+    for name in "abcd":
+        Path(f"{name}.py").write_text(TRAINER)
+    Path("main.py").write_text("import importlib, sys, torch\n\nimportlib.import_module(sys.argv[1]).train()\n")
+    ran = convert(".")
+    assert (ran.code, ran.lines) == (
+        0,
+        [
+            "5 with nothing to do",
+            "training that no script here is known to run, left as it is: a.py:7, b.py:7, c.py:7 and 1 more",
+        ],
+    )
+    why, summary = convert("a.py").lines
+    assert why.startswith("a.py:7: left alone: NO-ENTRY nothing in this file runs train(), which trains; ")
+    assert summary == "1 with nothing to do"
+
+
+LOADER = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from a import train
+
+loader = DataLoader(TensorDataset(torch.ones(8, 4), torch.ones(8, 1)), batch_size=4)
+net = torch.nn.Linear(4, 1)
+for x, y in loader:
+    train(net, x, y)
+"""
+
+
+@pytest.mark.parametrize(
+    "script", [LOADER, LOADER.replace("loader:", "[(torch.ones(8, 4), torch.ones(8, 1))]:")], ids=["loader", "none"]
+)
+def test_training_that_a_script_runs_is_not(script: str, folder: Path) -> None:
+    Path("a.py").write_text(TRAINER)
+    Path("main.py").write_text(script)
+    ran = convert(".")
+    assert not any("no script here" in line for line in ran.lines), ran.lines
+    assert any(line.startswith(("main.py", "a.py")) for line in ran.lines), ran.lines
 
 
 # ---- several processes

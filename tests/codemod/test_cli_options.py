@@ -44,7 +44,12 @@ def test_json_of_a_conversion() -> None:
         "nothing to do": 0,
         "without torch": 0,
         "not processed": 0,
-        "left to do by hand": {"reasons": {}, "findings": 0, "edits": {"review": 0, "unsafe": 0}},
+        "left to do by hand": {
+            "reasons": {},
+            "findings": 0,
+            "edits": {"review": 0, "unsafe": 0},
+            "training not reached": [],
+        },
     }
     (file,) = found["files"]
     assert list(file) == [
@@ -117,6 +122,7 @@ def test_json_of_findings_refusals_and_errors(folder: Path) -> None:
             "reasons": {"DATA-UNSHARDED": 1},
             "findings": 0,
             "edits": {"review": 0, "unsafe": 0},
+            "training not reached": [],
         },
     }
 
@@ -137,10 +143,11 @@ def test_json_and_text_say_the_same() -> None:
         for edit in file["edits"]:
             expected.append(f"{file['path']}:{edit['span'][0]}: {edit['rule']} {edit['operation']}: {edit['reason']}")
             expected += _steps(edit["evidence"])
-    assert text.lines[:-2] == expected
+    assert text.lines[:-3] == expected
     left = found["summary"]["left to do by hand"]
     assert sum(left["reasons"].values()) == found["summary"]["refused"]
-    assert text.lines[-1].startswith(f"left to do by hand: {found['summary']['refused']} scripts (")
+    assert text.lines[-2].startswith(f"left to do by hand: {found['summary']['refused']} scripts (")
+    assert text.lines[-1].endswith(f": {', '.join(left['training not reached'])}")
 
 
 def _patch(file: dict[str, Any]) -> bytes:

@@ -6,7 +6,7 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -311,11 +311,18 @@ class _Run:
 
             click.echo(as_json(results, self.report, code), nl=False)
         elif self.verbosity >= 0 and (len(results) > 1 or self.verbosity > 0 or not self.report.converted):
-            verb = "converted" if self.write or self.output else "convertible"
-            click.echo(self.report.summary(verb), err=True)
-            if len(results) > 1 and self.report.work_left():
-                click.echo(self.report.work_left(), err=True)
+            for line in self._closing(results):
+                click.echo(line, err=True)
         return code
+
+    def _closing(self, results: list[FileResult]) -> Iterator[str]:
+        """The last lines: of many files, what became of them; of one that is left alone, why."""
+        alone = len(results) == 1
+        if alone and results[0].outcome is Outcome.NOTHING and not results[0].error and not self.verbosity:
+            yield from text.remarks(results[0], verbosity=2)
+        yield self.report.summary("converted" if self.write or self.output else "convertible")
+        if not alone:
+            yield from filter(None, (self.report.work_left(), self.report.not_reached()))
 
     def _write_configs(self, results: list[FileResult]) -> bool:
         """Write each script's launch config; returns whether that went well."""

@@ -178,7 +178,7 @@ def _refused(script: FileResult, message: str) -> FileResult:
     remedy = "convert the scripts that share it together, in a way that suits all, or give this one a copy of its own"
     finding = Finding("SHARED-FILE", Severity.ERROR, 0, message, remedy)
     digest = script.plan.digest if script.plan is not None else ""
-    return FileResult.refused(script.path, digest, finding)
+    return replace(FileResult.refused(script.path, digest, finding), left=script.program)
 
 
 @remembered
