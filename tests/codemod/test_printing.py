@@ -266,3 +266,27 @@ def test_print_that_is_handed_to_an_object(default: str, step: str, given: str, 
 def test_print_that_a_function_has_by_default(default: str, codes: list[str]) -> None:
     tell = f"def tell(text, log={default}):\n    log(text)"
     assert findings(script(definitions=tell, epoch_end="tell(epoch)")) == codes
+
+
+KEEPER = """\
+class Keeper:
+    def __init__(self, path, log{}):
+        self.best = None
+        self.path = path
+        self.log = log
+
+    def step(self, loss, net):
+        if self.best is None or loss < self.best:
+            self.best = loss
+            self.log("saved", loss)
+            torch.save(net.state_dict(), self.path)
+"""
+
+
+@pytest.mark.parametrize(("default", "said"), [("=print", True), ("=str", False)])
+def test_print_that_is_handed_to_an_object_whose_attributes_are_followed(default: str, said: bool) -> None:
+    text = script(
+        definitions=KEEPER.format(default), before="keeper = Keeper('best.pt')", epoch_end="keeper.step(total, model)"
+    )
+    assert "unwrap_model(net)" in converted(text)
+    assert ("PRINT-ALL" in findings(text)) is said

@@ -92,6 +92,8 @@ class Printing(Rule):
                     bindings += resolver.bindings(value)
         if not bindings or draft.guarded(call):
             return None
+        kept = [b.value for b in bindings if b.how is How.ASSIGN and isinstance(b.value, ast.Name)]  # in a variable
+        bindings += [one for value in kept for one in resolver.bindings(value)]
         for binding in bindings:
             if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
                 for value in filter(None, resolver.handed(binding)):
