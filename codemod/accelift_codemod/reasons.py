@@ -53,9 +53,9 @@ REASONS = (
     Reason(
         "NO-ENTRY",
         "is not run by itself",
-        "The file defines functions or classes that train, but nothing in it runs them. The Accelerator is created where "
-        "the program starts: convert the script that imports this file. Where no script of a run is known to run "
-        "them, a last line says so: a script may choose a trainer by a name that only its settings have.",
+        "The file defines functions or classes that train, but nothing in it runs them. The Accelerator is created "
+        "where the program starts: convert the script that imports this file. Where no script of a run is known to "
+        "run them, a last line says so: a script may choose a trainer by a name that only its settings have.",
     ),
     Reason(
         "LOOP-IN-CLASS",

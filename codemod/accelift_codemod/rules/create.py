@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from accelift_codemod.blueprint import imports
 from accelift_codemod.borrowed import Known, known
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
@@ -242,7 +243,8 @@ accelerator = Accelerator(
             if place in using_os:
                 lines.insert(0, "import os")
             if lines:
-                yield from _import(draft, node, lines, self._first_use(draft, edits, place))
+                anchor, operation = imports.place(draft, node, self._first_use(draft, edits, place))
+                yield draft.edit(_RULE, anchor, operation, "the accelerator's import", "\n".join(lines))
 
     def _first_use(self, draft: Draft, edits: list[Edit], place: object) -> ast.AST | None:
         """The first node of a file at which code outside functions uses what is imported."""
@@ -387,64 +389,6 @@ accelerator = Accelerator(
                 "choose the device where the arguments are known, and pass it on",
             )
         yield from self._rebind(draft, variable, STATE)
-
-
-def _import(draft: Draft, node: ast.AST, lines: list[str], use: ast.AST | None) -> Iterator[Edit]:
-    """Imports for the file in which a node stands, before their first use outside functions."""
-    anchor, operation = _import_place(draft, node, use)
-    yield draft.edit(_RULE, anchor, operation, "the accelerator's import", "\n".join(lines))
-
-
-def _import_place(draft: Draft, node: ast.AST, use: ast.AST | None) -> tuple[ast.stmt, Operation]:
-    """Where an import goes, past statements that share a line with it."""
-    anchor, operation = _beside_torch(draft.facts.body(node))
-    if use is not None and position(use) < position(anchor):
-        body = draft.facts.body(node)
-        anchor, operation = max((s for s in body if position(s) <= position(use)), key=position), Operation.BEFORE
-    block, place = draft.facts.index.block(anchor)
-    using = {use, *draft.facts.index.ancestors(use)} if use is not None else set()
-    if operation is Operation.AFTER:
-        while place + 1 < len(block) and block[place + 1].lineno == block[place].end_lineno:
-            if block[place + 1] in using:
-                break
-            place += 1
-    else:
-        while place and block[place - 1].end_lineno == block[place].lineno:
-            place -= 1
-    return block[place], operation
-
-
-def _beside_torch(body: list[ast.stmt]) -> tuple[ast.stmt, Operation]:
-    """Beside the imports of torch: before the first `from` import that follows them, or after them."""
-    imports = [s for s in body if isinstance(s, (ast.Import, ast.ImportFrom)) and not _is_future(s)]
-    torch = [s for s in imports if _imports_torch(s)]
-    if not torch:
-        if imports:
-            return imports[-1], Operation.AFTER
-        first = body[0]
-        is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-        return first, Operation.AFTER if is_docstring or _is_future(first) else Operation.BEFORE
-    start = body.index(torch[0])
-    run = [torch[0]]
-    for statement in body[start + 1 :]:
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or statement.lineno > (run[-1].end_lineno or 0) + 1:
-            break
-        run.append(statement)
-    later = [s for s in run if isinstance(s, ast.ImportFrom)]
-    plain = [s for s in run if isinstance(s, ast.Import)]
-    if later and plain and position(plain[-1]) < position(later[0]):
-        return later[0], Operation.BEFORE
-    return run[-1], Operation.AFTER
-
-
-def _is_future(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
-def _imports_torch(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.ImportFrom):
-        return statement.level == 0 and (statement.module or "").partition(".")[0] == "torch"
-    return isinstance(statement, ast.Import) and any(a.name.partition(".")[0] == "torch" for a in statement.names)
 
 
 def _target(draft: Draft, variable: DeviceVariable) -> str:
