@@ -8,41 +8,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from enum import Enum
-from typing import TypeAlias
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.classes import is_static
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS, Function, How
-from accelift_codemod.facts.layout import operations
+from accelift_codemod.facts.layout import operations, samples
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Record, Shape, combine, join
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.layout.samples import LISTS, SEVERAL, Environment, Known, Part
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.facts.values import Value
 
-
-class Part(Enum):
-    """What there is in a collate function besides tensors of the batch."""
-
-    SAMPLE = "something of one sample"
-    ROW = "something of one sample, as one row"
-    EACH = "a list of something of each sample"
-    ROWS_EACH = "a list of one row for each sample"
-    TIMES = "a list with several entries for each sample, as many for each"
-    PIECES = "a list with any number of entries for each sample"
-    FIELDS = "the parts of the samples, each as a list of that part of each sample"
-    EMPTY = "a list that nothing has been put into"
-
-
-Known: TypeAlias = "Part | Layout | tuple[Known, ...]"
-_Environment: TypeAlias = "dict[str, Known]"
-
-_LISTS = (Part.EACH, Part.ROWS_EACH)
-_SEVERAL = (Part.EMPTY, Part.TIMES, *_LISTS)
-_OF_SAMPLE = (Part.SAMPLE, Part.ROW)
 _DEFAULT = frozenset(f"torch.utils.data.{home}default_collate" for home in ("", "dataloader.", "_utils.collate."))
 # What makes one tensor or array of a list, with a row for each entry; it may be a tensor already.
 _TENSORS = frozenset(
@@ -116,13 +95,13 @@ class Collated:
             del parameters[0]
         if not parameters:
             return Layout.UNKNOWN
-        env: _Environment = {parameters[0]: Part.EACH}
+        env: Environment = {parameters[0]: Part.EACH}
         made = self._read(function.body, env) if isinstance(function, ast.Lambda) else self._run(function.body, env)
-        return _settled(made) if made is not None else Layout.UNKNOWN
+        return samples.settled(made) if made is not None else Layout.UNKNOWN
 
     # ---- statements
 
-    def _run(self, statements: list[ast.stmt], env: _Environment, times: Part | None = None) -> Known | None:
+    def _run(self, statements: list[ast.stmt], env: Environment, times: Part | None = None) -> Known | None:
         """What statements return, None if they do not; `times` says how often they run: for EACH sample, several
         TIMES for each, or for any number of PIECES of it."""
         returned: list[Known] = []
@@ -136,7 +115,7 @@ class Collated:
                 for target in targets:
                     self._bind(target, value, env)
             elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-                listed = env.get(statement.target.id) in (Part.PIECES, *_SEVERAL)
+                listed = env.get(statement.target.id) in (Part.PIECES, *SEVERAL)
                 even = listed and self._as_many(env[statement.target.id], statement.value, env, times)
                 value = self._arithmetic(statement.op, statement.target, statement.value, env)
                 env[statement.target.id] = Part.TIMES if even else Part.PIECES if listed else value
@@ -161,15 +140,15 @@ class Collated:
             return None
         return returned[0] if all(r == returned[0] for r in returned) else Layout.UNKNOWN
 
-    def _often(self, node: ast.expr, iterated: Known, env: _Environment, times: Part | None) -> Part:
+    def _often(self, node: ast.expr, iterated: Known, env: Environment, times: Part | None) -> Part:
         """How often what is done for each entry of an iterable is done."""
         if times is None and iterated is Part.TIMES:
             return Part.TIMES
-        if times is None and _of_sample(self._element(iterated)) and not self._is_fixed(node, env):
+        if times is None and samples.of_sample(self._element(iterated)) and not self._is_fixed(node, env):
             return Part.EACH
         return Part.TIMES if times in (Part.EACH, Part.TIMES) and self._is_fixed(node, env) else Part.PIECES
 
-    def _is_fixed(self, node: ast.expr, env: _Environment) -> bool:
+    def _is_fixed(self, node: ast.expr, env: Environment) -> bool:
         """Whether an iterable has the same number of entries for every sample of every batch."""
         if isinstance(node, (ast.Tuple, ast.List)):
             return not any(isinstance(e, ast.Starred) for e in node.elts)
@@ -182,14 +161,14 @@ class Collated:
             return all(_settled_number(a, env) for a in node.args)
         return False
 
-    def _as_many(self, listed: Known, added: ast.expr, env: _Environment, times: Part | None) -> bool:
+    def _as_many(self, listed: Known, added: ast.expr, env: Environment, times: Part | None) -> bool:
         """Whether a list has as many entries for each sample still, once others are added to it."""
-        return times in (Part.EACH, Part.TIMES) and listed in _SEVERAL and self._is_fixed(added, env)
+        return times in (Part.EACH, Part.TIMES) and listed in SEVERAL and self._is_fixed(added, env)
 
-    def _branches(self, branch: ast.If, env: _Environment, times: Part | None) -> list[Known]:
+    def _branches(self, branch: ast.If, env: Environment, times: Part | None) -> list[Known]:
         """Run both branches: what they return; the variables become what they are after either of them."""
         returned: list[Known] = []
-        left: list[_Environment] = []
+        left: list[Environment] = []
         for body in (branch.body, branch.orelse):
             inner = dict(env)
             found = self._run(body, inner, Part.PIECES if times is not None else None)
@@ -201,7 +180,7 @@ class Collated:
             env[name] = values.pop() if len(values) == 1 else Part.PIECES if Part.PIECES in values else Layout.UNKNOWN
         return returned
 
-    def _fill(self, node: ast.expr, env: _Environment, times: Part | None) -> None:
+    def _fill(self, node: ast.expr, env: Environment, times: Part | None) -> None:
         """What a list holds after `xs.append(x)` or `xs.extend(x)`."""
         func = node.func if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or not node.args:
@@ -214,24 +193,24 @@ class Collated:
             env[name] = Part.TIMES
         elif times is Part.PIECES or env[name] is Part.PIECES or (times is not None and func.attr == "extend"):
             env[name] = Part.PIECES
-        elif times is not None and env[name] in _SEVERAL and (times is Part.TIMES or env[name] is not Part.EMPTY):
+        elif times is not None and env[name] in SEVERAL and (times is Part.TIMES or env[name] is not Part.EMPTY):
             env[name] = Part.TIMES
         elif env[name] is Part.EMPTY and times is Part.EACH and func.attr == "append":
             env[name] = Part.ROWS_EACH if value is Part.ROW else Part.EACH
         else:
             env[name] = Layout.UNKNOWN
 
-    def _bind(self, target: ast.expr, value: Known, env: _Environment) -> None:
+    def _bind(self, target: ast.expr, value: Known, env: Environment) -> None:
         if isinstance(target, ast.Name):
             env[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
             for place, part in enumerate(target.elts):
                 name = part.value if isinstance(part, ast.Starred) else part
-                self._bind(name, _item(value, place), env)
+                self._bind(name, samples.item(value, place), env)
 
     # ---- expressions
 
-    def _read(self, node: ast.expr, env: _Environment) -> Known:
+    def _read(self, node: ast.expr, env: Environment) -> Known:
         if isinstance(node, ast.Constant):
             return Layout.CONST
         if isinstance(node, ast.Name):
@@ -242,7 +221,7 @@ class Collated:
             return tuple(self._read(e, env) for e in node.elts)
         if isinstance(node, ast.Dict):
             names = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
-            shapes = [_settled(self._read(v, env)) for v in node.values]
+            shapes = [samples.settled(self._read(v, env)) for v in node.values]
             return Record.of({n: s for n, s in zip(names, shapes, strict=True) if isinstance(n, str)})
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             return self._comprehension(node, env)
@@ -256,20 +235,20 @@ class Collated:
             return self._read(node.value, env)
         if isinstance(node, ast.Attribute):
             value = self._read(node.value, env)
-            return value if _of_sample(value) or value in FIXED else Layout.UNKNOWN
+            return value if samples.of_sample(value) or value in FIXED else Layout.UNKNOWN
         if isinstance(node, ast.BinOp):
             return self._arithmetic(node.op, node.left, node.right, env)
         parts = [self._read(n, env) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
-        return _mixed(parts)
+        return samples.mixed(parts)
 
-    def _arithmetic(self, operator: ast.operator, left: ast.expr, right: ast.expr, env: _Environment) -> Known:
+    def _arithmetic(self, operator: ast.operator, left: ast.expr, right: ast.expr, env: Environment) -> Known:
         """What is computed of tensors of the batch, such as samples less their mean."""
         first, second = self._read(left, env), self._read(right, env)
         if isinstance(first, Layout) and isinstance(second, Layout):
             return combine(operator, first, second)
-        return _mixed([first, second])
+        return samples.mixed([first, second])
 
-    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, env: _Environment) -> Known:
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, env: Environment) -> Known:
         inner = dict(env)
         elements: list[Known] = []
         times: Part | None = None
@@ -278,7 +257,7 @@ class Collated:
             elements.append(self._element(iterated))
             times = self._often(generator.iter, iterated, inner, times)
             self._bind(generator.target, elements[-1], inner)
-        if not any(map(_of_sample, elements)):
+        if not any(map(samples.of_sample, elements)):
             made = self._read(node.elt, inner)
             if elements != [Part.EACH]:
                 return Layout.UNKNOWN
@@ -291,28 +270,28 @@ class Collated:
             return Part.TIMES
         return Part.ROWS_EACH if self._read(node.elt, inner) is Part.ROW else Part.EACH
 
-    def _subscript(self, node: ast.Subscript, env: _Environment) -> Known:
+    def _subscript(self, node: ast.Subscript, env: Environment) -> Known:
         base = self._read(node.value, env)
         place = node.slice.value if isinstance(node.slice, ast.Constant) else ""
-        if _of_sample(base):
+        if samples.of_sample(base):
             return Part.ROW if place is None else Part.SAMPLE
-        if base in _LISTS and not isinstance(node.slice, ast.Slice):
+        if base in LISTS and not isinstance(node.slice, ast.Slice):
             return Part.ROW if base is Part.ROWS_EACH else Part.SAMPLE
         if isinstance(place, int):
-            return _item(base, place)
+            return samples.item(base, place)
         return base if base in FIXED else Layout.UNKNOWN
 
     def _element(self, value: Known) -> Known:
         """What iterating over a value yields."""
         if value is Part.FIELDS:
             return Part.EACH
-        if value in (Part.TIMES, *_LISTS):
+        if value in (Part.TIMES, *LISTS):
             return Part.ROW if value is Part.ROWS_EACH else Part.SAMPLE
         if isinstance(value, tuple) and value and value[0] == (Layout.CONST, Part.SAMPLE):
             return value[0]  # of enumerate
         return Layout.UNKNOWN
 
-    def _call(self, call: ast.Call, env: _Environment) -> Known:
+    def _call(self, call: ast.Call, env: Environment) -> Known:
         given = [self._read(a, env) for a in call.args]
         first = given[0] if given else Layout.CONST
         qualified = self.resolver.qualified(call.func) or ""
@@ -326,29 +305,33 @@ class Collated:
             picked = tuple([Layout.PICKED] * _MOST_FIELDS)  # nobody takes more of them than there are
             if first is Part.TIMES:
                 return tuple([Layout.STACKED] * _MOST_FIELDS)
-            return Layout.BATCH if first in _LISTS else picked if first is Part.PIECES else Layout.UNKNOWN
+            return Layout.BATCH if first in LISTS else picked if first is Part.PIECES else Layout.UNKNOWN
         if qualified in _STACKS | _JOINS | _TENSORS and along == 0 and first is Part.PIECES:
             return Layout.PICKED
         if qualified in _STACKS | _TENSORS and (qualified in _TENSORS or along == 0):
-            single = isinstance(first, tuple) and len(first) == 1 and _of_sample(first[0])
-            if first in _LISTS:
+            single = isinstance(first, tuple) and len(first) == 1 and samples.of_sample(first[0])
+            if first in LISTS:
                 return Layout.ROWS
             if first is Part.TIMES:
                 return Layout.STACKED
-            return Part.ROW if single else first if isinstance(first, Layout) else _mixed(given)
+            return Part.ROW if single else first if isinstance(first, Layout) else samples.mixed(given)
         if qualified in _JOINS:
             listed = {Part.ROWS_EACH: Layout.ROWS, Part.EACH: Layout.PICKED, Part.TIMES: Layout.PICKED}
-            return listed.get(first, _mixed(given)) if along == 0 and isinstance(first, Part) else _mixed(given)
-        if qualified == "torch.nn.utils.rnn.pad_sequence" and first in _LISTS:
+            return (
+                listed.get(first, samples.mixed(given))
+                if along == 0 and isinstance(first, Part)
+                else samples.mixed(given)
+            )
+        if qualified == "torch.nn.utils.rnn.pad_sequence" and first in LISTS:
             rows = argument(call, 1, "batch_first")
             return Layout.ROWS if isinstance(rows, ast.Constant) and rows.value is True else Layout.COLUMNS
-        if home == "torch" and name in torch_ops.SIZED and not any(map(_of_sample, given)):
+        if home == "torch" and name in torch_ops.SIZED and not any(map(samples.of_sample, given)):
             size = first[0] if isinstance(first, tuple) and first else first
             return Layout.ROWS if size is Layout.COUNT else Layout.UNKNOWN
         target = self.resolver.callee(call)
         if isinstance(target, FUNCTIONS):
             return self._own(call, target, env)
-        plain = [g for g in map(_plain, given) if g is not None]
+        plain = [g for g in map(samples.plain, given) if g is not None]
         if home == "torch" and first not in FIXED and len(plain) == len(given):
             return operations.operation(name, call, [*plain], {}, 1)
         return self._method(call, env, given)
@@ -357,28 +340,28 @@ class Collated:
         first = given[0] if given else Layout.CONST
         if name == "zip" and len(call.args) == 1 and isinstance(call.args[0], ast.Starred):
             return Part.FIELDS if self._read_lists(given) else Layout.UNKNOWN
-        if name == "zip" and given and all(g in _LISTS for g in given):
+        if name == "zip" and given and all(g in LISTS for g in given):
             return Part.EACH
-        if name == "enumerate" and first in _LISTS:
+        if name == "enumerate" and first in LISTS:
             return ((Layout.CONST, Part.SAMPLE),)
-        if name == "filter" and len(given) == 2 and given[1] in (Part.PIECES, *_LISTS):
+        if name == "filter" and len(given) == 2 and given[1] in (Part.PIECES, *LISTS):
             return Part.PIECES
         if name == "map" and len(given) == 2:
             if given[1] is Part.FIELDS and self.resolver.qualified(call.args[0]) in _STACKS:
                 return tuple([Layout.ROWS] * _MOST_FIELDS)
-            return Part.EACH if given[1] in _LISTS else given[1] if given[1] is Part.FIELDS else Layout.UNKNOWN
-        if name == "len" and first in _LISTS:
+            return Part.EACH if given[1] in LISTS else given[1] if given[1] is Part.FIELDS else Layout.UNKNOWN
+        if name == "len" and first in LISTS:
             return Layout.COUNT
         if name == "range" and first is Layout.COUNT:
             return Part.EACH
-        if name in _KEEPING and isinstance(first, Part) and not _of_sample(first):
+        if name in _KEEPING and isinstance(first, Part) and not samples.of_sample(first):
             return first
-        return _mixed(given)
+        return samples.mixed(given)
 
     def _read_lists(self, given: list[Known]) -> bool:
-        return all(g in _LISTS for g in given)
+        return all(g in LISTS for g in given)
 
-    def _own(self, call: ast.Call, target: Function, env: _Environment) -> Known:
+    def _own(self, call: ast.Call, target: Function, env: Environment) -> Known:
         """What a function of the script returns that the collate function calls."""
         bound = self.resolver.bind(call, target)
         if bound is None or self._steps >= _MOST_STEPS:
@@ -390,23 +373,23 @@ class Collated:
             self._steps -= 1
         return Layout.CONST if made is None else made
 
-    def _method(self, call: ast.Call, env: _Environment, given: list[Known]) -> Known:
+    def _method(self, call: ast.Call, env: Environment, given: list[Known]) -> Known:
         if not isinstance(call.func, ast.Attribute):
-            return _mixed(given)
+            return samples.mixed(given)
         name = call.func.attr
         receiver = self._read(call.func.value, env) if not self.resolver.qualified(call.func) else Layout.CONST
-        if _of_sample(receiver):
+        if samples.of_sample(receiver):
             first = integer(call.args[0]) if call.args else None
             made = (name == "unsqueeze" and first == 0) or (name in ("view", "reshape") and first == 1)
             kept = receiver is Part.ROW and name in torch_ops.ROW_WISE
             return Part.ROW if made or kept else Part.SAMPLE
-        plain = [g for g in map(_plain, given) if g is not None]
+        plain = [g for g in map(samples.plain, given) if g is not None]
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
             return operations.method(name, call, receiver, [*plain], {})
-        return _mixed([receiver, *given])
+        return samples.mixed([receiver, *given])
 
 
-def _settled_number(node: ast.expr, env: _Environment) -> bool:
+def _settled_number(node: ast.expr, env: Environment) -> bool:
     """Whether a number is not worked out in the collate function: a literal, a variable from outside, an attribute."""
     if isinstance(node, ast.Attribute):
         return isinstance(node.value, ast.Name) and env.get(node.value.id, Layout.CONST) is Layout.CONST
@@ -415,40 +398,3 @@ def _settled_number(node: ast.expr, env: _Environment) -> bool:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _of_sample(value: Known) -> bool:
-    return value in _OF_SAMPLE or (isinstance(value, tuple) and any(map(_of_sample, value)))
-
-
-def _plain(value: Known) -> Layout | None:
-    """The layout of an argument; of dimensions in a tuple, that of one."""
-    if isinstance(value, tuple) and all(part in FIXED for part in value):
-        return Layout.CONST
-    return value if isinstance(value, Layout) else None
-
-
-def _mixed(parts: list[Known]) -> Known:
-    """What is computed from several things: of a sample, if one of them is; else nothing is known."""
-    if any(map(_of_sample, parts)):
-        return Part.SAMPLE
-    return Layout.CONST if all(p in FIXED for p in parts) else Layout.UNKNOWN
-
-
-def _item(value: Known, place: int) -> Known:
-    if value is Part.FIELDS:
-        return Part.EACH
-    if _of_sample(value) and not isinstance(value, tuple):
-        return Part.SAMPLE
-    if isinstance(value, tuple):
-        return value[place] if -len(value) <= place < len(value) else Layout.UNKNOWN
-    return Layout.ROWS if value is Layout.BATCH else Layout.UNKNOWN
-
-
-def _settled(value: Known) -> Shape:
-    """The layout of what leaves a collate function: of a list, nothing is known but that it is no tensor."""
-    if isinstance(value, Record):
-        return Layout.BATCH if all(part is Layout.ROWS for part in value) else value
-    if isinstance(value, tuple):
-        return tuple(map(_settled, value))
-    return value if isinstance(value, Layout) else Layout.UNKNOWN
