@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.dealing import Dealing
+from accelift_codemod.facts.handmade.proof import HARMLESS, Proof, has_rows, stored
 from accelift_codemod.facts.handmade.steps import NotProved, Step
-from accelift_codemod.facts.handmade.unknown import Unknown
 from accelift_codemod.facts.handmade.whole import Whole
-from accelift_codemod.facts.handmade.writes import written_by_rows
 from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
-from accelift_codemod.facts.layout import Environment, Layout, Picked, Shape
-from accelift_codemod.facts.layout.strides import Strides
+from accelift_codemod.facts.layout import Environment, Layout, Picked
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
     from accelift_codemod.facts import Facts
 
 Region = tuple[ast.AST, list[ast.stmt], Environment]
 _LOOPS = (ast.For, ast.While)
-_LOSSES = (Layout.MEAN, Layout.SUM)
 _COUNTED = (Layout.COUNT, Layout.SHAPE, Layout.COLUMNS)
-_HARMLESS = (Layout.CONST, Layout.ZERO)
 
 
 class Handmade:
@@ -38,6 +32,7 @@ class Handmade:
         self.index = facts.index
         self.resolver = facts.resolver
         self.layouts = Picked(facts.objects)
+        self.proof = Proof(self)
 
     @cached_property
     def steps(self) -> dict[ast.AST, Step]:
@@ -121,7 +116,7 @@ class Handmade:
         loop, body, env = region
         self.layouts.begin(loop)
         known = self.layouts.before(call, body, env)
-        return known is not None and self.layouts.read(call.func.value, known) in _HARMLESS and not self.layouts.picks
+        return known is not None and self.layouts.read(call.func.value, known) in HARMLESS and not self.layouts.picks
 
     def region(self, call: ast.Call) -> Region | None:
         """The loop around a backward pass, and what it runs again for each: its body, or that of a function."""
@@ -188,7 +183,7 @@ class Handmade:
                 return step
             ends = self._interpret(step, node)
             if step.picks:
-                self._check(step, node, ends)
+                self.proof.check(step, node, ends)
             elif isinstance(node, ast.For) and all(map(self.whole, self._backwards(node))):
                 self._share_whole(step, node)
         except NotProved as obstacle:
@@ -204,16 +199,16 @@ class Handmade:
         env = self.start(node)
         self.layouts.assign(node.target, layout, env)
         step.picks = list(dealing.picks)
-        step.names = tuple(n for n in _stored(node.target) if env.get(n) is Layout.ROWS)
+        step.names = tuple(n for n in stored(node.target) if env.get(n) is Layout.ROWS)
         if not step.names or any(part in _COUNTED for part in env.values()):
             raise NotProved(step.picks[0], "and it cannot be followed what else is dealt with them")
         if len(set(dealing.picks.values())) > 1:
             raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
         for name in step.names:
-            self._read_later(node, node.body[0], name)
+            self.proof.read_later(node, node.body[0], name)
         self._follow(step, env)
         for call in self._backwards(node):
-            self._loss(step, call)
+            self.proof.loss(step, call)
         return True
 
     def _backwards(self, node: ast.For | ast.While) -> list[ast.Call]:
@@ -229,11 +224,11 @@ class Handmade:
         try:
             self._follow(step, env)
             for call in self._backwards(node):
-                self._loss(step, call)
+                self.proof.loss(step, call)
         except NotProved as lacking:
             raise whole.sequence() or lacking from None
-        for name in (n for n in sorted(whole.changing) if _has_rows(env.get(n, Layout.CONST))):
-            self._read_later(node, node.body[-1], name)  # with the whole data, say
+        for name in (n for n in sorted(whole.changing) if has_rows(env.get(n, Layout.CONST))):
+            self.proof.read_later(node, node.body[-1], name)  # with the whole data, say
 
     def _follow(self, step: Step, env: Environment) -> None:
         """See what becomes of rows that are there when the statements begin."""
@@ -242,17 +237,17 @@ class Handmade:
             step.before.append(dict(env))
             self.layouts.begin(step.loop.node)
             self.layouts.step(statement, env)
-        self._state(step)
-        self._flow(step, -1)
+        self.proof.state(step)
+        self.proof.flow(step, -1)
 
     def _handed(self, backward: ast.Call) -> Step | None:
         """The loop that picks rows and hands them to the function of a backward pass."""
         place = self._only_site(self.index.function(backward))
         region = self.region(backward)
-        if place is None or region is None or not self._lasts(place[2]) or self._loaded & {place[2]}:
+        if place is None or region is None or not self.proof.lasts(place[2]) or self._loaded & {place[2]}:
             return None
         function, site, loop = place
-        known = (*_HARMLESS, Layout.ROWS)
+        known = (*HARMLESS, Layout.ROWS)
         env: Environment = {n: part if part in known else Layout.UNKNOWN for n, part in region[2].items()}
         picks = dict(self.layouts.picks)
         rows = tuple(p.arg for p in parameters(function.args) if env.get(p.arg) is Layout.ROWS)
@@ -265,7 +260,7 @@ class Handmade:
             self._taken(site)
             self._follow(step, env)
             for call in (c for c in self._apart if self.index.function(c) is function):
-                self._loss(step, call)
+                self.proof.loss(step, call)
         except NotProved as obstacle:
             step.obstacle, step.names = obstacle, ()
         return step
@@ -298,7 +293,7 @@ class Handmade:
             self.layouts.begin(node)
             self.layouts.step(statement, env)
             picks = self.layouts.picks
-            gained = [n for n in stores(statement) if _has_rows(env.get(n, Layout.CONST))]
+            gained = [n for n in stores(statement) if has_rows(env.get(n, Layout.CONST))]
             if picks and gained:
                 step.picks += (p for p in picks if p not in step.picks)
                 rows |= set(picks.values())
@@ -310,157 +305,19 @@ class Handmade:
                 elif any(n.id in gained for s in node.body[: node.body.index(statement)] for n in loads(s)):
                     obstacle = obstacle or NotProved(statement, "for the iteration that follows")
             elif picks:
-                if self._computes(statement):
+                if self.proof.computes(statement):
                     step.picks += (p for p in picks if p not in step.picks)
                     obstacle = obstacle or NotProved(statement, "inside an expression that computes with them")
                 env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
             elif ends and gained and self.layouts.drew and computing is None and isinstance(statement, ast.Assign):
                 ends = [statement, ends[-1]]
-            if ends and computing is None and self._computes(statement):
+            if ends and computing is None and self.proof.computes(statement):
                 computing = statement
         if obstacle is not None:
             raise obstacle
         if len(rows) > 1:
             raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
         return ends
-
-    def _computes(self, statement: ast.stmt) -> bool:
-        """Whether a statement runs a network, a loss or a backward pass itself."""
-        return any(
-            isinstance(n, ast.Call)
-            and (
-                self.facts.loops.is_backward(n)
-                or bool(self.facts.objects.models(self.layouts.calls.network(n)))
-                or Role.LOSS in self.resolver.roles(self.layouts.calls.network(n))
-                or (self.resolver.qualified(n.func) or "").startswith("torch.nn.functional.")
-            )
-            for n in walk(statement)
-        )
-
-    # ---- what makes sharing out right
-
-    def _check(self, step: Step, node: ast.For | ast.While, ends: list[ast.stmt]) -> None:
-        if not ends:
-            raise NotProved(step.picks[0], "inside an expression that computes with them")
-        if not self._lasts(node):
-            raise NotProved(node, "in a while loop, which may end sooner on one process than on another")
-        self._state(step)
-        for end in ends:
-            try:
-                step.made, step.names = end, self._names(step, node, end)
-                self._flow(step, node.body.index(end))
-                break
-            except NotProved:
-                if end is ends[-1]:
-                    raise
-        for call in self._backwards(node):
-            self._loss(step, call)
-
-    def _lasts(self, node: ast.For | ast.While) -> bool:
-        """Whether a loop has as many iterations on every process: nothing but its number decides that it ends."""
-        if isinstance(node, ast.For):
-            return True
-        counted = Strides(self.resolver, node).number
-        bound = {name for statement in node.body for name in stores(statement)}
-        names = {n.id for n in loads(node.test)}
-        calls = (n for n in walk(node.test) if isinstance(n, ast.Call))
-        known = all(self.resolver.builtin(c.func) in ("len", "min") or _is_size(c) for c in calls)
-        return known and counted in names and not names & bound - {counted}
-
-    def _names(self, step: Step, node: ast.For | ast.While, end: ast.stmt) -> tuple[str, ...]:
-        """The variables that hold the batch after a statement, as far as they are read later."""
-        place = node.body.index(end)
-        env = step.before[place + 1] if place + 1 < len(step.before) else {}
-        names = []
-        for name in dict.fromkeys(n for s in node.body[: place + 1] for n in _stored(s)):
-            layout = env.get(name, Layout.CONST)
-            if layout in _HARMLESS or not self._read_later(node, end, name):
-                continue
-            if layout is Layout.UNKNOWN:
-                raise NotProved(end, f"and it cannot be followed what `{name}` is")
-            if layout is not Layout.ROWS:
-                raise NotProved(end, f"and `{name}` is computed from the whole batch before all of it is there")
-            names.append(name)
-        if not names:
-            raise NotProved(end, "and nothing is computed from them")
-        return tuple(names)
-
-    def _read_later(self, node: ast.For | ast.While, made: ast.stmt, name: str) -> bool:
-        """Whether something reads a variable after the batch is complete; it must be the rest of the loop's body."""
-        owner = self.index.scope(made).owner(name)
-        if owner is None:
-            return False
-        later = False
-        for load in self.facts.loads(owner, name):
-            chain = {load, *self.index.ancestors(load)}
-            top = next((i for i, s in enumerate(node.body) if s in chain), None)
-            if self.index.function(load) is not self.index.function(node):
-                raise NotProved(load, f"and `{name}` is read in another function")
-            if top is None:
-                if node in chain:
-                    continue
-                if any(node in self.index.ancestors(b.node) for b in self.resolver.reaching(load, owner)):
-                    raise NotProved(load, f"and `{name}` is used after the loop")
-            elif top > node.body.index(made):
-                later = True
-        return later
-
-    def _state(self, step: Step) -> None:
-        """Networks that keep something of a batch for the next one."""
-        for model in self.facts.objects.trained.values():
-            for cls in self.resolver.ancestry(model.declaration):
-                for method in cls.body:
-                    if isinstance(method, FUNCTIONS) and method.name != "__init__":
-                        for n in walk(method):
-                            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store):
-                                raise NotProved(n, f"and {cls.name}.{method.name}() keeps something between batches")
-
-    def _flow(self, step: Step, place: int) -> None:
-        """What is done with the rows must be done with each by itself, and leave nothing behind."""
-        for statement, env in zip(step.body[place + 1 :], step.before[place + 1 :], strict=True):
-            for n in walk(statement):
-                if isinstance(n, (ast.If, ast.While, ast.IfExp)):
-                    self._decision(step, n)
-                elif isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store):
-                    known = self.environment(step, n) or env
-                    if written_by_rows(self, step, n, known):
-                        raise NotProved(n, f"and `{self.facts.segment(n)}` is written by the rows of the batch")
-                elif isinstance(n, ast.Name) and n.id in step.names and isinstance(n.ctx, ast.Load):
-                    around = self.index.statement(n)
-                    if isinstance(around, ast.Expr) and not self._computes(around):
-                        raise NotProved(n, f"and `{n.id}` is also used in `{self.facts.segment(around)}`")
-
-    def _decision(self, step: Step, node: ast.If | ast.While | ast.IfExp) -> None:
-        env = self.environment(step, node) or {}
-        for name in (n for n in ast.walk(node.test) if isinstance(n, ast.Name)):
-            layout = env.get(name.id, Layout.CONST)
-            if _has_rows(layout) or layout in (Layout.COUNT, Layout.SHAPE, Layout.MIXED):
-                raise NotProved(node, f"and `{self.facts.segment(node.test)}` decides by the rows of the batch")
-
-    def _loss(self, step: Step, call: ast.Call) -> None:
-        if self.resolver.qualified(call.func) == "torch.autograd.backward":
-            raise NotProved(call, "and torch.autograd.backward is called with a part of the loss only")
-        assert isinstance(call.func, ast.Attribute)
-        site = step.sites[:1]
-        for outer in (*self.index.ancestors(call), *(outer for s in site for outer in self.index.ancestors(s))):
-            if outer is step.loop.node:
-                break
-            if outer is step.function:
-                continue
-            if isinstance(outer, (ast.If, ast.Try, *FUNCTIONS)):
-                raise NotProved(outer, "and not every iteration trains on its batch")
-        env = self.environment(step, call)
-        layout = self.layouts.read(call.func.value, env) if env is not None else Layout.UNKNOWN
-        name = self.facts.segment(call.func.value)
-        if layout is Layout.MIXED:
-            raise NotProved(
-                call, f"and `{name}` compares the samples of a batch, or is otherwise not a mean or a sum over them"
-            )
-        if layout not in _LOSSES:
-            region = (step.loop.node, step.body, step.before[0])
-            part = Unknown(self, region).part(call.func.value)
-            lost = f", as `{self.facts.short(part)}` cannot be followed" if part is not call.func.value else ""
-            raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them{lost}")
 
 
 def _assigns(statement: ast.stmt, names: set[str]) -> bool:
@@ -471,18 +328,3 @@ def _assigns(statement: ast.stmt, names: set[str]) -> bool:
         names <= {n for s in branch for n in stores(s)} and all(_assigns(s, set()) for s in branch)
         for branch in (statement.body, statement.orelse)
     )
-
-
-def _stored(statement: ast.AST) -> list[str]:
-    """Names that a statement or target binds, in source order."""
-    names = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    return [n.id for n in sorted(names, key=lambda n: (n.lineno, n.col_offset))]
-
-
-def _is_size(call: ast.Call) -> bool:
-    """Whether a call is one of `x.size()`."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "size"
-
-
-def _has_rows(value: Shape) -> bool:
-    return any(map(_has_rows, value)) if isinstance(value, tuple) else value is Layout.ROWS
