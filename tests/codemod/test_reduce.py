@@ -705,6 +705,36 @@ def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
     assert findings(text) == ([] if whole else ["METRIC-TRAIN"])
 
 
+@pytest.mark.parametrize(
+    ("returned", "use", "whole"),
+    [
+        ("total", "print({} / len(data))", True),
+        ("total", "total = {}\nprint(total / len(loader.dataset))", True),
+        ("total", "total = {}\nprint(100 * total / size)", True),
+        ("total, size", "total, n = {}\nprint(total / len(data))", True),
+        ("total, size", "both = {}\nprint(both[0] / len(data))", True),
+        ("total, size", "n, total = {}\nprint(total / len(data))", False),
+        ("total", "print({} / len(loader))", False),
+        ("total", "print({})", False),
+        ("total, size", "both = {}\nprint(both[1] / len(data))", False),
+        ("-total", "print({} / len(data))", False),
+    ],
+)
+def test_what_a_function_adds_up_and_its_caller_divides(returned: str, use: str, whole: bool) -> None:
+    function = _EPOCH.replace("return total / size", f"return {returned}")
+    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    before = f"size = len(data)\n{use.format('epoch_of(model, loader, optimizer, 64)')}"
+    text = script(definitions=function, before=before, **empty)
+    assert ("gather_for_metrics" in converted(text)) is whole
+    assert findings(text) == ([] if whole else ["METRIC-TRAIN"])
+
+
+@pytest.mark.parametrize(("said", "codes"), [("n", []), ("kept", ["METRIC-TRAIN"]), ("m", ["METRIC-TRAIN"])])
+def test_what_is_counted_under_one_header_with_what_is_measured(said: str, codes: list[str]) -> None:
+    batch_end = "with torch.no_grad():\n    kept = x.mean()\n    m = kept + 1\n    n += 1"
+    assert findings(script(before="n = 0", batch_end=batch_end, epoch_end=f"print({said})")) == codes
+
+
 @pytest.mark.parametrize(("sizes", "whole"), [(["len(data)"] * 2, True), (["len(data)", "64"], False)])
 def test_the_size_of_the_data_that_a_function_is_handed(sizes: list[str], whole: bool) -> None:
     calls = "\n".join(f"print(epoch_of(model, loader, optimizer, {size}))" for size in sizes)

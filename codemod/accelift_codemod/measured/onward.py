@@ -81,6 +81,20 @@ def returned(draft: Draft, read: Read, statement: ast.Return) -> list[Read]:
     return found
 
 
+def with_callers(draft: Draft, reads: Iterable[Read]) -> Iterator[ast.expr]:
+    """Reads, and where a function returns what they read, by itself or as one of several, those of its callers."""
+    for read in reads:
+        yield read
+        statement = draft.facts.index.statement(read)
+        value = statement.value if isinstance(statement, ast.Return) else None
+        if isinstance(statement, ast.Return) and read in (value, *(value.elts if isinstance(value, ast.Tuple) else ())):
+            for given in returned(draft, read, statement):
+                around = draft.facts.index.parents.get(given)
+                yield around if isinstance(value, ast.Tuple) and isinstance(around, ast.Subscript) else given
+                if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Name):
+                    yield from reads_of(draft, around)
+
+
 def _unpacked(draft: Draft, read: Read, place: int, many: int) -> list[ast.Name]:
     """The reads of the variable that gets one place of several things where they are unpacked."""
     around = draft.facts.index.parents.get(read)

@@ -114,11 +114,12 @@ def _tainted(
     that are made those of all."""
     if statement in whole:
         return set()
-    if not isinstance(statement, ast.If):
+    if not isinstance(statement, (ast.If, ast.With)):
         return effects.tainted(statement, names).difference(summed)
-    if names & {n.id for n in loads(statement.test)}:
+    heads = [statement.test] if isinstance(statement, ast.If) else [item.context_expr for item in statement.items]
+    if names & {n.id for head in heads for n in loads(head)}:
         return stores(statement)
     found = set(names)
-    for part in (*statement.body, *statement.orelse):
+    for part in (*statement.body, *getattr(statement, "orelse", ())):
         found |= _tainted(effects, part, found, whole, summed)
     return found - names

@@ -13,7 +13,7 @@ from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
-from accelift_codemod.measured.onward import Read, object_reads, reads_of, returned, targets
+from accelift_codemod.measured.onward import Read, object_reads, reads_of, returned, targets, with_callers
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
@@ -211,7 +211,8 @@ scheduler.step(running / len(loader))
         base = target.value if isinstance(target, ast.Subscript) else target
         assert isinstance(base, ast.Name)
         parents = draft.facts.index.parents
-        for load in reads_after(draft, node, base.id):
+        later = reads_after(draft, node, base.id)
+        for load in with_callers(draft, later) if base is target else later:
             number: ast.AST = load
             if isinstance(target, ast.Subscript):
                 number = parents[load]
