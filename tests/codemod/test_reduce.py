@@ -718,12 +718,15 @@ def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
         ("total", "print({})", False),
         ("total, size", "both = {}\nprint(both[1] / len(data))", False),
         ("-total", "print({} / len(data))", False),
+        ("{'loss': total, 'n': size}", "print({}['loss'] / len(data))", True),
+        ("{'loss': total, 'n': size}", "kept = {}\nprint(kept['loss'] / len(data))", True),
+        ("{'loss': total, 'n': size}", "kept = {}\nprint(kept['loss'], kept['n'] / len(data))", False),
     ],
 )
 def test_what_a_function_adds_up_and_its_caller_divides(returned: str, use: str, whole: bool) -> None:
     function = _EPOCH.replace("return total / size", f"return {returned}")
     empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
-    before = f"size = len(data)\n{use.format('epoch_of(model, loader, optimizer, 64)')}"
+    before = f"size = len(data)\n{use.replace('{}', 'epoch_of(model, loader, optimizer, 64)')}"
     text = script(definitions=function, before=before, **empty)
     assert ("gather_for_metrics" in converted(text)) is whole
     assert findings(text) == ([] if whole else ["METRIC-TRAIN"])

@@ -93,6 +93,19 @@ def with_callers(draft: Draft, reads: Iterable[Read]) -> Iterator[ast.expr]:
                 yield around if isinstance(value, ast.Tuple) and isinstance(around, ast.Subscript) else given
                 if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Name):
                     yield from reads_of(draft, around)
+        elif isinstance(statement, ast.Return) and isinstance(value, ast.Dict) and read in value.values:
+            yield from _entries_of(draft, statement, value.keys[value.values.index(read)])
+
+
+def _entries_of(draft: Draft, statement: ast.Return, key: ast.expr | None) -> Iterator[ast.Subscript]:
+    """Where callers read one entry of a dict that a function returns: `run()["loss"]`, `m = run(); m["loss"]`."""
+    function = draft.facts.index.function(statement)
+    for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) else ():
+        around = draft.facts.index.parents.get(site)
+        kept = reads_of(draft, around) if isinstance(around, ast.Assign) else []
+        for entry in map(draft.facts.index.parents.get, (site, *kept)):
+            if isinstance(entry, ast.Subscript) and key is not None and ast.dump(entry.slice) == ast.dump(key):
+                yield entry
 
 
 def _unpacked(draft: Draft, read: Read, place: int, many: int) -> list[ast.Name]:
