@@ -280,6 +280,32 @@ def test_a_test_about_something_else_is_no_flag(before: str, move: str) -> None:
     assert creation(text) == f"Accelerator({SPLIT})"
 
 
+ONE_OR_MORE = "if args.n == 1:\n    model.cuda()\nelif args.n > 1:\n    model = nn.DataParallel(model.cuda())"
+MOVED = "    model.cuda()\n"
+WRAPPED = "    model = nn.DataParallel(model.cuda())"
+
+
+@pytest.mark.parametrize(
+    ("placed", "test", "cpu"),
+    [
+        (ONE_OR_MORE, "args.n > 0", "cpu=args.n <= 0, "),
+        (ONE_OR_MORE, "args.n >= 1", "cpu=args.n < 1, "),
+        (f"if args.n > 0:\n{MOVED}if args.n > 1:\n{WRAPPED}", "args.n > 0", "cpu=args.n <= 0, "),
+        (f"if args.n != 0:\n{MOVED}if args.n > 1:\n{WRAPPED}", "args.n != 0", "cpu=args.n == 0, "),
+        # something is moved whatever the number is, or the numbers are those of something else
+        (ONE_OR_MORE, "True", ""),
+        (ONE_OR_MORE, "args.m > 0", ""),
+        (f"if args.n == 1:\n{MOVED}    print(1)\nelif args.n > 1:\n{WRAPPED}", "args.n > 0", ""),
+        (f"if args.n == 2:\n{MOVED}if args.n > 2:\n{WRAPPED}", "args.n == 3", ""),
+    ],
+)
+def test_how_many_gpus_there_are_to_be(placed: str, test: str, cpu: str) -> None:
+    """None of them is the CPU."""
+    option = '"--n", type=int, default=1)\nparser.add_argument("--m", type=int, default=1'
+    text = with_options("", option, model=f"model = Net()\n{placed}", move=f"if {test}:\n    x, y = x.cuda(), y.cuda()")
+    assert creation(text) == f"Accelerator({cpu}{SPLIT})"
+
+
 IF_CUDA = "model = Net()\nif args.cuda:\n    model.cuda()"
 MOVED_IF_CUDA = "if args.cuda:\n    x, y = x.cuda(), y.cuda()\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -84,6 +85,14 @@ _OPPOSITES: dict[type[ast.cmpop], str] = {
     ast.Gt: "<=",
     ast.LtE: ">",
 }
+_NUMBERS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 TRUE = Condition("constant", True)
 FALSE = Condition("constant", False)
 
@@ -132,6 +141,27 @@ def both(*parts: Condition) -> Condition:
 
 def either(*parts: Condition) -> Condition:
     return _combine("or", parts)
+
+
+def weakest(conditions: Iterable[Condition]) -> Condition | None:
+    """Of comparisons of one expression with numbers, that which is true wherever any of them is: `gpus > 0`."""
+    found = {condition: _compared(condition) for condition in conditions}
+    tests = [test for test in found.values() if test is not None]
+    if len(tests) < len(found) or len({left for left, _, _ in tests}) != 1:
+        return None
+    points = {number + step for _, _, number in tests for step in (-1, 0, 1)}
+    wanted = {x for x in points for _, holds, number in tests if holds(x, number)}
+    met = (c for c, test in found.items() if test is not None and all(test[1](x, test[2]) for x in wanted))
+    return next(met, None)
+
+
+def _compared(condition: Condition) -> tuple[str, Callable[[int, int], bool], int] | None:
+    """What a condition compares with a number, and how."""
+    match condition.node:
+        case ast.Compare(left=left, ops=[how], comparators=[ast.Constant(value=int(number))]):
+            holds = _NUMBERS.get(type(how))
+            return (ast.dump(left), holds, number) if holds is not None else None
+    return None
 
 
 def choose(test: Condition, yes: Condition, no: Condition) -> Condition:

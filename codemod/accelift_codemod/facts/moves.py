@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from accelift_codemod.facts import whereabouts
-from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate
+from accelift_codemod.facts import library, whereabouts
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, both, negate, weakest
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.numbers import Part
@@ -281,6 +281,27 @@ class Moves:
         if len(distinct) == 1:
             return negate(distinct.pop())
         return FALSE if TRUE in distinct else None
+
+    @cached_property
+    def numbered_cpu(self) -> Condition | None:
+        """When no GPU is asked for, by how many there are to be: `if n == 1: net.cuda()`, `elif n > 1:` it is wrapped.
+
+        That is told where every move stands under such a test, and does nothing else there, or wraps a network.
+        """
+        found: list[Condition] = []
+        for move in self.running:
+            guard = self._guard(move.call)
+            if guard is None or not guard[1] or not (self._only_moves(*guard) or self._wraps(guard[0], move)):
+                return None
+            found.append(self.conditions.read(guard[0].test))
+        least = weakest(found) if len(set(found)) > 1 else None
+        return negate(least) if least is not None else None
+
+    def _wraps(self, choice: ast.If, move: Move) -> bool:
+        """Whether an arm moves something only to wrap it: `net = DataParallel(net.cuda())`."""
+        outer = self.index.parents[move.call]
+        wraps = isinstance(outer, ast.Call) and self.resolver.qualified(outer.func) in library.DATA_PARALLEL
+        return wraps and self.index.parents[self.index.statement(move.call)] is choice
 
     @cached_property
     def running(self) -> list[Move]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.command_line import is_main
-from accelift_codemod.facts.conditions import Condition
+from accelift_codemod.facts.conditions import FALSE, Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Need
@@ -197,6 +197,12 @@ class Home:
 
     # ---- what it is made with
 
+    def _finer(self, condition: Condition | None) -> Condition | None:
+        """When the script means the CPU, also by how many GPUs it is to use, if that is known where it is made."""
+        numbered = self.facts.moves.numbered_cpu if condition in (None, FALSE) else None
+        seen = numbered.seen(lambda atom: self._visible(atom, self.home)) if numbered is not None else None
+        return numbered if seen is not None and self.evaluable(seen, self.home) else condition
+
     @cached_property
     def cpu(self) -> Condition:
         """When the script means the CPU although an accelerator is there."""
@@ -211,7 +217,7 @@ class Home:
             condition = found.pop() if len(found) == 1 else None
             line = variables[0].statements[0].lineno
         else:
-            condition = self.facts.moves.guards_cpu
+            condition = self._finer(self.facts.moves.guards_cpu)
             moves = self.facts.moves.all
             line = moves[0].call.lineno if moves else 0
             unreadable = self.facts.moves.unreadable
