@@ -220,8 +220,40 @@ def test_made_up_data_needs_a_seed(data: str, seed: str) -> None:
     assert findings(script(setup=seed, data=data)) == ([] if seed else ["DATA-UNSEEDED"])
 
 
-def test_random_numbers_that_are_no_data_need_none() -> None:
-    assert findings(script(before="start = torch.randn(3)")) == []
+DRAWN = "import random\nimport numpy as np\nfrom sklearn.datasets import make_regression\n"
+TENSORS = "data = TensorDataset(torch.tensor(x), torch.arange(64) % 3)"
+OWN_GENERATOR = "generator = np.random.default_rng({})\nx = generator.normal(size=(64, 8))"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "seed"),
+    [
+        ("x = np.random.random((64, 8))", "np.random.seed(0)"),
+        ("x = np.random.uniform(-1, 1, size=(64, 8))", "np.random.seed(0)"),
+        ("x = torch.empty(64, 8).uniform_(-1, 1)", "torch.manual_seed(0)"),
+        ("x = torch.bernoulli(torch.full((64, 8), 0.5))", "torch.manual_seed(0)"),
+        ("x = [[random.gauss(0, 1) for _ in range(8)] for _ in range(64)]", "random.seed(0)"),
+        ("x = []\nfor _ in range(64):\n    x.append(np.random.standard_normal(8))", "np.random.seed(0)"),
+        ("x, _ = make_regression(64, 8)", "np.random.seed(0)"),
+    ],
+)
+def test_whatever_draws_made_up_data_needs_a_seed(drawn: str, seed: str) -> None:
+    slots = {"imports": DRAWN, "data": f"{drawn}\n{TENSORS}"}
+    assert findings(script(**slots)) == ["DATA-UNSEEDED"]
+    assert findings(script(**slots, setup=seed)) == []
+
+
+def test_generators_of_a_script_s_own_need_one() -> None:
+    for seed, expected in (("", ["DATA-UNSEEDED"]), ("7", [])):
+        text = script(imports=DRAWN, data=f"{OWN_GENERATOR.format(seed)}\n{TENSORS}")
+        assert findings(text) == expected
+    told = f"x, _ = make_regression(64, 8, random_state=3)\n{TENSORS}"
+    assert findings(script(imports=DRAWN, data=told)) == []
+
+
+@pytest.mark.parametrize("start", ["torch.randn(3)", "np.random.random(3)", "torch.empty(3).normal_()"])
+def test_random_numbers_that_are_no_data_need_none(start: str) -> None:
+    assert findings(script(imports=DRAWN, before=f"start = {start}")) == []
 
 
 SAMPLES = """\

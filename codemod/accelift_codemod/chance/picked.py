@@ -13,6 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import targets
 
 _PICKERS = ("torch.utils.data.Subset", "torch.utils.data.SubsetRandomSampler")
+_FILLS = frozenset({"append", "extend", "insert"})  # of lists
 Place = ast.Call | ast.Subscript | ast.Attribute
 
 
@@ -83,6 +84,8 @@ def _next(draft: Draft, node: ast.AST, home: Function | None) -> Iterator[ast.AS
                 return
             if resolver.builtin(parent.func) == "len":
                 return
+            if isinstance(parent.func, ast.Attribute) and parent.func.attr in _FILLS:
+                yield from loads(draft, parent.func.value) if isinstance(parent.func.value, ast.Name) else ()
             target = resolver.callee(parent)
             if isinstance(target, ast.ClassDef):
                 return  # an object that keeps it, a transform of each sample, is no order of them

@@ -9,6 +9,7 @@ from accelift_codemod.chance import picked, seeds, splitting
 from accelift_codemod.chance.chosen import chosen
 from accelift_codemod.chance.constants import constants
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -22,13 +23,7 @@ _SHUFFLES = {
     "random.sample": seeds.PYTHON,
     **splitting.SHUFFLES,
 }
-# What draws random numbers that a data set may be made of.
-_NOISE = {
-    **dict.fromkeys(("torch.randn", "torch.rand", "torch.randint", "torch.normal"), seeds.TORCH),
-    **dict.fromkeys(
-        ("numpy.random.randn", "numpy.random.rand", "numpy.random.randint", "numpy.random.normal"), seeds.NUMPY
-    ),
-}
+_SAMPLES = "sklearn.datasets.make_"
 _SEEDED = Assumption("the same split in every run is what you want: it changes which samples train", Safety.UNSAFE)
 
 
@@ -170,8 +165,7 @@ class Splits(Rule):
     def _made_up(self, draft: Draft) -> Iterator[Finding]:
         """Data sets of random numbers drawn without a seed; one finding for all of them."""
         for call in draft.calls:
-            names = _NOISE.get(draft.facts.resolver.qualified(call.func) or "")
-            if names is None or self._given(draft, call, None, "generator") or seeds.seeded(draft, call, names):
+            if not self._draws_unseeded(draft, call):
                 continue
             picks = picked.by(draft, call)
             if isinstance(picks, ast.Call) and picked.makes_data(draft, picks):
@@ -183,6 +177,16 @@ class Splits(Rule):
                     "seed the generator before",
                 )
                 return
+
+    def _draws_unseeded(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call draws numbers, of a generator that is not seeded, that a data set may be made of."""
+        qualified = draft.facts.resolver.qualified(call.func) or ""
+        if qualified in _SHUFFLES or (not qualified and _puts_in_order(call)):
+            return False
+        if qualified.startswith(_SAMPLES):
+            return not splitting.told(draft, call) and not seeds.seeded(draft, call, seeds.NUMPY)
+        library = drawn_from(draft.facts.resolver, call)
+        return not seeds.seeded(draft, call, SEEDS[library]) if library else seeds.unseeded(draft, call)
 
 
 def _puts_in_order(call: ast.Call) -> bool:
