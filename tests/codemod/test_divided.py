@@ -71,5 +71,5 @@ def test_a_count_over_all_batches_is_that_of_all_processes() -> None:
     text = script(epoch_end="print(correct / (len(loader) * batch_size))", **slots)
     result = convert(text)
     assert result.output is not None and b"gather_for_metrics(" in result.output and warned(text) == []
-    plain = convert(script(epoch_end="print(correct / (len(loader) * 3))", **slots))
+    plain = convert(script(epoch_end="print(correct / (len(loader) * len(y)))", **slots))
     assert plain.output is not None and b"gather_for_metrics(" not in plain.output

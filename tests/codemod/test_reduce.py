@@ -693,14 +693,18 @@ def epoch_of(model, loader, optimizer, size):
         ("size = len(data)", True),
         ("size = len(loader.dataset)", True),
         ("held = len(loader.dataset)\nsize = held", True),
-        ("size = 64", False),
-        ("size = len(data) if epoch else 1", False),
-        ("size = len(data)\nif epoch:\n    size = 1", False),
+        ("size = 64", True),
+        ("size = len(data) if epoch else 1", True),
+        ("size = len(loader) * 16", True),
+        ("size = x.shape[0] * len(loader)", False),  # the last batch's, of which a process has its share
+        ("size = measured()", False),
+        ("size = len(kept)", False),
     ],
 )
 def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
-    slots = {"epoch": "total = 0.0", "batch_end": "total += loss.item() * len(y)"}
-    text = script(epoch_end=f"{size}\nprint(total / size)", **slots)
+    kept = "\nkept += y.tolist()" if "kept" in size else ""
+    slots = {"epoch": "total, kept = 0.0, []", "batch_end": f"total += loss.item() * len(y){kept}"}
+    text = script(from_imports="from other import measured", epoch_end=f"{size}\nprint(total / size)", **slots)
     assert ("gather_for_metrics" in converted(text)) is whole
     assert findings(text) == ([] if whole else ["METRIC-TRAIN"])
 
@@ -714,7 +718,7 @@ def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
         ("total, size", "total, n = {}\nprint(total / len(data))", True),
         ("total, size", "both = {}\nprint(both[0] / len(data))", True),
         ("total, size", "n, total = {}\nprint(total / len(data))", False),
-        ("total", "print({} / len(loader))", False),
+        ("total", "print({} / len(loader))", True),
         ("total", "print({})", False),
         ("total, size", "both = {}\nprint(both[1] / len(data))", False),
         ("-total", "print({} / len(data))", False),
@@ -738,9 +742,9 @@ def test_what_is_counted_under_one_header_with_what_is_measured(said: str, codes
     assert findings(script(before="n = 0", batch_end=batch_end, epoch_end=f"print({said})")) == codes
 
 
-@pytest.mark.parametrize(("sizes", "whole"), [(["len(data)"] * 2, True), (["len(data)", "64"], False)])
+@pytest.mark.parametrize(("sizes", "whole"), [(["len(data)"] * 2, True), (["len(data)", "measured()"], False)])
 def test_the_size_of_the_data_that_a_function_is_handed(sizes: list[str], whole: bool) -> None:
     calls = "\n".join(f"print(epoch_of(model, loader, optimizer, {size}))" for size in sizes)
     empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
-    text = script(definitions=_EPOCH, before=calls, **empty)
+    text = script(from_imports="from other import measured", definitions=_EPOCH, before=calls, **empty)
     assert ("gather_for_metrics" in converted(text)) is whole

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role, position
+from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
+from accelift_codemod.measured.divisors import is_alike, is_whole
 from accelift_codemod.measured.onward import Read, object_reads, reads_of, returned, targets, with_callers
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
@@ -30,11 +31,10 @@ from accelift_codemod.measured.sums import (
     sums_of,
 )
 from accelift_codemod.plan import Edit, Finding, Severity
-from accelift_codemod.rows.divided import by_batch_size, is_size, is_weighed
+from accelift_codemod.rows.divided import by_batch_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
 from accelift_codemod.rules.progress import is_shown
 
-_STEPS = 4  # from a variable to what it was set to
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 
 
@@ -43,8 +43,8 @@ class TrainMetrics(Rule):
 
     Each process measures its own share, so a learning-rate schedule, an early stop or a "best so far" that follows
     such a value would differ from process to process: the models drift apart, or one process waits for the others for
-    ever. A sum that is divided by the size of the whole data set is reduced, too. Any other running loss that is only
-    printed is left alone, and reported.
+    ever. A sum over samples that is divided by the size of the whole data set, or by another number that all
+    processes have, is reduced, too. Any other running loss that is only printed is left alone, and reported.
     """
 
     code = RULE
@@ -144,7 +144,8 @@ scheduler.step(running / len(loader))
         yield from decisions(draft, node, local - decided if all(edits.values()) else local)
         printed = [name for name in own if name not in decided and name not in steering]
         halved = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
-        scaled = [name for name in halved if adds_up(draft, loop, kept[name])]
+        known = [name for name in printed if adds_up(draft, loop, kept[name])]
+        scaled = [n for n in known if n in halved or self._by_a_number(draft, node, kept[n], local)]
         together = sorted(_closed(set(scaled), ratios) - decided)
         whole = {name: reduced(draft, loop, sums[name], local) for name in together}
         if not all(whole.values()):
@@ -207,6 +208,14 @@ scheduler.step(running / len(loader))
         if not (adds_up(draft, loop, statement) or sums_something(draft, statement.value)):
             if not is_weighed(draft, loop, statement.value):
                 return False
+        return self._is_divided(draft, node, statement, lambda divisor: is_whole(draft, loop, divisor))
+
+    def _by_a_number(self, draft: Draft, node: Loop, statement: ast.AugAssign, local: set[str]) -> bool:
+        """Whether a sum is divided by a number that every process has: what it is to be of is the whole job's."""
+        return self._is_divided(draft, node, statement, lambda divisor: is_alike(draft, node, divisor, local))
+
+    def _is_divided(self, draft: Draft, node: Loop, statement: ast.AugAssign, by: Callable[[ast.expr], bool]) -> bool:
+        """Whether what a statement adds up is divided, after the loop, by such a number."""
         target = statement.target
         base = target.value if isinstance(target, ast.Subscript) else target
         assert isinstance(base, ast.Name)
@@ -222,10 +231,10 @@ scheduler.step(running / len(loader))
             while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):  # `100 * correct / len(data)`
                 number, parent = parent, parents.get(parent)
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is number:
-                if self._is_whole(draft, loop, parent.right):
+                if by(parent.right):
                     return True
             if isinstance(parent, ast.AugAssign) and parent.target is number and isinstance(parent.op, ast.Div):
-                if self._is_whole(draft, loop, parent.value):
+                if by(parent.value):
                     return True
         owner = draft.facts.index.scope(node).owner(base.id)
         return (
@@ -235,55 +244,10 @@ scheduler.step(running / len(loader))
                 isinstance(s := draft.facts.index.statement(b.node), ast.AugAssign)
                 and isinstance(s.op, ast.Div)
                 and s.lineno > (node.end_lineno or 0)
-                and self._is_whole(draft, loop, s.value)
+                and by(s.value)
                 for b in owner.bindings[base.id]
             )
         )
-
-    def _is_whole(self, draft: Draft, loop: BatchLoop, node: ast.expr, steps: int = 0) -> bool:
-        """The length of a data set: `len(dataset)`, `len(loader.dataset)`, perhaps in a variable; or of so many whole
-        batches."""
-        held = self._held(draft, node) if isinstance(node, ast.Name) and steps < _STEPS else []
-        if held and all(self._is_whole(draft, loop, value, steps + 1) for value in held):
-            return True
-        if isinstance(node, ast.BinOp) and is_size(draft, loop, node):
-            return True
-        given = [draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders]
-        if any(self._counts(draft, d, node) for d in given):
-            return True
-        if not (isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len" and node.args):
-            return False
-        data = node.args[0]
-        of_loader = isinstance(data, ast.Attribute) and data.attr == "dataset"
-        if of_loader or Role.DATASET in draft.facts.resolver.roles(data):
-            return True
-        if not isinstance(data, ast.Name):
-            return False
-        owner = draft.facts.index.scope(data).owner(data.id)
-        if loop in draft.blueprint.handmade:
-            bound = owner.bindings[data.id] if owner is not None else []
-            return not any(loop.node in draft.facts.index.ancestors(b.node) for b in bound)
-        return any(
-            isinstance(d, ast.Name) and d.id == data.id and draft.facts.index.scope(d).owner(d.id) is owner
-            for d in given
-        )
-
-    def _held(self, draft: Draft, name: ast.Name) -> list[ast.expr]:
-        """What a variable is set to as a whole, or what calls hand a parameter; nothing if that cannot be told."""
-        values: list[ast.expr | None] = []
-        for binding in draft.facts.resolver.bindings(name):
-            if binding.how is How.PARAMETER:
-                values += draft.facts.resolver.handed(binding, draft.facts.runs)
-            else:
-                values.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)
-        known = [value for value in values if value is not None]
-        return known if len(known) == len(values) else []
-
-    def _counts(self, draft: Draft, data: ast.expr | None, node: ast.expr) -> bool:
-        """Whether data are the numbers up to what an expression says: `range(y.size(0))` and `y.size(0)`."""
-        if not (isinstance(data, ast.Call) and draft.facts.resolver.builtin(data.func) == "range"):
-            return False
-        return len(data.args) == 1 and ast.dump(data.args[0]) == ast.dump(node)
 
     def _said_after(self, draft: Draft, node: Loop, name: str) -> Read | None:
         """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.
