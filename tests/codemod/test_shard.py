@@ -436,6 +436,28 @@ def test_the_rows_of_whole_data_are_told_apart_from_all_of_them() -> None:
     assert "`loss`" in note.message and "X" not in note.message
 
 
+LOOK = "with torch.no_grad():\n    seen = model(X).argmax(1)\n    right = (seen == Y).sum().item(){}\nprint(right)"
+
+
+@pytest.mark.parametrize("header", ["", "if epoch % 20 == 0:"])
+def test_a_look_at_the_whole_data_stays_one(header: str) -> None:
+    """It was one of the rows of a share, and nothing said so of what is plotted or kept."""
+    look = f"{header}\n{textwrap.indent(LOOK.format(''), '    ')}" if header else LOOK.format("")
+    slots = {**WHOLE, "data": LOADED, "forward": STRICT, "loop": "for epoch in range(9):", "batch_end": look}
+    output = converted(script(**slots), shard_manual=True)
+    assert "F.cross_entropy(model(X_share), Y_share)" in output
+    assert "model(X).argmax(1)" in output and "(seen == Y)" in output
+    assert found_in(convert(script(**slots), shard_manual=True)) == []
+
+
+@pytest.mark.parametrize("more", [" + loss.item()", "\n    loss = 0", "\n    kept.append(len(out))"])
+def test_a_look_at_a_share_is_of_that(more: str) -> None:
+    forward = "optimizer.zero_grad()\nout = model(X)\nloss = F.cross_entropy(out, Y)"
+    slots = {**WHOLE, "data": LOADED, "before": "kept = []", "forward": forward, "batch_end": LOOK.format(more)}
+    output = converted(script(**slots), shard_manual=True)
+    assert "model(X_share).argmax(1)" in output and "(seen == Y_share)" in output
+
+
 def test_a_new_name_is_one_that_is_free() -> None:
     slots = {**WHOLE, "data": LOADED, "forward": STRICT, "before": "X_share = 1"}
     assert "X_share2, Y_share = accelerator.split_batch(X, Y)" in converted(script(**slots), shard_manual=True)

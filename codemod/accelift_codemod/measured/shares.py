@@ -19,7 +19,8 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
     """Variables of the loop body whose value differs from process to process; `summed` are made those of all."""
     effects = Effects(draft.facts.resolver, node)
     roles = draft.facts.resolver
-    whole = _evaluations(draft, node)
+    step = draft.blueprint.handmade.get(loop)
+    whole = _evaluations(draft, node) | (step.apart if step is not None else frozenset())
     evaluating = {n for inner in whole for n in walk(inner)}
     names = {
         n.id
@@ -33,7 +34,6 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
         numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
         pair = node.target.elts if numbered and isinstance(node.target, ast.Tuple) else []
         names = stores(pair[1] if len(pair) == 2 else node.target)
-    step = draft.blueprint.handmade.get(loop)
     if step is not None:
         names = step.local
     if summed:

@@ -187,7 +187,7 @@ class Handmade:
             elif isinstance(node, ast.For) and all(map(self.whole, self._backwards(node))):
                 self._share_whole(step, node)
         except NotProved as obstacle:
-            step.obstacle, step.names, step.whole = obstacle, (), {}
+            step.obstacle, step.names, step.whole, step.apart = obstacle, (), {}, frozenset()
         return step
 
     def _dealt(self, step: Step, node: ast.For) -> bool:
@@ -218,7 +218,8 @@ class Handmade:
         """See whether what one iteration computes is computed row by row from the data of all of them."""
         whole = Whole(self.facts, node)
         step.whole = whole.reads()
-        step.names = tuple(step.whole)
+        step.names, step.apart = tuple(step.whole), whole.apart(step.whole)
+        step.whole = {name: [n for n in reads if n not in step.apart] for name, reads in step.whole.items()}
         env = self.start(node)
         env.update(dict.fromkeys(step.whole, Layout.ROWS))
         try:

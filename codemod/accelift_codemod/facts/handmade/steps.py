@@ -27,8 +27,9 @@ class Step:
     `picks` are the expressions that pick the rows of its batches. If they can be shared out, the variables `names` hold
     them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
     means or sums over the rows; else `obstacle` says why not. Without picks, if every step computes on the same data
-    and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads.
-    If the loop hands its batches to a `function` that trains on them, `names` are parameters of that.
+    and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads;
+    what stands `apart` looks at all of them. If the loop hands its batches to a `function` that trains on them, `names`
+    are parameters of that.
     """
 
     loop: BatchLoop
@@ -38,6 +39,7 @@ class Step:
     names: tuple[str, ...] = ()
     made: ast.stmt | None = None
     whole: dict[str, list[ast.Name]] = field(default_factory=dict)
+    apart: frozenset[ast.AST] = frozenset()
     obstacle: NotProved | None = None
     before: list[Environment] = field(default_factory=list)  # what holds before each statement of the loop's body
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.gradients import off
 from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
@@ -23,7 +25,6 @@ _STRICT = frozenset("cross_entropy nll_loss binary_cross_entropy binary_cross_en
 _STRICT_LAYERS = frozenset({"CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss"})
 _DATA = {Role.OBJECT, Role.TUPLE, Role.SEQUENCE}
 _MOST_STEPS = 4
-# Layers that take a tensor of two dimensions for one sequence.
 
 
 class Whole:
@@ -162,6 +163,30 @@ class Whole:
                     raise NotProved(binding.node, f"and `{name}` is bound in another function")
             for read in reads:
                 self._unchanged(read)
+
+    def apart(self, data: Collection[str]) -> frozenset[ast.AST]:
+        """What computes on all of the data without gradients, and on nothing else that comes of a share: a plot of all
+        predictions in some iterations. It goes on to do so."""
+        regions = [n for statement in self.loop.body for n in walk(statement) if isinstance(n, ast.With)]
+        regions = [n for n in regions if not off(self.resolver, n) and off(self.resolver, n.body[0])]
+        inside = {part for region in regions for part in walk(region)}
+        parts = (n for s in self.loop.body for n in walk(s) if n not in inside)
+        plain = [n for n in parts if isinstance(n, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr))]
+        shared = set(data)
+        for statement in (*plain, *plain):  # what one iteration leaves, the next one reads
+            if shared & {n.id for n in loads(statement)}:
+                shared |= stores(statement) | self._filled(statement)
+        own = shared - set(data)
+        if any(stores(part) & shared or own & {n.id for n in loads(part)} for part in regions):
+            return frozenset()
+        return frozenset(inside)
+
+    def _filled(self, statement: ast.stmt) -> set[str]:
+        """The variable whose method a statement calls, which may keep what it is given: `losses.append(...)`."""
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        method = call.func if isinstance(call, ast.Call) else None
+        of = method.value if isinstance(method, ast.Attribute) else None
+        return {of.id} if isinstance(of, ast.Name) and not self.facts.objects.models(of) else set()
 
     def _meanwhile(self, binding: Binding) -> bool:
         """Whether a function may bind a variable anew while the loop runs."""
