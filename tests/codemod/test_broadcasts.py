@@ -6,7 +6,7 @@ import pytest
 from scripts import convert, findings, script
 
 IMPORTS = "import numpy as np\nimport pandas as pd\nfrom sklearn import datasets\n"
-IMPORTS += "from sklearn.model_selection import train_test_split"
+IMPORTS += "from sklearn.model_selection import train_test_split\nfrom sklearn.preprocessing import MinMaxScaler"
 MODEL = "model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)).to(device)"
 LOSS = "optimizer.zero_grad()\nloss = nn.MSELoss()(model(x), y)"
 FRAME = 'frame = pd.read_csv("prices.csv").dropna()\n'
@@ -39,6 +39,11 @@ def crossed(**slots: str) -> bool:
         of("torch.tensor(frame['price'].values).view(-1, 1).flatten()"),
         of("torch.tensor(frame.iloc[:, 1:2].values)[:, 0]"),
         of("torch.tensor(np.log(frame.pop('price')).values)"),
+        of("torch.tensor(load()[['price']].values)[:, 0]"),
+        f"{TABLE}scaler = MinMaxScaler().fit(frame[['price']])\ny = scaler.transform(frame[['price']])\n"
+        "data = TensorDataset(features, torch.tensor(y).flatten())",
+        f"{TABLE}scaler = MinMaxScaler().fit(frame[['price']])\n"
+        "data = TensorDataset(features, torch.tensor(scaler.transform(frame[['price']])).squeeze())",
         "X, y = datasets.load_diabetes(return_X_y=True)\ndata = TensorDataset(torch.tensor(X), torch.tensor(y))",
         "X, y = datasets.make_regression(64, 8)\nX, _, y, _ = train_test_split(X, y)\n"
         "data = TensorDataset(torch.tensor(X).float(), torch.tensor(y).float())",
@@ -63,6 +68,8 @@ def test_a_column_of_predictions_and_a_row_of_targets(data: str) -> None:
         of("torch.tensor(frame.iloc[:, -1:].values)"),
         of("torch.tensor(frame[wanted()].values)"),  # a column, or several
         of("load()"),
+        of("torch.tensor(load()[['price']].values)"),
+        of("torch.tensor(MinMaxScaler().fit_transform(load()[['price']]))"),
         "X, y = datasets.make_regression(64, 8, n_targets=1)\ndata = TensorDataset(torch.tensor(X), torch.tensor(y))",
         "data = TensorDataset(torch.rand(64, 8), torch.rand(64, 1))",
     ],

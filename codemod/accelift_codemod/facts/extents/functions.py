@@ -144,11 +144,19 @@ class Functions:
 
     def _scaled(self, call: ast.Call, func: ast.Attribute) -> Extent | None:
         """Of what scikit-learn scales: an array of the same extent."""
-        values = self.resolver.values(func.value)
+        made = self._fitted(func.value)
+        values = self.resolver.values(made)
         module, _, name = values[0].name.rpartition(".") if len(values) == 1 else ("", "", "")
         if not module.startswith("sklearn.preprocessing") or name not in _SCALERS or not call.args:
             return None
         return array(self.extents.of(call.args[0])) or GRID
+
+    def _fitted(self, node: ast.expr) -> ast.expr:
+        """What was fitted, which `fit` returns: of `StandardScaler().fit(x)`, the scaler."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else node
+        fitted = isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "fit"
+        return made.func.value if fitted else node  # type: ignore[union-attr]
 
     def _of_table(self, call: ast.Call, name: str, of: Extent) -> Extent | None:
         if name in ("to_numpy", "tolist"):

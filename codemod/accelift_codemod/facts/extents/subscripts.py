@@ -36,6 +36,8 @@ class Subscripts:
                 return part
         if path:
             return None
+        if isinstance(node.slice, ast.List) and node.slice.elts and all(map(self._is_name, node.slice.elts)):
+            return replace(TABLE, sizes=(None, len(node.slice.elts)))  # which only tables know
         indexer = node.value
         by_place = isinstance(indexer, ast.Attribute) and indexer.attr in _PLACES
         base = self.extents.of(indexer.value if by_place else node.value)  # type: ignore[attr-defined]
@@ -54,8 +56,6 @@ class Subscripts:
             return None
         if self._is_name(place):
             return _COLUMN
-        if isinstance(place, ast.List):
-            return replace(TABLE, sizes=(None, len(place.elts)))
         return None
 
     def _taken(self, base: Extent, places: list[ast.expr]) -> Extent | None:
