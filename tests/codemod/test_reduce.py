@@ -748,3 +748,40 @@ def test_the_size_of_the_data_that_a_function_is_handed(sizes: list[str], whole:
     empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
     text = script(from_imports="from other import measured", definitions=_EPOCH, before=calls, **empty)
     assert ("gather_for_metrics" in converted(text)) is whole
+
+
+NAMED = "value = loss.item()\nprint(value)\n"
+STEPPED = {
+    "before": "schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)",
+    "epoch": "total = 0.0",
+    "epoch_end": "schedule.step(total / len(loader))",
+}
+MEAN_OF_ALL = 'total += accelerator.reduce(loss.detach(), reduction="mean").item()'
+
+
+@pytest.mark.parametrize(
+    ("added_up", "line"),
+    [
+        ("total += value", MEAN_OF_ALL),
+        ("total += 2 * value", MEAN_OF_ALL.replace("+= ", "+= 2 * ")),
+        ("total += value * x.size(0)", "accelerator.gather_for_metrics(loss.detach().cpu().double() * x.size(0))"),
+    ],
+)
+def test_a_number_that_has_a_name_and_is_shown_too(added_up: str, line: str) -> None:
+    text = script(batch_end=NAMED + added_up, **STEPPED)
+    assert line in converted(text)
+    assert "COLL-RANKFLOW" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    "added_up",
+    [
+        "loss = loss * 0\ntotal += value",  # another loss by now
+        "value = value / 2\ntotal += value",
+        "if epoch:\n    value = 0.0\ntotal += value",
+        "for _ in range(2):\n    total += value",
+    ],
+)
+def test_a_number_that_has_changed_since(added_up: str) -> None:
+    text = script(batch_end=NAMED + added_up, **STEPPED)
+    assert "COLL-RANKFLOW" in findings(text) and "total += value\n" in converted(text)

@@ -12,6 +12,7 @@ from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.keeping import only_works
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
@@ -159,7 +160,7 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
     edits: list[Edit] = []
     for statement, given in puts:
         parts = [part for part in given if local & {n.id for n in loads(part)}]
-        numbers = [part for part in parts if any(_taken(draft, n) is not None for n in walk(part))]
+        numbers = [part for part in parts if any(number_of(draft, n) is not None for n in walk(part))]
         for part in parts:
             made = list(_reduced(draft, loop, statement, part, local - {name})) if part in numbers else []
             if numbers and part not in numbers:
@@ -192,17 +193,6 @@ def _added(draft: Draft, statement: ast.stmt, value: ast.expr) -> tuple[ast.expr
     return value, statement
 
 
-def _taken(draft: Draft, node: ast.AST) -> ast.expr | None:
-    """The tensor of which an expression takes the number: `x.item()`, `float(x)`."""
-    if not isinstance(node, ast.Call):
-        return None
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "item":
-        return node.func.value
-    if draft.facts.resolver.builtin(node.func) in ("float", "int") and len(node.args) == 1 and not node.keywords:
-        return node.args[0] if draft.facts.kinds.of(node.args[0]) is Kind.TENSOR else None
-    return None
-
-
 def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr, local: set[str]) -> Iterator[Edit]:
     """Reduce what a statement adds, sets or hands on; nothing if some of it cannot be."""
     value, made = _added(draft, statement, value)
@@ -213,17 +203,16 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
     if found is not None:
         weighed, assumes = found
         # In float64, as Python's own product was; on the CPU, as not every device has that.
-        if isinstance(weighed.func, ast.Attribute):
+        if isinstance(weighed, ast.Call) and isinstance(weighed.func, ast.Attribute):
             yield draft.edit(RULE, weighed.func.value, Operation.SURROUND, _WHY, "{}.detach().cpu()")
             yield draft.edit(RULE, weighed, Operation.METHOD, _WHY, "double()", need=Need.STRONG)
         else:
-            tensor = draft.facts.segment(weighed.args[0])
-            tensor = tensor if isinstance(weighed.args[0], (ast.Name, ast.Attribute)) else f"({tensor})"
+            tensor = _written(draft, number_of(draft, weighed))
             yield draft.edit(RULE, weighed, Operation.BECOME, _WHY, f"{tensor}.detach().cpu().double()")
         total = _total(draft, "{}") + ".item()"
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, total, need=Need.STRONG, assumes=assumes)
         return
-    taken = {call: of for call in walk(value) if (of := _taken(draft, call)) is not None}
+    taken = {call: of for call in walk(value) if (of := number_of(draft, call)) is not None}
     if taken:
         layouts = {call: draft.facts.layouts.read(of, env) for call, of in taken.items()}
         known = all(isinstance(found, Layout) and found in _REDUCTIONS for found in layouts.values())
@@ -234,15 +223,13 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
             return
         for call, of in taken.items():
             summed = layouts[call] is Layout.SUM
-            yield draft.edit(
-                RULE,
-                of,
-                Operation.SURROUND,
-                _WHY,
-                _total(draft, "{}.detach()") if summed else AVERAGED,
-                need=Need.STRONG,
-                assumes=None if summed else EVEN,
-            )
+            code = _total(draft, "{}.detach()") if summed else AVERAGED
+            assumes = None if summed else EVEN
+            if isinstance(call, ast.Name):  # which others may read: a bar that shows it
+                code = f"{code.replace('{}', _written(draft, of))}.item()"
+                yield draft.edit(RULE, call, Operation.BECOME, _WHY, code, need=Need.STRONG, assumes=assumes)
+            else:
+                yield draft.edit(RULE, of, Operation.SURROUND, _WHY, code, need=Need.STRONG, assumes=assumes)
         return
     layout = draft.facts.layouts.read(value, env)
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
@@ -301,14 +288,14 @@ def adds_up(draft: Draft, loop: BatchLoop, statement: ast.AugAssign) -> bool:
 
 def _weighed(
     draft: Draft, loop: BatchLoop, product: ast.expr, env: Environment
-) -> tuple[ast.Call, Assumption | None] | None:
+) -> tuple[ast.expr, Assumption | None] | None:
     """The number taken of a mean that is weighed by the size of its batch, `loss.item() * x.size(0)`, and whether it is
     taken for one."""
     if not draft.runtime or not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)):
         return None
     for mean, count in ((product.left, product.right), (product.right, product.left)):
-        tensor = _taken(draft, mean)
-        if isinstance(mean, ast.Call) and tensor is not None:
+        tensor = number_of(draft, mean)
+        if tensor is not None:
             layouts = draft.facts.layouts.read(tensor, env), draft.facts.layouts.read(count, env)
             if layouts == (Layout.MEAN, Layout.COUNT):
                 return mean, None
@@ -341,6 +328,12 @@ def _counts(value: ast.expr, call: ast.AST) -> bool:
         n for n in walk(value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
     ]
     return bool(others or lengths)
+
+
+def _written(draft: Draft, tensor: ast.expr | None) -> str:
+    """A tensor as the script writes it, so that a method can be called on it."""
+    text = draft.facts.segment(tensor) if tensor is not None else ""
+    return text if isinstance(tensor, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
 
 
 def _total(draft: Draft, part: str) -> str:
