@@ -76,6 +76,31 @@ def test_samples_in_their_own_place(layer: str, forward: str) -> None:
     assert "LOSS-INBATCH" not in findings(text)
 
 
+UNREAD = """
+correct = 0
+with torch.no_grad():
+    for x, y in held:
+        out = model({given})
+        correct += (out.squeeze().argmax(1) == y).sum().item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "gathers"),
+    [("x.unsqueeze(0)", False), ("torch.unsqueeze(x, dim=0)", False), ("x[None]", False), ("x", True), ("x.T", True)],
+)
+def test_what_an_unread_network_returns_for_one_sequence_is_not_gathered(given: str, gathers: bool) -> None:
+    text = script(
+        from_imports="from elsewhere import Unread",
+        data=DATA,
+        model="model = Unread().to(device)",
+        before="held = DataLoader(data, batch_size=16)",
+        forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)",
+        epoch_end=UNREAD.format(given=given),
+    )
+    assert any("gather_for_metrics((out, y))" in line for line in added(text)) is gathers
+
+
 @pytest.mark.parametrize("given", ["x.unsqueeze(0)", "torch.unsqueeze(x, dim=0)", "x[None]"])
 def test_one_sequence_of_all_samples_is_not_gathered(given: str) -> None:
     """What the network returns has the samples in dimension 1."""
