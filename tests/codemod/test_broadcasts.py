@@ -187,6 +187,37 @@ def test_losses_that_compare_each_sample_with_its_own_target(loss: str) -> None:
     assert not crossed(forward=f"optimizer.zero_grad()\nloss = {loss}")
 
 
+FACTORS = """
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.users = nn.Embedding(64, 8)
+        self.items = nn.Embedding(64, 8)
+        self.bias = nn.Embedding(64, 1)
+
+    def forward(self, user, item):
+        found = (self.users(user) * self.items(item)).sum(1{keep})
+        return found + self.bias(user){squeezed}
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "squeezed", "expected"),
+    [("", "", True), ("", ".squeeze()", False), ("", "[:, 0]", False), (", keepdim=True", "", False)],
+)
+def test_a_bias_beside_a_product(keep: str, squeezed: str, expected: bool) -> None:
+    """A sum within the network broadcasts before any loss does."""
+    slots = {
+        "definitions": FACTORS.format(keep=keep, squeezed=squeezed),
+        "data": "data = TensorDataset(torch.arange(64), torch.arange(64), torch.rand(64))",
+        "model": "model = Factors().to(device)",
+        "loop": "for user, item, y in loader:",
+        "move": "user, item, y = user.to(device), item.to(device), y.to(device)",
+        "forward": "optimizer.zero_grad()\nloss = F.mse_loss(model(user, item).flatten(), y)",
+    }
+    assert crossed(**slots) is expected
+
+
 @pytest.mark.parametrize(("target", "expected"), [("Y[i : i + 16]", True), ("Y[i : i + 16].unsqueeze(1)", False)])
 def test_batches_that_a_loop_cuts_itself(target: str, expected: bool) -> None:
     text = trained(

@@ -23,8 +23,8 @@ class Broadcasts(Rule):
     """Reports a loss between one number for each sample, in a column of shape (n, 1), and targets of shape (n,).
 
     They are broadcast to (n, n): the loss compares each prediction with the targets of all samples of the batch. A
-    process has a share of the batch only, so several processes compute another loss. Nothing is said where one of the
-    shapes is not known.
+    process has a share of the batch only, so several processes compute another loss. So it is where a network adds
+    the two: a product of embeddings and a bias. Nothing is said where one of the shapes is not known.
     """
 
     code = "BROADCAST"
@@ -50,7 +50,7 @@ class Broadcasts(Rule):
         for call in draft.facts.loops.backwards:
             if not draft.facts.runs(call) or not isinstance(call.func, ast.Attribute):
                 continue
-            for node, left, right, inside in self._pairs(draft, call.func.value, None):
+            for node, left, right, inside in self._pairs(draft, call.func.value, None, set()):
                 if node in said or not draft.facts.extents.crossed(left, right):
                     continue
                 compared = inside.args if inside is not None else [left, right]
@@ -80,10 +80,13 @@ class Broadcasts(Rule):
         return False
 
     def _pairs(
-        self, draft: Draft, loss: ast.expr, inside: ast.Call | None, steps: int = _MOST_STEPS
+        self, draft: Draft, loss: ast.expr, inside: ast.Call | None, seen: set[ast.expr], steps: int = _MOST_STEPS
     ) -> Iterator[tuple[ast.expr, ast.expr, ast.expr, ast.Call | None]]:
         """What a loss, or what it is computed from, sets against each other; the call of the loss module it is in."""
         resolver = draft.facts.resolver
+        if loss in seen:
+            return
+        seen.add(loss)
         for node in walk(loss):
             if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
                 yield node, node.left, node.right, inside
@@ -94,11 +97,11 @@ class Broadcasts(Rule):
                     for returned in resolver.returns(function) if steps else ():
                         if returned.value is not None:
                             entered = inside or (node if module else None)
-                            yield from self._pairs(draft, returned.value, entered, steps - 1)
+                            yield from self._pairs(draft, returned.value, entered, seen, steps - 1)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and steps:
                 for binding in resolver.bindings(node):
                     if binding.value is not None and not binding.path:
-                        yield from self._pairs(draft, binding.value, inside, steps - 1)
+                        yield from self._pairs(draft, binding.value, inside, seen, steps - 1)
 
     def _functions(self, draft: Draft, call: ast.Call) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, bool]]:
         """The functions of the script that a call runs, and whether it is the forward pass of a loss."""

@@ -53,6 +53,9 @@ class Networks:
             if given is None or not given.sizes:
                 return Extent((features,), deeper=True)
             return Extent((*given.sizes[:-1], features), given.deeper)
+        if name == "Embedding":
+            size = self.extents.number(self.resolver.argument(made, 1, "embedding_dim"))
+            return Extent((*given.sizes, size), given.deeper) if given is not None else Extent((size,), deeper=True)
         if name in _SAME:
             return given
         if name == "Flatten" and not made.args and not made.keywords:
