@@ -187,6 +187,34 @@ def test_losses_that_compare_each_sample_with_its_own_target(loss: str) -> None:
     assert not crossed(forward=f"optimizer.zero_grad()\nloss = {loss}")
 
 
+RECURRENT = """
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 4, 2, batch_first=True)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        x = x.unsqueeze(1)
+        h = {state}
+        out, _ = self.lstm(x, (h, h))
+        return self.head(out[:, -1, :])
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("torch.zeros(2, x.size(0), 4).to(device)", True),
+        ("torch.zeros(2, len(x), 4, device=x.device).requires_grad_()", True),
+        ("kept(x)", False),  # which may be of all samples
+    ],
+)
+def test_a_recurrent_network_with_states_of_its_own(state: str, expected: bool) -> None:
+    slots = {"definitions": RECURRENT.format(state=state), "model": "model = Recurrent().to(device)"}
+    assert crossed(from_imports="from elsewhere import kept", **slots) is expected
+
+
 FACTORS = """
 class Factors(nn.Module):
     def __init__(self):

@@ -77,9 +77,9 @@ class Modules:
             return Layout.MIXED
         if Layout.PACKED in arguments and value.name.rpartition(".")[2] in torch_ops.RECURRENT:
             return (Layout.PACKED, Layout.UNKNOWN)
-        everything = list(map(tensor, everything))
         if self.sequences.is_layer(value):
             return self.sequences.output(value, everything, call)
+        everything = list(map(tensor, everything))
         if not everything or not all(e is Layout.ROWS or e in FIXED for e in everything):
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):

@@ -6,7 +6,7 @@ import ast
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import How
-from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
+from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape, tensor
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Value
@@ -35,11 +35,12 @@ class Sequences:
         first = self._batch_first(value)
         if first is None or not given:
             return Layout.UNKNOWN
-        if given[0] is (Layout.COLUMNS if first else Layout.ROWS) and not (call is not None and self._folds(call)):
+        steps = tensor(given[0])
+        if steps is (Layout.COLUMNS if first else Layout.ROWS) and not (call is not None and self._folds(call)):
             self.mixing[value.origin] = value
             return Layout.MIXED
         recurrent = value.name.rpartition(".")[2] in torch_ops.RECURRENT
-        if first and recurrent and given[0] is Layout.ROWS and all(g is Layout.ROWS or g in FIXED for g in given):
+        if first and recurrent and steps is Layout.ROWS and all(map(_is_state, given[1:])):
             return (Layout.ROWS, Layout.UNKNOWN)
         return Layout.UNKNOWN
 
@@ -73,3 +74,10 @@ class Sequences:
             return False
         sizes = node.args[0].elts if node.args and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
         return bool(sizes) and integer(sizes[0]) == -1
+
+
+def _is_state(given: Shape) -> bool:
+    """Whether a layer may be given this as a state: made for as many samples as there are, or none for each."""
+    if isinstance(given, tuple):
+        return all(map(_is_state, given))
+    return given in FIXED or given in (Layout.ROWS, Layout.COLUMNS)
