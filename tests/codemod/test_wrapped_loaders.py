@@ -100,3 +100,56 @@ def test_a_function_that_moves_each_of_several_things_gives_back_what_it_is_give
 def test_functions_that_make_something_else_of_it(given: str) -> None:
     definitions = MOVE.replace("[to_device(x, device) for x in data]", given) + DEALER
     assert unchanged(script(**dealt(definitions))).code == "LOADER-UNKNOWN"
+
+
+PREPARE = """\
+def prepare(x, y):
+    return x.view(-1, 2, 4).to(device), y.long().cuda()
+
+
+class Dealer:
+    def __init__(self, dl, func):
+        self.dl = dl
+        self.func = func
+
+    def __iter__(self):
+        batches = iter(self.dl)
+        for b in batches:
+            yield (self.func(*b))
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("        batches = iter(self.dl)\n        for b in batches:", "        for b in self.dl:"),
+        ("        batches = iter(self.dl)\n        for b in batches:", "        for b in iter(self.dl):"),
+    ],
+)
+def test_the_parts_of_each_batch_go_through_a_function(old: str, new: str) -> None:
+    slots = dealt(PREPARE.replace(old, new), "batches = Dealer(loader, prepare)") | {"forward": SQUARE}
+    text = converted(script(**slots))
+    assert "loader = accelerator.prepare" in text and "backward(loss)" in text
+
+
+SQUARE = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x.view(-1, 8)), y)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x.view(-1, 2, 4).to(device), y.long().cuda()", "y, x"),
+        ("x.view(-1, 2, 4)", "x[torch.randperm(len(x))]"),
+        ("x.view(-1, 2, 4)", "x.view(-1)"),
+        ("x.view(-1, 2, 4)", "x.transpose(0, 1)"),
+        ("    return x", "    x = x[:8]\n    return x"),
+        ("(*b)", "(b)"),
+        ("yield (self", "print(next(batches))\n            yield (self"),
+        ("self.func = func", "self.func = lambda *b: b[:1]"),
+    ],
+)
+def test_functions_that_make_other_batches_of_them(old: str, new: str) -> None:
+    assert old in PREPARE
+    slots = dealt(PREPARE.replace(old, new), "batches = Dealer(loader, prepare)") | {"forward": SQUARE}
+    assert unchanged(script(**slots)).code == "LOADER-UNKNOWN"

@@ -74,14 +74,27 @@ class Calls:
 
     def _dealt_by(self, call: ast.Call, cls: ast.ClassDef) -> Value | None:
         """The batches of loaders, if an object of the class keeps these and hands their batches on, perhaps moved."""
-        deals = self.resolver.method(cls, "__iter__")
-        loader = self.resolver.passing.handed_on(deals) if deals is not None else None
-        attribute = ast.unparse(loader).partition(".")[2] if isinstance(loader, (ast.Attribute, ast.Name)) else ""
-        given = self.resolver.passing.kept(cls, call, attribute) if attribute.isidentifier() else None
-        values = self.resolver.values(given)
+        deals, passing = self.resolver.method(cls, "__iter__"), self.resolver.passing
+        if deals is None:
+            return None
+        loader, through = passing.handed_on(deals), passing.handed_through(deals)
+        if through is not None:
+            loader = through[0] if self._gives_back_all(self._kept(call, cls, through[1].func)) else None
+        values = self.resolver.values(self._kept(call, cls, loader))
         if not values or any(v.role not in (Role.LOADER, *parts.PASSES) for v in values):
             return None
         return Value(Role.ITERATOR, call, cls.name, (values,), declaration=cls)
+
+    def _kept(self, call: ast.Call, cls: ast.ClassDef, node: ast.expr | None) -> ast.expr | None:
+        """What a call that makes an object gives it to keep in an attribute: that of `self.loader` in a method."""
+        attribute = ast.unparse(node).partition(".")[2] if isinstance(node, (ast.Attribute, ast.Name)) else ""
+        return self.resolver.passing.kept(cls, call, attribute) if attribute.isidentifier() else None
+
+    def _gives_back_all(self, node: ast.expr | None) -> bool:
+        """Whether an expression surely is a function that gives back what it is given."""
+        values = self.resolver.values(node)
+        functions = [v.declaration for v in values if v.role is Role.FUNCTION and isinstance(v.declaration, FUNCTIONS)]
+        return len(functions) == len(values) > 0 and all(map(self.resolver.passing.gives_back_all, functions))
 
     def _stream(self, call: ast.Call, function: Function) -> Value | None:
         """The batches of loaders, if that is what a generator hands on."""

@@ -160,7 +160,7 @@ class Loops:
         for node in self.index.loops:
             function = self.index.function(node)
             passing = self.resolver.passing
-            if function is not None and (passing.handed_on(function) or passing.parts_handed_on(function)) is not None:
+            if function is not None and passing.hands_batches_on(function):
                 continue  # its batches are used where they are drawn from it
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 _PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
+_TYPES = frozenset({"float", "double", "half", "bfloat16", "int", "long", "contiguous"})
 
 
 class Passing:
@@ -81,6 +82,42 @@ class Passing:
         """
         return self._handed_on(function, self._same)
 
+    @memoised
+    def handed_through(self, function: Function) -> tuple[ast.expr, ast.Call] | None:
+        """The same of a generator that hands the parts of each element to a function: `yield self.prepare(*batch)`."""
+        iterable = self._handed_on(function, self._goes_through)
+        given = self.resolver.yields(function)[0].value if iterable is not None else None
+        return (iterable, given) if iterable is not None and isinstance(given, ast.Call) else None
+
+    def hands_batches_on(self, function: Function) -> bool:
+        """Whether a generator hands on what it iterates over, or parts of that, perhaps through a function."""
+        ways = (self.handed_on, self.parts_handed_on, self.handed_through)
+        return any(way(function) is not None for way in ways)
+
+    def _goes_through(self, given: ast.expr, target: ast.expr) -> bool:
+        parts = given.args if isinstance(given, ast.Call) and not given.keywords else []
+        whole = parts[0].value if len(parts) == 1 and isinstance(parts[0], ast.Starred) else None
+        return isinstance(whole, ast.Name) and isinstance(target, ast.Name) and whole.id == target.id
+
+    @memoised
+    def gives_back_all(self, function: Function) -> bool:
+        """Whether a function gives back what it is given, in that order, but for places, types and the form of samples:
+        `return x.view(-1, 1, 28, 28).to(device), y.to(device)`."""
+        arguments = function.args
+        statements = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        returned = statements[0].value if len(statements) == 1 and isinstance(statements[0], ast.Return) else None
+        parts = [self._rows(part) for part in returned.elts] if isinstance(returned, ast.Tuple) else []
+        plain = not (arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs)
+        return plain and bool(parts) and parts == [a.arg for a in arguments.args]
+
+    def _rows(self, node: ast.expr) -> str | None:
+        """The variable that an expression has the rows of: `x.float()`, `x.view(-1, 784)`."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            first = ast.unparse(node.args[0]) if len(node.args) > 1 else ""
+            if node.func.attr in _PLACES | _TYPES or (node.func.attr in ("view", "reshape") and first == "-1"):
+                return self._rows(node.func.value)
+        return self.moved(node)
+
     def kept(self, cls: ast.ClassDef, call: ast.Call, attribute: str) -> ast.expr | None:
         """What a call that makes an object hands its constructor, which keeps it in an attribute for good."""
         made = self.resolver.method(cls, "__init__")
@@ -122,10 +159,21 @@ class Passing:
             return given if all(map(self._goes_on, around)) else None
         if around and isinstance(loop := around[0], ast.For) and given is not None:
             alone = loop.body == [statement] and not loop.orelse and all(map(self._goes_on, around[1:]))
-            return loop.iter if alone and hands_on(given, loop.target) else None
+            over = self._begun(loop, function) if len(around) == 1 else loop.iter
+            return over if alone and hands_on(given, loop.target) else None
         if all(isinstance(n, ast.Try) or self._goes_on(n) for n in around):
             return self._source(given)
         return None
+
+    def _begun(self, loop: ast.For, function: Function) -> ast.expr:
+        """What a loop goes through, where it is given the iterator of that: `batches = iter(loader)`."""
+        if not isinstance(loop.iter, ast.Name):
+            return _receiver(loop.iter, "iter", ("__iter__",), self.resolver) or loop.iter
+        scope = self.index.scopes[function]
+        bound, reads = scope.bindings.get(loop.iter.id, []), scope.loads.get(loop.iter.id, [])
+        if len(bound) != 1 or bound[0].how is not How.ASSIGN or len(reads) != 1:
+            return loop.iter
+        return _receiver(bound[0].value, "iter", ("__iter__",), self.resolver) or loop.iter
 
     def _same(self, given: ast.expr, target: ast.expr) -> bool:
         """Whether what is yielded is what the loop is at: `batch`, `x, y`."""
