@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import Function, Role, Value
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 
@@ -17,22 +18,115 @@ _PADS = (
 )
 
 
+# Losses that are a mean over all elements of their target, unless they are told otherwise.
+_MEANS = frozenset(
+    "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss".split()
+)
+_MEAN_CLASSES = frozenset("CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss MSELoss L1Loss".split())
+_OTHERWISE = frozenset({"ignore_index", "weight", "reduction", "size_average", "reduce"})
+# What gives a tensor another form, place or type, and keeps all its elements.
+_FORMS = frozenset(
+    "view reshape flatten contiguous transpose permute t to cuda cpu long float unsqueeze squeeze".split()
+)
+
+
 def collated(draft: Draft) -> ast.Call | None:
     """Where the collate function of a training loader pads sequences."""
     for loader in (v for loop in draft.blueprint.train_loops for v in loop.loaders):
-        collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
-        functions: list[ast.AST | None] = [v.declaration for v in draft.facts.resolver.values(collate)]
-        for function in [*functions, collate]:
-            if isinstance(function, ast.ClassDef):
-                function = draft.facts.resolver.method(function, "__call__")
-            if not isinstance(function, (*FUNCTIONS, ast.Lambda)):
-                continue
+        for function in _collates(draft, loader):
             body = [function.body] if isinstance(function, ast.Lambda) else function.body
             called = (f for part in body for f in draft.blueprint.timeline.calls_into(part))
             for node in (n for f in dict.fromkeys((function, *called)) for n in walk(f)):
                 if isinstance(node, ast.Call) and _pads(draft, node):
                     return node
     return None
+
+
+def averaged(draft: Draft) -> ast.Call | None:
+    """A loss of a training loop that is a mean over all positions of sequences which a collate function has padded."""
+    for loop in draft.blueprint.train_loops:
+        parts = {part for loader in loop.loaders for part in _padded_parts(draft, loader)}
+        for statement in loop.body if parts else ():
+            called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
+            for node in (n for s in (statement, *called) for n in walk(s)):
+                if isinstance(node, ast.Call) and len(node.args) == 2 and _is_mean(draft, node):
+                    if parts & set(_names(draft, node.args[1], 3)):
+                        return node
+    return None
+
+
+def _collates(draft: Draft, loader: Value) -> Iterator[Function | ast.Lambda]:
+    """The functions that put the batches of a loader together."""
+    collate = draft.facts.objects.loader(loader).arguments.get("collate_fn")
+    functions: list[ast.AST | None] = [v.declaration for v in draft.facts.resolver.values(collate)]
+    for function in [*functions, collate]:
+        if isinstance(function, ast.ClassDef):
+            function = draft.facts.resolver.method(function, "__call__")
+        if isinstance(function, (*FUNCTIONS, ast.Lambda)):
+            yield function
+
+
+def _padded_parts(draft: Draft, loader: Value) -> Iterator[str]:
+    """The parts of a batch, as facts name them, that a collate function makes by padding: `[1]`, `['labels']`."""
+    for function in _collates(draft, loader):
+        returns = [] if isinstance(function, ast.Lambda) else draft.facts.resolver.returns(function)
+        given = returns[0].value if len(returns) == 1 else None
+        entries: list[tuple[object, ast.expr]] = []
+        if isinstance(given, ast.Tuple):
+            entries = list(enumerate(given.elts))
+        elif isinstance(given, ast.Dict):
+            pairs = zip(given.keys, given.values, strict=True)
+            entries = [(k.value, v) for k, v in pairs if isinstance(k, ast.Constant)]
+        for key, value in entries:
+            if _is_padded(draft, value):
+                yield f"[{key!r}]"
+
+
+def _is_padded(draft: Draft, node: ast.expr) -> bool:
+    """Whether a value is what pads sequences, perhaps by a variable."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
+        node = node.func.value
+    if isinstance(node, ast.Call):
+        return draft.facts.resolver.qualified(node.func) == _PADS[0]
+    bound = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    values = [b.value for b in bound if b.how is How.ASSIGN and not b.path and b.value is not None]
+    calls = [v for v in values if isinstance(v, ast.Call)]
+    return len(bound) == len(calls) > 0 and all(_is_padded(draft, call) for call in calls)
+
+
+def _is_mean(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call surely is a loss of torch that is a mean over all elements."""
+    resolver = draft.facts.resolver
+    module, _, name = (resolver.qualified(call.func) or "").rpartition(".")
+    if module == "torch.nn.functional":
+        return name in _MEANS and not call.keywords
+    made = [v.origin if v.declaration is None else None for v in resolver.values(call.func)]
+    return bool(made) and all(
+        isinstance(m, ast.Call)
+        and (resolver.qualified(m.func) or "").removeprefix("torch.nn.") in _MEAN_CLASSES
+        and not m.args
+        and not any(k.arg in _OTHERWISE or k.arg is None for k in m.keywords)
+        for m in made
+    )
+
+
+def _names(draft: Draft, node: ast.expr, steps: int) -> list[str]:
+    """Which parts of batches an expression is, in another form or but for some positions."""
+    while isinstance(node, (ast.Call, ast.Subscript)):
+        if isinstance(node, ast.Subscript):
+            cuts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if not all(isinstance(cut, ast.Slice) for cut in cuts):
+                break
+            node = node.value
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
+            node = node.func.value
+        else:
+            break
+    parts = [v.name for v in draft.facts.resolver.values(node) if v.role is Role.BATCH]
+    if parts or not isinstance(node, ast.Name) or not steps:
+        return parts
+    made = [b.value for b in draft.facts.resolver.bindings(node) if b.how is How.ASSIGN and not b.path]
+    return [name for value in made if value is not None for name in _names(draft, value, steps - 1)]
 
 
 def cut(draft: Draft) -> ast.expr | None:

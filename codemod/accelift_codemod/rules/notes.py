@@ -61,7 +61,8 @@ class Notes(Rule):
             "a batch is padded to the longest sample of a share",
             "A collate function makes the samples of a batch as long as its longest one, or the training loop cuts "
             "them to that. Each process has its own share, which may end up shorter. What leaves padding out (a mask, "
-            "packed sequences, lengths) computes the same; a mean or a maximum over padded positions does not.",
+            "packed sequences, lengths) computes the same; a mean or a maximum over padded positions does not. It is a "
+            "warning where the loss surely is a mean over these positions.",
         ),
         Explained(
             "NOTEBOOK",
@@ -122,7 +123,18 @@ class Notes(Rule):
                 "this makes samples as long as the longest of a process's share, not of the batch",
                 "leave padding out of what is computed, or use a length of its own",
             )
-        if padded is not None:
+        averaged = padding.averaged(draft) if padded is not None else None
+        if averaged is not None:
+            yield draft.finding(
+                "BATCH-PADDED",
+                Severity.WARNING,
+                averaged,
+                f"`{draft.facts.segment(averaged.func)}(...)` is a mean over the positions of sequences that are "
+                "padded to the longest of a process's share, so that every process divides by another number",
+                "leave padding out of the loss and give accelerator.backward the number of what is left, "
+                "weight=(labels != pad).sum(), or pad to a length of its own",
+            )
+        elif padded is not None:
             yield draft.finding(
                 "BATCH-PADDED",
                 Severity.NOTE,
