@@ -120,6 +120,14 @@ def test_a_method_that_switches_gradients_off_does_not_train(method: str) -> Non
     assert converted(script(**OLD | own, **before)) == lifted(epoch_end=f"z = {MODEL}.score(x)", **NEW | own)
 
 
+def test_a_method_that_calls_the_model_by_its_global_name_goes_through_the_wrapper_there() -> None:
+    own = {"definitions": f"{NET}\n    def step(self, x, y):\n        return F.cross_entropy(model(x), y)\n"}
+    before = "optimizer.zero_grad()\nloss = {}.step(x, y)"
+    assert converted(script(**OLD | own, forward=before.format("model"))) == lifted(
+        **NEW | own, forward=before.format(MODEL)
+    )
+
+
 def test_methods_that_run_no_layer() -> None:
     """A penalty on the weights adds to the gradients that the forward pass leaves to be averaged."""
     before = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + {}.penalty()"

@@ -34,6 +34,11 @@ def off(resolver: Resolver, node: ast.AST, depth: int = 0) -> bool:
     return False
 
 
+def off_within(resolver: Resolver, node: ast.AST) -> bool:
+    """Whether the function that a node is in switches gradients off for it, whoever calls it."""
+    return off(resolver, node, _DEPTH)
+
+
 def _switches_off(resolver: Resolver, node: ast.expr) -> bool:
     qualified = resolver.qualified(node.func if isinstance(node, ast.Call) else node) or ""
     if qualified in _OFF:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, library, position, torch_ops
+from accelift_codemod.facts import Role, Value, gradients, library, position, torch_ops
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
@@ -350,7 +350,7 @@ with torch.no_grad():
             while isinstance(root, (ast.Attribute, ast.Subscript)):
                 root = root.value
             own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
-            if not own or draft.gradients_off(node):
+            if not own or gradients.off_within(draft.facts.resolver, node):
                 continue
             if not isinstance(func, (ast.Attribute, ast.Subscript)):
                 if isinstance(root, ast.Name) and root.id == "self":
