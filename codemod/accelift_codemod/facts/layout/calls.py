@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import operations, products, views
+from accelift_codemod.facts.layout import operations, pretrained, products, views
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Shape, handed_on, join
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.values import Role, Values
@@ -133,6 +133,9 @@ class Calls:
         everything = [*arguments, *keywords.values()]
         func = self.network(call)
         values = self.resolver.values(func)
+        answer = pretrained.returned(values, call)
+        if answer is not None:
+            return answer
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
         models = models if values else self.layouts.modules.listed(func)
         if models and len(models) >= len(values):

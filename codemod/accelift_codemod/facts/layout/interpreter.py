@@ -272,7 +272,9 @@ class Layouts:
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
             return Layout.UNKNOWN
         base = self.read(node.value, env, frame)
-        if isinstance(base, tuple) and node.attr in _FIELDS and not isinstance(base, Record):
+        if isinstance(base, Record):
+            return base.entry(node.attr)
+        if isinstance(base, tuple) and node.attr in _FIELDS:
             return item(base, _FIELDS.index(node.attr))
         if node.attr in _OF_TENSORS:
             base = tensor(base)
