@@ -320,3 +320,26 @@ def test_a_writer_that_there_may_be(test: str, log: str) -> None:
     text = script(from_imports=f"{TENSORBOARD}\nfrom elsewhere import Quiet", before=other, epoch_end=use)
     assert other in converted(text)
     assert "TRACK-ALL" in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("imports", "start"),
+    [
+        ("import swanlab", 'swanlab.init(project="nets")'),
+        ("from comet_ml import Experiment", "run = Experiment()"),
+        ("from clearml import Task", 'task = Task.init(project_name="nets")'),
+        ("import neptune", "run = neptune.init_run()"),
+    ],
+)
+def test_a_run_of_another_tracker_is_reported(imports: str, start: str) -> None:
+    text = script(imports=imports, before=start)
+    assert findings(text) == ["TRACK-ALL"]
+    assert start in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("imports", "start"),
+    [("import swanlab", "api = swanlab.Api()"), ("from own_trackers import Experiment", "run = Experiment()")],
+)
+def test_what_starts_no_run_is_not(imports: str, start: str) -> None:
+    assert findings(script(imports=imports, before=start)) == []

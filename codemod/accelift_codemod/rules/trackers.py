@@ -14,6 +14,11 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "TRACKER"
+# What starts a run of other trackers: one more for each process.
+_STARTS = frozenset(
+    "swanlab.init comet_ml.Experiment comet_ml.start clearml.Task.init neptune.init neptune.init_run "
+    "neptune.new.init neptune.new.init_run aim.Run trackio.init".split()
+)
 _ASKS = frozenset({"isinstance", "type", "hasattr", "id", "print", "callable", "bool"})
 
 
@@ -52,6 +57,14 @@ if accelerator.is_main_process:
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) == "wandb.init":
                 yield self._wandb(draft, call)
+            elif draft.facts.resolver.qualified(call.func) in _STARTS and not draft.facts.processes.managed:
+                yield draft.finding(
+                    "TRACK-ALL",
+                    Severity.WARNING,
+                    call,
+                    f"{draft.facts.segment(call.func)} runs on every process: one training becomes several runs",
+                    "start the run, and log, under `if accelerator.is_main_process:`",
+                )
             elif draft.facts.resolver.qualified(call.func) == "mlflow.start_run":
                 statement = draft.facts.index.statement(call)
                 if not (isinstance(statement, ast.Expr) and statement.value is call):  # guarded as a side effect
