@@ -103,8 +103,8 @@ class Anchors:
         early = {self._at(block, self.index.statement(place)) for place in looked}
         for i in range(last + 1, len(block) if end is None else end):
             statement = block[i]
-            if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
-                continue
+            if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Return)):
+                continue  # what is returned is prepared before
             touched = ({n.id for n in loads(statement)} | stores(statement)) & names
             called = scope.is_class and self._changed_by_calls(statement, names)
             if (

@@ -264,8 +264,27 @@ class Placement:
                 use = next((use for use in uses if position(use) > (made, 0)), None)
                 together.setdefault(use, []).append(item)
             for use, same in together.items():
+                self._require_here(same, use)
                 groups += self.anchors.groups(scope, use, same, self._looked_at(same))
         return groups
+
+    def _require_here(self, items: list[Item], use: ast.AST | None) -> None:
+        """Refuse to prepare in a function that runs for each batch, and has no loop over batches itself, or in one that
+        makes something, and neither returns it nor leads to where it trains."""
+        home, item = self.index.function(items[0].statements[0]), items[0]
+        if item.scope.is_class or home is None:
+            return
+        values = (r.value for r in self.resolver.returns(home))
+        handed = {n.id for value in values if value is not None for n in loads(value)}
+        if home in self.roots.run_in_loops and not self._uses_of_batches(home):
+            where = "it is got in a function that runs for each batch"
+        elif use is None and any(key(i.value) in self.roots.untraced and i.name not in handed for i in items):
+            where = "it cannot be followed from here to where it trains"
+        else:
+            return
+        message = f"`{item.name}` is a {item.kind.value} that is prepared, and {where}"
+        remedy = "keep it in a plain variable from its creation to the training loop"
+        raise refuse("PREP-NO-POINT", item.statements[0].lineno, message, remedy)
 
     def _looked_at(self, items: list[Item]) -> list[ast.AST]:
         """The places before all use at which batches of loaders are looked at."""

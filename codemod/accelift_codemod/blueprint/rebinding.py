@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import Binding, Function, Index
+from accelift_codemod.facts.index import Binding, Function, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
@@ -19,6 +19,20 @@ def itself(node: ast.expr | None) -> ast.expr | None:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RETURNS_SELF:
         node = node.func.value
     return node
+
+
+def handed_inside(resolver: Resolver, scope: Scope, name: str) -> bool:
+    """Whether a variable is taken out of what a function is handed, or of a container that others have, too: a function
+    that is called again would prepare it again."""
+    for binding in scope.bindings.get(name, ()):
+        base, taken = itself(binding.value), bool(binding.path)
+        while isinstance(base, ast.Subscript):
+            base, taken = base.value, True
+        if taken and isinstance(base, ast.Name):
+            owner = resolver.index.scope(base).owner(base.id)
+            if owner is not scope or all(b.how is How.PARAMETER for b in resolver.bindings(base)):
+                return True
+    return False
 
 
 def is_again(binding: Binding) -> bool:

@@ -11,6 +11,7 @@ from accelift_codemod.blueprint.containers import holds, keeps, replaceable
 from accelift_codemod.blueprint.rebinding import (
     RETURNS_SELF,
     carriers,
+    handed_inside,
     is_again,
     is_asked,
     is_changed,
@@ -46,6 +47,7 @@ class Roots:
         self.facts = blueprint.facts
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
+        self.untraced: set[Key] = set()  # what no use of leads to a variable
         self._in_calls: set[Key] = set()  # what is made in calls of functions that bind their parameter again
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
 
@@ -55,19 +57,10 @@ class Roots:
         Of several, the one from which the others have it: out of a container, or put into one.
         """
         found = self._of(value, kind, _Search(key(value), kind is Role.LOADER))
-        if len(found) > 1 or any(self._handed_in_a_list(scope, name) for scope, name in found):
+        if len(found) > 1 or any(handed_inside(self.resolver, scope, name) for scope, name in found):
             first = self._of(value, kind, _Search(key(value), True, True))
             found = first if len(first) == 1 else found
         return found
-
-    def _handed_in_a_list(self, scope: Scope, name: str) -> bool:
-        """Whether a variable is unpacked from a parameter: a function that is called again would prepare it again."""
-        return any(
-            binding.path
-            and isinstance(binding.value, ast.Name)
-            and all(b.how is How.PARAMETER for b in self.resolver.bindings(binding.value))
-            for binding in scope.bindings.get(name, ())
-        )
 
     def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()
@@ -82,6 +75,7 @@ class Roots:
                 )
             found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value, inside=True)}
         if not found and key(value) not in self._in_calls:
+            self.untraced.add(key(value))
             for scope in self.index.scopes.values():
                 found |= {(scope, name) for name in scope.bindings if self._carries(scope, name, value)}
         return found
@@ -138,7 +132,7 @@ class Roots:
         return found
 
     @cached_property
-    def _loop_functions(self) -> set[ast.AST]:
+    def run_in_loops(self) -> set[ast.AST]:
         """Functions that batch loops call."""
         found: set[ast.AST] = set()
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
@@ -149,7 +143,7 @@ class Roots:
     def _in_batch_loop(self, node: ast.AST) -> bool:
         if any(outer in self.blueprint.loops for outer in self.index.enclosing_loops(node)):
             return True
-        return self.index.function(node) in self._loop_functions
+        return self.index.function(node) in self.run_in_loops
 
     def _trace(self, node: ast.expr, search: _Search) -> set[tuple[Scope, str]] | None:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
