@@ -56,6 +56,39 @@ def test_what_is_kept_of_a_share_is_reported(write: str) -> None:
     assert converted(text) == lifted(definitions=definitions, model="model = Keeping()")
 
 
+CODES = """\
+class Codes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.codes = {made}
+        self.sums = self.codes.clone()
+
+    def forward(self, x):
+        out = self.layer(x)
+        counts = torch.zeros_like(self.sums)
+        counts.{fill}
+        {write}
+        return out + self.codes.mean() + self.sums.mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "fill", "write", "said"),
+    [
+        ("torch.ones(4, 3) / 2", "index_add_(0, out.argmax(1), out.detach())", "self.sums[:] = 0.9 * counts", True),
+        ("torch.ones(4, 3)", "add_(out.detach().mean())", "self.sums[counts > 0] += 1 - counts[counts > 0]", True),
+        ("torch.ones(4, 3) / 2", "add_(1)", "self.codes[:] = 0.9 * self.codes + out.detach().mean()", True),
+        ("torch.ones(4, 3) / 2", "add_(len(x))", "self.sums[:] = 0.9 * counts", False),
+        ("torch.ones(4, 3) / 2", "index_add_(0, out.argmax(1), out.detach())", "out = out + counts.mean()", False),
+        ("1 / 2 + torch.ones(4, 3)", "add_(1)", "self.sums.mul_(0.9)", False),
+    ],
+)
+def test_what_is_counted_in_a_tensor_and_kept(made: str, fill: str, write: str, said: bool) -> None:
+    definitions = CODES.format(made=made, fill=fill, write=write)
+    assert ("BUFFER-OWN" in findings(script(definitions=definitions, model="model = Codes().to(device)"))) is said
+
+
 @pytest.mark.parametrize(
     "write",
     [

@@ -20,6 +20,7 @@ from accelift_codemod.rules import Explained, Rule
 _STEPS = 6
 _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_ALIKE = frozenset({"clone", "detach", "float", "to", "cuda", "normal_", "uniform_", "zero_", "fill_"})
 _FILLS = frozenset({"append", "appendleft", "extend", "insert"})
 
 
@@ -110,6 +111,8 @@ def _writes(
                 tainted |= stores(node)
             elif isinstance(node, ast.For) and _depends(node.iter, tainted):
                 tainted |= stores(node.target)
+            elif isinstance(node, ast.Call):
+                tainted |= _filled(node, tainted)
     for node in nodes:
         if isinstance(node, (ast.Assign, ast.AugAssign)) and _depends(node.value, tainted):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -130,6 +133,15 @@ def _writes(
             if name in kept and (node.func.attr.endswith("_") or fills) and any(_depends(a, tainted) for a in given):
                 yield Write(node, name)
             yield from _inside(draft, cls, node, tainted, steps, seen)
+
+
+def _filled(call: ast.Call, tainted: set[str]) -> set[str]:
+    """The variable of a tensor that a method of its own fills: `counts.index_add_(0, index, ones)`."""
+    place = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") else None
+    while isinstance(place, ast.Subscript):
+        place = place.value
+    given = [*call.args, *(k.value for k in call.keywords)]
+    return {place.id} if isinstance(place, ast.Name) and any(_depends(a, tainted) for a in given) else set()
 
 
 def _inside(
@@ -175,13 +187,19 @@ def _kept(draft: Draft, cls: ast.ClassDef) -> set[str]:
                     found.add(str(first.value))
             function = draft.function(node) if isinstance(node, ast.Assign) else None
             if isinstance(node, ast.Assign) and function is not None and function.name == "__init__":
-                if _makes_tensor(draft, node.value) or _makes_list(draft, node.value):
+                if _makes_tensor(draft, node.value, found) or _makes_list(draft, node.value):
                     found |= {_attribute(target) for target in node.targets}
     return found - {""}
 
 
-def _makes_tensor(draft: Draft, node: ast.expr) -> bool:
-    """Whether an expression is a tensor of torch's, or None, in whose place there will be one."""
+def _makes_tensor(draft: Draft, node: ast.expr, kept: set[str]) -> bool:
+    """Whether an expression is a tensor of torch's, or made of one or of what is `kept`, or None, in whose place there
+    will be one."""
+    if isinstance(node, ast.BinOp):
+        return any(isinstance(n, ast.Call) and _makes_tensor(draft, n, kept) for n in (node.left, node.right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ALIKE:
+        of = node.func.value
+        return _attribute(of) in kept or (isinstance(of, ast.Call) and _makes_tensor(draft, of, kept))
     made = draft.facts.resolver.qualified(node.func) if isinstance(node, ast.Call) else None
     module, _, name = (made or "").rpartition(".")
     empty = isinstance(node, ast.Constant) and node.value is None
