@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import convert, findings, script
 
+LOGGED = {"imports": "import logging", "setup": "log = logging.getLogger('run')"}
 BATCHES = {"epoch": "batches = iter(loader)", "loop": "while (batch := next(batches, None)) is not None:"}
 
 
@@ -50,6 +51,21 @@ def test_prints_in_the_loop(slots: dict[str, str]) -> None:
 )
 def test_prints_of_what_is_the_same_everywhere(slots: dict[str, str]) -> None:
     assert findings(script(**slots)) == []
+
+
+def test_what_shows_numbers_measures_none() -> None:
+    """Neither the bar nor the logger is told of itself, though both are used again after the loop."""
+    bar = {"from_imports": "from tqdm import tqdm", "epoch": "bar = tqdm(total=4)"}
+    end = "bar.set_postfix(loss=loss.item())\nlog.info('loss %f', loss.item())"
+    plan = convert(script(**LOGGED, **bar, batch_end=end, epoch_end="bar.close()\nlog.info('done')")).plan
+    assert plan is not None
+    (said,) = [f.message for f in plan.findings if f.code == "METRIC-TRAIN"]
+    assert said.startswith("`loss` covers only")
+
+
+def test_what_is_logged_in_the_loop() -> None:
+    assert "METRIC-TRAIN" in findings(script(**LOGGED, batch_end="log.info('loss %f', loss.item())"))
+    assert "METRIC-TRAIN" not in findings(script(**LOGGED, batch_end="log.info('epoch %d', epoch)"))
 
 
 def test_a_while_loop_is_looked_at_like_any_other() -> None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
+from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, library, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.keeping import only_works
@@ -19,6 +19,7 @@ from accelift_codemod.plan import Assumption, Edit, Need, Operation
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
 _GATHERED = "{accelerator}.gather_for_metrics({})"
+_SHOWS = library.TQDM | {"logging.getLogger"}
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign
 FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
@@ -355,6 +356,8 @@ def filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
         return set()  # a module, or options, of which one is set
     if only_works(draft.facts.resolver, statement):
         return set()
+    if any(v.role is Role.WRITER or v.name in _SHOWS for v in draft.facts.resolver.values(root)):
+        return set()  # it shows what it is given, and measures nothing
     return set() if draft.facts.objects.models(root) else {root.id}
 
 

@@ -68,7 +68,7 @@ class Printing(Rule):
                     "take the answer from the command line, or ask under `if accelerator.is_main_process:` and "
                     "broadcast it",
                 )
-            elif self._is_logging(draft, call):
+            elif is_logging(draft, call):
                 function = draft.function(call)
                 if function not in logged:
                     logged.add(function)
@@ -158,13 +158,15 @@ class Printing(Rule):
                 return isinstance(block, ast.Try) and any(draft.collective(s) is not None for s in block.body)
         return False
 
-    def _is_logging(self, draft: Draft, call: ast.Call) -> bool:
-        func = call.func
-        if not isinstance(func, ast.Attribute) or func.attr not in ("info", "warning", "debug", "error", "log"):
-            return False
-        if (draft.facts.resolver.qualified(func) or "").startswith("logging."):
-            return True
-        return any(v.name == "logging.getLogger" for v in draft.facts.resolver.values(func.value))
+
+def is_logging(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call logs something by Python's own module."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in ("info", "warning", "debug", "error", "log"):
+        return False
+    if (draft.facts.resolver.qualified(func) or "").startswith("logging."):
+        return True
+    return any(v.name == "logging.getLogger" for v in draft.facts.resolver.values(func.value))
 
 
 def _beside(binding: Binding) -> ast.expr | None:

@@ -33,6 +33,7 @@ from accelift_codemod.measured.sums import (
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
+from accelift_codemod.rules.printing import is_logging
 from accelift_codemod.rules.progress import is_shown
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
@@ -309,8 +310,8 @@ scheduler.step(running / len(loader))
         return found
 
     def _logs(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call hands numbers to an experiment tracker, or to a progress bar."""
-        if draft.facts.resolver.qualified(call.func) in _LOGS or is_shown(draft, call):
+        """Whether a call hands numbers to an experiment tracker, a progress bar or a logger."""
+        if draft.facts.resolver.qualified(call.func) in _LOGS or is_shown(draft, call) or is_logging(draft, call):
             return True
         return isinstance(call.func, ast.Attribute) and Role.WRITER in draft.facts.resolver.roles(call.func.value)
 
