@@ -63,6 +63,15 @@ def test_what_shows_numbers_measures_none() -> None:
     assert said.startswith("`loss` covers only")
 
 
+def test_what_a_function_makes_of_a_batch_is_named_by_its_call() -> None:
+    text = script(
+        definitions="def share(x, y):\n    return (x.sum() / y.sum()).item()\n", batch_end="print(share(x, y))"
+    )
+    plan = convert(text).plan
+    assert plan is not None
+    assert [f.message.partition(" ")[0] for f in plan.findings if f.code == "METRIC-TRAIN"] == ["`share(x,"]
+
+
 def test_what_is_logged_in_the_loop() -> None:
     assert "METRIC-TRAIN" in findings(script(**LOGGED, batch_end="log.info('loss %f', loss.item())"))
     assert "METRIC-TRAIN" not in findings(script(**LOGGED, batch_end="log.info('epoch %d', epoch)"))

@@ -54,13 +54,15 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
                 if part in seen or not self._state(world, part):
                     continue
                 seen.add(part)
+                assert isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+                name = world.text(part.func.value)
                 yield Finding(
                     self.code,
                     self.severity,
-                    part.lineno,  # type: ignore[attr-defined]
+                    part.lineno,
                     f"`{world.text(part)}` is that of the wrapper on several processes: its keys begin with `module.`, "
                     "and the plain model does not load them",
-                    "save accelerator.unwrap_model(model).state_dict(), or accelerator.get_state_dict(model)",
+                    f"save accelerator.unwrap_model({name}).state_dict(), or accelerator.get_state_dict({name})",
                     (Evidence(call.lineno, f"saved by `{world.text(call)}`"),),
                     self._fix(world, part),
                 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
@@ -304,10 +305,20 @@ scheduler.step(running / len(loader))
             given = (n for a in (*call.args, *call.keywords) for n in walk(a))
             for part in given:
                 if isinstance(part, ast.Name) and is_content(draft, part, names):
-                    found.setdefault(part.id, part)
+                    made = self._made_by(draft, part, call)
+                    found.setdefault(draft.facts.short(made), made)
                 elif step is not None and part in step.sites:  # what a function returns that trains on a share
                     found.setdefault(draft.facts.short(part), part)
         return found
+
+    def _made_by(self, draft: Draft, part: ast.Name, shown: ast.Call) -> ast.expr:
+        """What is shown: a variable, or what a function of the script makes of it."""
+        for parent in draft.facts.index.ancestors(part):
+            if parent is shown:
+                break
+            if isinstance(parent, ast.Call) and isinstance(draft.facts.resolver.callee(parent), FUNCTIONS):
+                return parent
+        return part
 
     def _logs(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call hands numbers to an experiment tracker, a progress bar or a logger."""
