@@ -33,7 +33,8 @@ class Guards(Rule):
     variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
     makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. What is written
     when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share, and so is what
-    a training loop writes to files that are named after samples (`f"{name}.png"`).
+    a training loop writes to files that are named after samples (`f"{name}.png"`). (A last batch that is too small to
+    be shared out goes to all, who write the same.)
     """
 
     code = _RULE
