@@ -85,3 +85,22 @@ def test_an_epoch_takes_what_was_prepared_before_the_first() -> None:
     slots = {**EMPTY, "loop": "if True:", "move": "", "step": "epoch(context, loader)", "epochs": "for _ in range(2):"}
     text = converted(script(**slots, definitions=EPOCH.format(take=ENTRIES), model=DICT))
     assert text.count("accelerator.prepare(") == 1 and f"\n{PREPARED}\n" in text
+
+
+STATE = """\
+class State:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+
+
+"""
+
+
+def test_an_object_that_keeps_the_model_needs_the_runtime() -> None:
+    """It trains by the bare model, whose gradients Accelerate does not average; the runtime does."""
+    take = "model = context.model\n    optimizer = context.optimizer"
+    text = stepping(take, MADE + "context = State(model, optimizer)", STATE)
+    assert f"\n{PREPARED}\n" in converted(text)
+    assert convert(text, target="accelerate").outcome is Outcome.REFUSED
+    assert PREPARED in converted(stepping(ENTRIES, DICT), target="accelerate")

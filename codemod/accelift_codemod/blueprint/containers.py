@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts import Facts, How, Role, Scope
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.parts import PASSES
+from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Value, Values, key
 
@@ -113,3 +114,13 @@ def _spelled(facts: Facts, node: ast.AST, wanted: object) -> str | None:
         return None
     constants = (n for n in walk(node) if isinstance(n, ast.Constant))
     return next((facts.segment(n) for n in constants if n.value == wanted), repr(wanted))
+
+
+def filled(node: ast.expr) -> ast.expr:
+    """The container that an entry is put into."""
+    return node.func.value if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined,no-any-return]
+
+
+def may_be(resolver: Resolver, node: ast.expr, value: Value) -> bool:
+    """Whether an expression may be an object, or have it inside."""
+    return holds(resolver.values(node.value if isinstance(node, ast.Starred) else node), key(value))

@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.blueprint import Blueprint, Group, Item, containers
 from accelift_codemod.blueprint.anchors import Anchors
 from accelift_codemod.blueprint.choice import choose
-from accelift_codemod.blueprint.containers import holds, keeps
+from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
 from accelift_codemod.blueprint.on_the_spot import made_on_the_spot
 from accelift_codemod.blueprint.peeks import Peeks
 from accelift_codemod.blueprint.roots import Roots
@@ -18,7 +18,6 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import PASSES
-from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Values, key, views
 from accelift_codemod.options import Options
 from accelift_codemod.reasons import Refused, refuse
@@ -181,9 +180,7 @@ class Placement:
         if self.resolver.instance(made) is scope.node:
             return
         calls = self.resolver.sites(scope.node)
-        given = [
-            c for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if _may_be(self.resolver, a, value)
-        ]
+        given = [c for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if may_be(self.resolver, a, value)]
         if any(call in self.index.ancestors(made) for call in calls):
             return
         if len(given) == 1 and self.index.enclosing_loops(given[0]) == self.index.enclosing_loops(made):
@@ -266,6 +263,7 @@ class Placement:
             for use, same in together.items():
                 self._require_here(same, use)
                 groups += self.anchors.groups(scope, use, same, self._looked_at(same))
+                self._require_followed(same, groups[-1].anchor)
         return groups
 
     def _require_here(self, items: list[Item], use: ast.AST | None) -> None:
@@ -285,6 +283,17 @@ class Placement:
         message = f"`{item.name}` is a {item.kind.value} that is prepared, and {where}"
         remedy = "keep it in a plain variable from its creation to the training loop"
         raise refuse("PREP-NO-POINT", item.statements[0].lineno, message, remedy)
+
+    def _require_followed(self, items: list[Item], anchor: ast.AST) -> None:
+        """Refuse what an object has kept before, and trains by, where only a model's wrapper averages gradients."""
+        lost = [i for i in items if i.kind is Role.MODEL and key(i.value) in self.roots.untraced]
+        for item in lost if self.blueprint.options.target != "runtime" else ():
+            for load in self.facts.loads(item.scope, item.name):
+                call = self.index.parents.get(load)
+                kept = isinstance(call, ast.Call) and isinstance(self.resolver.callee(call), ast.ClassDef)
+                if kept and load.lineno <= (getattr(anchor, "end_lineno", 0) or 0):
+                    message = f"`{item.name}` is kept by an object that is made here, which would train the bare model"
+                    raise refuse("PREP-NO-POINT", load.lineno, message, "hand the model to the function that trains")
 
     def _looked_at(self, items: list[Item]) -> list[ast.AST]:
         """The places before all use at which batches of loaders are looked at."""
@@ -378,9 +387,9 @@ class Placement:
 
     def _uses_item(self, statement: ast.stmt, item: Item) -> bool:
         fills = self.resolver.fills(item.scope, item.name).entries
-        filled = {_filled(fill.node) for fill in fills}
+        puts = {filled(fill.node) for fill in fills}
         return any(
-            load.id == item.name and load not in filled and holds(self.resolver.values(load), key(item.value))
+            load.id == item.name and load not in puts and holds(self.resolver.values(load), key(item.value))
             for load in loads(statement)
         )
 
@@ -388,13 +397,3 @@ class Placement:
 def _end(node: ast.stmt) -> tuple[int, int]:
     """Where a statement ends."""
     return node.end_lineno or 0, node.end_col_offset or 0
-
-
-def _filled(node: ast.expr) -> ast.expr:
-    """The container that an entry is put into."""
-    return node.func.value if isinstance(node, ast.Call) else node.value  # type: ignore[attr-defined,no-any-return]
-
-
-def _may_be(resolver: Resolver, node: ast.expr, value: Value) -> bool:
-    """Whether an expression may be an object, or have it inside."""
-    return holds(resolver.values(node.value if isinstance(node, ast.Starred) else node), key(value))
