@@ -259,5 +259,9 @@ def test_batches_that_a_loop_cuts_itself(target: str, expected: bool) -> None:
     assert ("LOSS-BROADCAST" in findings(text, shard_manual=True)) is expected
 
 
+def test_a_batch_of_one_sample_has_no_others() -> None:
+    assert not crossed(loader="loader = DataLoader(data, batch_size=1)")
+
+
 def test_whole_batches_on_every_process() -> None:
     assert "LOSS-BROADCAST" not in findings(trained(), batch="per-process")

@@ -76,6 +76,12 @@ def test_samples_in_their_own_place(layer: str, forward: str) -> None:
     assert "LOSS-INBATCH" not in findings(text)
 
 
+@pytest.mark.parametrize("size", ["1", "2"])
+def test_a_batch_that_is_one_sequence(size: str) -> None:
+    text = trained("nn.LSTM(8, 8)", loader=f"loader = DataLoader(data, batch_size={size})")
+    assert ("LOSS-INBATCH" in findings(text)) is (size != "1")
+
+
 UNREAD = """
 correct = 0
 with torch.no_grad():

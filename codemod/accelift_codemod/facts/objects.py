@@ -131,6 +131,13 @@ class Objects:
             self._loaders[value.origin] = self._make_loader(value)
         return self._loaders[value.origin]
 
+    def deals_one(self, value: Value) -> bool:
+        """Whether each batch of a loader is one sample, which every process computes on."""
+        loader = self.loader(value)
+        sizes = self.resolver.values(loader.arguments.get("batch_size"))
+        one = bool(sizes) and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes)
+        return one or loader.deals_single_samples
+
     def _make_loader(self, value: Value) -> Loader:
         call = value.origin
         if not isinstance(call, ast.Call) or value.declaration is not None:

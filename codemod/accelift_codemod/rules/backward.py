@@ -128,6 +128,8 @@ accelerator.backward(loss)
         layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
         if layout is Layout.ROWS:
             layout = self._times_gradient(draft, call)
+        if layout is Layout.MIXED and self._has_one(draft, call):
+            layout = Layout.MEAN
         if layout is Layout.SUM and self._divides_gradients(draft, call):
             layout = Layout.MEAN
         if layout is Layout.UNKNOWN and self._of_whole(draft, call, func.value):
@@ -194,6 +196,11 @@ accelerator.backward(loss)
                 if draft.runtime
                 else "if it is a sum, multiply it by num_processes",
             )
+
+    def _has_one(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a loss is that of one sample, which meets none: every process computes on all of the batch."""
+        loaders = [loader for loop in draft.training_around(call) for loader in loop.loaders]
+        return bool(loaders) and all(map(draft.facts.objects.deals_one, loaders))
 
     def _among_samples(self, draft: Draft, call: ast.Call, name: str) -> Finding:
         """What is said of a loss in which the samples of a batch meet."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
@@ -176,11 +176,7 @@ class BatchSize(Rule):
     def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Loaders that deal one sample at a time."""
         for value in loop.loaders:
-            loader = draft.facts.objects.loader(value)
-            size = loader.arguments.get("batch_size")
-            sizes = draft.facts.resolver.values(size) if size is not None else ()
-            one = bool(sizes) and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes)
-            if (one or loader.deals_single_samples) and loop.direct:
+            if draft.facts.objects.deals_one(value) and loop.direct:
                 yield draft.finding(
                     "BATCH-ONE",
                     Severity.WARNING,
