@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
-from accelift_codemod.rows import batch_sizes, fallbacks, made_before, made_for, row_numbers
+from accelift_codemod.rows import batch_sizes, fallbacks, made_before, made_for, row_numbers, said_rows
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
-from accelift_codemod.rows.early_rows import COPIES, DRAWS, EarlyRows, own_rows
+from accelift_codemod.rows.early_rows import DRAWS, EarlyRows, own_rows
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
@@ -159,7 +158,7 @@ class BatchSize(Rule):
         for call in draft.facts.index.calls:
             if (draft.facts.resolver.qualified(call.func) or "").rpartition(".")[2] in DRAWS:
                 continue
-            for size in self._asked_rows(draft, call):
+            for size in said_rows.asked(draft, call):
                 if size not in seen and is_place(size) and batch_sizes.is_size(draft, size, loop, sizes):
                     asking[call] = size
         for call in made_before.reaching(draft, loop, list(asking)):
@@ -245,14 +244,14 @@ class BatchSize(Rule):
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
         for call in (n for n in nodes if isinstance(n, ast.Call)):
-            asked = list(self._asked_rows(draft, call))
+            asked = list(said_rows.asked(draft, call))
             asked += [size for rows in asked if fallbacks.only_rows(draft, rows) for size in fallbacks.of(draft, rows)]
             found = [size for size in asked if batch_sizes.is_size(draft, size, loop, sizes)]
             if found:
                 shares.add(call)
                 yield from found
         for node in nodes:
-            found = [*self._compared(draft, loop, node), *self._parted(draft, loop, node)]
+            found = [*said_rows.compared(draft, loop, node), *said_rows.parted(draft, loop, node)]
             yield from (size for size in found if batch_sizes.is_size(draft, size, loop, sizes))
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -262,26 +261,12 @@ class BatchSize(Rule):
                 if made and draft.facts.batches.meets(node, loop, shares):
                     yield from made
 
-    def _asked_rows(self, draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
-        """The arguments of a call that may say how many rows something is to have."""
-        if (draft.facts.resolver.qualified(call.func) or "") in COPIES:
-            yield from (size for argument in call.args[:1] for size in row_numbers.repeated(draft, argument))
-            return
-        if row_numbers.takes(draft, call):
-            yield from () if own_rows(draft, call, drawn=False) else row_numbers.given(draft, call)
-            return
-        function = draft.facts.resolver.callee(call)
-        bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
-        for name, argument in (bound or {}).items():
-            if row_numbers.only_rows(draft, function, name):
-                yield from row_numbers.numbers(draft, argument)
-
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
         default."""
         seen: set[ast.AST] = set()
         for call in (n for n in nodes if isinstance(n, ast.Call)):
-            for size in fallbacks.mixed(draft, self._asked_rows(draft, call)):
+            for size in fallbacks.mixed(draft, said_rows.asked(draft, call)):
                 if size not in seen and batch_sizes.is_size(draft, size, loop, sizes):
                     seen.add(size)
                     yield draft.finding(
@@ -357,43 +342,6 @@ class BatchSize(Rule):
         names = (n for n in walk(statement.value) if isinstance(n, ast.Name) and n is not base)
         return stored and any(draft.facts.batches.is_from(name, loop, ()) for name in names)
 
-    def _compared(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
-        """What the number of rows of a tensor is compared with, or taken from: `x.size(0) != batch_size`."""
-        if isinstance(node, ast.Compare) and len(node.comparators) == 1:
-            pairs = ((node.left, node.comparators[0]), (node.comparators[0], node.left))
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-            pairs = ((node.left, node.right), (node.right, node.left))
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
-            pairs = ((node.left, node.right),) * 2
-        else:
-            return
-        if not any(isinstance(n, (ast.Call, ast.Subscript)) for pair in pairs for n in walk(pair[0])):
-            return
-        env = draft.environment(loop, draft.facts.index.statement(node))
-        for rows, size in dict(pairs).items():
-            if env is not None and draft.facts.layouts.read(rows, env) is Layout.COUNT:
-                yield from row_numbers.numbers(draft, size)
-
-    def _parted(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
-        """Where rows that stand one batch after another are taken apart again: `both[:batch_size]`."""
-        whole: ast.expr | None = None
-        parts: list[ast.expr] = []
-        if isinstance(node, ast.Subscript):
-            first = _first(node)
-            if first is not None:
-                whole, parts = node.value, [p for p in (first.lower, first.upper) if p is not None]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
-            function = draft.facts.resolver.qualified(node.func) == "torch.split"
-            along = draft.facts.resolver.argument(node, 1 + function, "dim")
-            if along is None or ast.unparse(along) == "0":
-                size = draft.facts.resolver.argument(node, int(function), "split_size_or_sections")
-                whole = draft.facts.resolver.argument(node, 0, "tensor") if function else node.func.value
-                parts = [size] if size is not None else []
-        env = draft.environment(loop, draft.facts.index.statement(node)) if parts else None
-        if env is not None and whole is not None and draft.facts.layouts.read(whole, env) is Layout.STACKED:
-            for part in parts:
-                yield from row_numbers.numbers(draft, part)
-
     def _drawn(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], early: EarlyRows) -> Iterator[Finding]:
         """Rows for a whole batch that have numbers of their own, and meet a share of it; most are random, and drawn
         before the loop.
@@ -422,10 +370,3 @@ class BatchSize(Rule):
                     "draw or make them in the loop, for as many rows as the batch has",
                 )
                 return
-
-
-def _first(node: ast.Subscript) -> ast.Slice | None:
-    """The part of a tensor that is taken, in the first of its dimensions of which one is."""
-    slices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    found = next(iter(slices), None)
-    return found if isinstance(found, ast.Slice) else None
