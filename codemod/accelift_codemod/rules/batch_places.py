@@ -15,7 +15,6 @@ from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
-_SHIFTS = (":-1", "1:")  # of sequences whose first dimension is time
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 
 
@@ -122,7 +121,7 @@ class BatchPlaces(Rule):
         bounds = [bound for bound in (places.lower, places.upper) if bound is not None]
         if places.upper is None and integer(places.lower) == 0:
             return False  # `[0:]` is all of them
-        if not bounds or ast.unparse(places) in _SHIFTS:
+        if not bounds:
             return False
         return self._layout(draft, loop, node, node.value) is Layout.ROWS and all(
             isinstance(b, ast.Constant) or self._layout(draft, loop, node, b) is Layout.CONST for b in bounds
