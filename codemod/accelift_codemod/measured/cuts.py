@@ -136,8 +136,7 @@ class _Cutter:
         """Take a model's output for sample-first if the loop itself compares it with a part of the batch."""
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return
-        call = self._forward(statement.value)
-        if call is None or any(self._is_one(argument, env) for argument in call.args):
+        if not self._is_forward(statement.value, env):
             return
         target = statement.targets[0]
         for part in target.elts if isinstance(target, ast.Tuple) else [target]:
@@ -146,26 +145,19 @@ class _Cutter:
                     env[part.id] = Layout.ROWS
                     self.trusts = True
 
-    def _forward(self, node: ast.expr) -> ast.Call | None:
-        """The call of a model whose output an expression is, perhaps squeezed or reshaped row by row."""
+    def _is_forward(self, node: ast.expr, env: Environment) -> bool:
+        """Whether an expression is the output of a model, perhaps squeezed or reshaped row by row."""
         while isinstance(node, ast.Call):
             if self.facts.objects.models(node.func):
-                return node
+                return not self._turned(node, env)
             if not isinstance(node.func, ast.Attribute):
-                return None
+                return False
             node = node.func.value
-        return None
+        return False
 
-    def _is_one(self, node: ast.expr, env: Environment) -> bool:
-        """Whether an expression is one thing made of all samples, in a dimension of its own before them: what a model
-        returns for `x.unsqueeze(0)` has one row, whatever it is compared with once it is squeezed."""
-        turned = self.layouts.read(node, env) is Layout.COLUMNS
-        bindings = self.facts.resolver.bindings(node) if turned and isinstance(node, ast.Name) else []
-        made = bindings[0].value if len(bindings) == 1 else node
-        unsqueezed = (
-            isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "unsqueeze"
-        )
-        return turned and (unsqueezed or isinstance(made, ast.Subscript))
+    def _turned(self, call: ast.Call, env: Environment) -> bool:
+        """Whether a model is given samples in another dimension than the first, where it may leave them."""
+        return any(self.layouts.read(a, env) is Layout.COLUMNS for a in (*call.args, *(k.value for k in call.keywords)))
 
     def _witnesses(self, name: str, statement: ast.stmt, trial: Environment) -> list[bool]:
         """Comparisons and losses that only make sense if the named value runs over the samples of the batch."""
@@ -316,9 +308,9 @@ class _Cutter:
             other = [p for p in pair if p not in mine]
             if (
                 len(mine) == 1
-                and not any(self._is_one(argument, env) for argument in call.args)
                 and self.layouts.read(other[0], env) is Layout.ROWS
                 and self._row_wise(mine[0], call, env)
+                and not self._turned(call, env)
             ):
                 self.trusts = True
                 return True
