@@ -19,7 +19,7 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     """What the loop measures other than by adding up, and is decided by, with where it is read: last values, lists,
     moving averages, meters."""
     found: dict[str, Read] = {}
-    steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and _schedules(draft, c)]
+    steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and schedules(draft, c)]
     for name in sorted(names):
         inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
         reads = keys.same_entries(draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name)))
@@ -30,7 +30,7 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     return found
 
 
-def _schedules(draft: Draft, call: ast.Call) -> bool:
+def schedules(draft: Draft, call: ast.Call) -> bool:
     """Whether a call steps a schedule."""
     func = call.func
     return (

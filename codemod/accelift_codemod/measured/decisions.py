@@ -14,7 +14,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
-from accelift_codemod.measured import coins
+from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -78,14 +78,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             what = "leave the loop" if leaves else "run the backward pass"
-            yield draft.finding(
-                "COLL-RANKFLOW",
-                Severity.ERROR,
-                statement,
-                f"`{draft.facts.segment(statement.test)}` differs from process to process, and some would {what} "
-                "while others do not, and wait",
-                "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and check_trigger)",
-            )
+            yield _waits(draft, statement, statement.test, what)
         elif _weighs_up(statement.test) and any(updates(draft, n) for n in inside):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
@@ -107,6 +100,29 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 "of a batch: it may be another one than one process would keep",
                 'average what it compares with accelerator.reduce(loss.detach(), "mean") before the test',
             )
+
+
+def decisions_called(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
+    """The same in functions that an iteration calls to train on a batch."""
+    for one in called.decisions(draft, node, local):
+        if one.what == "update":
+            yield _differs(draft, one.place, one.by, _OTHER_MODELS)
+        elif one.what == "rate":
+            yield _differs(draft, one.place, one.by, "so would the learning rate that the schedule sets by it")
+        else:
+            what = "return before the backward pass" if one.what == "leave" else "run the backward pass"
+            yield _waits(draft, one.place, one.by, what)
+
+
+def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Finding:
+    return draft.finding(
+        "COLL-RANKFLOW",
+        Severity.ERROR,
+        statement,
+        f"`{draft.facts.segment(test)}` differs from process to process, and some would {what} while others do not, "
+        "and wait",
+        "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and check_trigger)",
+    )
 
 
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
@@ -164,7 +180,7 @@ def layers_by_chance(draft: Draft) -> Iterator[Finding]:
         )
 
 
-def _differs(draft: Draft, statement: ast.stmt, value: ast.expr, consequence: str) -> Finding:
+def _differs(draft: Draft, statement: ast.AST, value: ast.expr, consequence: str) -> Finding:
     return draft.finding(
         "COLL-RANKFLOW",
         Severity.ERROR,

@@ -38,10 +38,10 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
         names = step.local
     if summed:
         names = names - _from(effects, node, set(summed), whole)
-    trained = _trained(draft, node)
+    same = trained(draft, node)
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
-            names = names | (_tainted(effects, statement, names, whole, summed) - trained)
+            names = names | (_tainted(effects, statement, names, whole, summed) - same)
             for inner in walk(statement) if statement not in whole else ():
                 names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
@@ -58,9 +58,9 @@ def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) ->
     return names
 
 
-def _trained(draft: Draft, node: Loop) -> set[str]:
-    """Variables of a loop that hold networks, optimizers or schedules alone, though a function that trains on a batch
-    returns them: they are the same everywhere."""
+def trained(draft: Draft, node: ast.AST) -> set[str]:
+    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, though a function that
+    trains on a batch returns them: they are the same everywhere."""
     found: dict[str, set[Role]] = {}
     for name in (n for n in walk(node) if isinstance(n, ast.Name)):
         found.setdefault(name.id, set()).update(draft.facts.resolver.roles(name) or {Role.OBJECT})

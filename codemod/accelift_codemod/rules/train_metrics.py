@@ -13,7 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.deciding import deciding, pacing
-from accelift_codemod.measured.decisions import decisions, is_content, layers_by_chance
+from accelift_codemod.measured.decisions import decisions, decisions_called, is_content, layers_by_chance
 from accelift_codemod.measured.divisors import is_alike, is_whole
 from accelift_codemod.measured.onward import Read, object_reads, reads_of, returned, targets, with_callers
 from accelift_codemod.measured.shares import local_names
@@ -143,7 +143,9 @@ scheduler.step(running / len(loader))
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
                     "average it across processes with accelerator.reduce before it is used",
                 )
-        yield from decisions(draft, node, local - decided if all(edits.values()) else local)
+        unlike = local - decided if all(edits.values()) else local
+        yield from decisions(draft, node, unlike)
+        yield from decisions_called(draft, node, unlike)
         printed = [name for name in own if name not in decided and name not in steering]
         halved = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
         known = [name for name in printed if adds_up(draft, loop, kept[name])]

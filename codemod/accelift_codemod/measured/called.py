@@ -1,0 +1,186 @@
+"""Decisions that the functions take which an iteration calls, on what is in the process's share of a batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Function, Role, position
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.deciding import schedules
+from accelift_codemod.measured.shares import trained
+from accelift_codemod.measured.steering import sets_group, updates
+from accelift_codemod.measured.sums import Loop
+
+_DEPTH = 3  # of functions that call functions
+_SIZES = frozenset("shape size ndim dim ndimension dtype device type is_cuda requires_grad".split())
+
+
+@dataclass
+class Decision:
+    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'backward' or 'update'."""
+
+    place: ast.AST
+    by: ast.expr
+    what: str
+
+
+@dataclass
+class _Called:
+    """The functions that an iteration calls with values of a share, and the variables that have such values there."""
+
+    local: dict[Function, set[str]] = field(default_factory=dict)
+    attributes: set[str] = field(default_factory=set)  # of objects, which all their methods see
+
+
+def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Decision]:
+    """The decisions of functions that an iteration calls, and by which processes would train otherwise."""
+    reached = _Called(attributes={name for name in local if "." in name})
+    for _ in range(2):  # what one call leaves in an object, the next one reads
+        for statement in node.body:
+            _follow(draft, statement, local, reached, _DEPTH)
+    for function, names in reached.local.items():
+        for part in _own(function):
+            yield from _decides(draft, function, part, names | reached.attributes)
+
+
+def _follow(draft: Draft, root: ast.AST, names: set[str], reached: _Called, depth: int) -> None:
+    for call in (n for n in walk(root) if isinstance(n, ast.Call)):
+        function = draft.facts.resolver.callee(call)
+        given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
+        if function is None or given is None or not isinstance(function, FUNCTIONS):
+            continue
+        handed = {name for name, argument in given.items() if _read(draft, argument, names)}
+        handed -= {name for name in _filled(function) if not _is_data(draft, given.get(name))}
+        if not depth or not (handed or reached.attributes):
+            continue
+        inside = reached.local.get(function, set()) | handed | reached.attributes
+        inside = _spread(draft, function, inside)
+        reached.local[function] = inside
+        reached.attributes |= {name for name in inside if "." in name}
+        for statement in function.body:
+            _follow(draft, statement, inside, reached, depth - 1)
+
+
+def _filled(function: Function) -> set[str]:
+    """The variables of which a function sets entries: which of them differ, the entries tell."""
+    sets = (n for n in _own(function) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
+    return {n.value.id for n in sets if isinstance(n.value, ast.Name) and isinstance(n.slice, ast.Constant)}
+
+
+def _is_data(draft: Draft, argument: ast.expr | None) -> bool:
+    return argument is not None and bool(draft.facts.resolver.roles(argument) & {Role.BATCH, Role.DATA})
+
+
+def _spread(draft: Draft, function: Function, names: set[str]) -> set[str]:
+    """Names, with those that a function sets from them; networks and what trains them are the same everywhere."""
+    same = trained(draft, function)
+    sets = [n for n in _own(function) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
+    before = set(names) - same
+    while True:
+        after = set(before)
+        for statement in sets:
+            if statement.value is not None and _read(draft, statement.value, after):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                after |= {_key(n) for target in targets for n in _targets(target)} - same
+        if after == before:
+            return after
+        before = after
+
+
+def _targets(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from _targets(part)
+    elif isinstance(target, (ast.Name, ast.Subscript)):
+        yield target
+
+
+def _key(node: ast.expr) -> str:
+    """A variable, or an entry of one by what it is called: of a dict, one entry may differ, and another not."""
+    if isinstance(node, ast.Subscript):
+        entry = f"[{node.slice.value!r}]" if isinstance(node.slice, ast.Constant) else ""
+        return f"{_key(node.value)}{entry}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _read(draft: Draft, node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression reads one of the names, and not only its size, its kind, or whether it is there."""
+    parents = draft.facts.index.parents
+    for name in loads(node):
+        parent = parents.get(name)
+        entry = _key(parent) if isinstance(parent, ast.Subscript) and parent.value is name else name.id
+        if (name.id in names or entry in names) and not _asks_of(draft, name, parent):
+            return True
+    return False
+
+
+def _asks_of(draft: Draft, name: ast.Name, parent: ast.AST | None) -> bool:
+    """Whether it is only asked how large something is, of which kind, or whether it is there."""
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _SIZES
+    if isinstance(parent, ast.Compare):
+        return any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in parent.ops)
+    if isinstance(parent, ast.Call) and name in parent.args:
+        return draft.facts.resolver.builtin(parent.func) in ("len", "isinstance", "hasattr", "callable", "type")
+    return False
+
+
+def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -> Iterator[Decision]:
+    if isinstance(node, (ast.Assign, ast.AugAssign)) and sets_group(draft, node) and _read(draft, node.value, names):
+        yield Decision(node, node.value, "update")
+    if isinstance(node, ast.Call) and schedules(draft, node):
+        yield from (Decision(node, a, "rate") for a in node.args[:1] if _read(draft, a, names))
+    if not isinstance(node, (ast.If, ast.While)) or not _compares(node.test, function):
+        return
+    if _read(draft, node.test, names):
+        what = _otherwise(draft, function, node)
+        if what:
+            yield Decision(node, node.test, what)
+
+
+def _compares(test: ast.expr, function: Function) -> bool:
+    """Whether a test weighs something up; a parameter by itself is a switch, which callers set."""
+    parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    bare = test.operand if isinstance(test, ast.UnaryOp) else test
+    return not (isinstance(bare, ast.Name) and bare.id in parameters)
+
+
+def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While) -> str:
+    """What processes would do otherwise by a test; nothing if they would train alike."""
+    inside = [n for s in (*choice.body, *choice.orelse) for n in walk(s)]
+    if draft.facts.loops.reaches_backward([*choice.body, *choice.orelse]):
+        return "backward"
+    later = [n for n in _own(function) if isinstance(n, (ast.stmt, ast.Call)) and position(n) > position(choice)]
+    if any(isinstance(n, ast.Return) for n in inside) and any(_trains(draft, n) for n in later if n not in inside):
+        return "leave"
+    if any(isinstance(n, (ast.Break, ast.Continue)) and _in_training(draft, function, n) for n in inside):
+        return "leave"
+    return "update" if any(updates(draft, n) for n in inside) else ""
+
+
+def _trains(draft: Draft, node: ast.AST) -> bool:
+    if isinstance(node, ast.stmt) and draft.facts.loops.reaches_backward([node]):
+        return True
+    return updates(draft, node)
+
+
+def _in_training(draft: Draft, function: Function, node: ast.AST) -> bool:
+    """Whether the loop that a statement of a function leaves, or goes on with, runs backward passes."""
+    around = [n for n in draft.facts.index.ancestors(node) if isinstance(n, LOOPS)]
+    mine = around[0] if around and draft.facts.index.function(around[0]) is function else None
+    return mine is not None and draft.facts.loops.reaches_backward(mine.body)
+
+
+def _own(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function, those of functions in it left out."""
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            stack += ast.iter_child_nodes(node)
