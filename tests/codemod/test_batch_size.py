@@ -32,6 +32,28 @@ def test_a_number_of_rows_in_a_function_that_the_loop_calls() -> None:
     assert converted(before) == lifted(**SIZED, definitions=labels.format(SHARE), batch_end="real = labels()")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("", "torch.save(labels(), 'all.pt')", True),
+        ("fixed = labels()", "torch.save(fixed, 'all.pt')", True),
+        ("real = labels()", "", False),  # for the training loop
+        ("", "for x, y in loader:\n    more = labels()", False),  # shares, too
+        ("def unused():\n    return labels()", "", False),
+    ],
+)
+def test_a_number_of_rows_that_means_a_whole_batch_elsewhere(before: str, after: str, told: bool) -> None:
+    text = script(
+        **{**SIZED, "setup": "batch_size = 16\nreal = 1"},
+        definitions="def labels():\n    return torch.ones(batch_size, 1)",
+        before=before,
+        batch_end="made = labels() * real",
+        after=after,
+    )
+    assert ("BATCH-MIXED" in findings(text)) == told
+    assert (SHARE in converted(text)) != told
+
+
 UNSAID = """\
 def labels(size=None):
     {}

@@ -10,7 +10,7 @@ from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
-from accelift_codemod.rows import batch_sizes, fallbacks, made_before, made_for, row_numbers, said_rows
+from accelift_codemod.rows import batch_sizes, elsewhere, fallbacks, made_before, made_for, row_numbers, said_rows
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
 from accelift_codemod.rows.early_rows import DRAWS, EarlyRows, own_rows
@@ -63,8 +63,8 @@ class BatchSize(Rule):
             "the batch size for rows and for more",
             "A function that training calls is handed the loader's batch size, makes or shapes tensors by it, and uses "
             "it for something else, too: a divisor, say. Or it has the batch size by default, which other calls of it "
-            "may mean. Or places are counted out by it, and divided by it. A process has only its share of a batch. "
-            "Take the number of rows from a tensor.",
+            "may mean, or is called outside of the training loop, too. Or places are counted out by it, and divided by "
+            "it. A process has only its share of a batch. Take the number of rows from a tensor.",
         ),
         Explained(
             "BATCH-KEPT",
@@ -122,9 +122,15 @@ class BatchSize(Rule):
                     "whole; a process has only its share of one",
                     "take the number of rows from a tensor, and make the same of it for a share as for the whole",
                 )
+            inside = set(nodes)
             for node in rows:
-                if node not in seen:
-                    seen.add(node)
+                if node in seen:
+                    continue
+                seen.add(node)
+                other = elsewhere.called(draft, loop, node, inside)
+                if other is not None:
+                    yield self._elsewhere(draft, node, other)
+                else:
                     yield draft.edit(
                         _RULE,
                         node,
@@ -145,6 +151,16 @@ class BatchSize(Rule):
                 seen.add(given)
                 what = "the model is set up for batches of this size, and a process has only its share of one"
                 yield self._fixed(draft, given, what)
+
+    def _elsewhere(self, draft: Draft, size: ast.expr, other: ast.Call) -> Finding:
+        return draft.finding(
+            "BATCH-MIXED",
+            Severity.WARNING,
+            size,
+            f"a process has only its share of a batch, and `{draft.facts.segment(other)}` outside of the training loop "
+            "gets as many rows as the whole has, too",
+            "hand the function the number of rows that the batch has",
+        )
 
     def _fixed(self, draft: Draft, size: ast.expr, what: str) -> Finding:
         remedy = "take the number of rows from what forward is given"
