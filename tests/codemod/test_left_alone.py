@@ -130,6 +130,34 @@ def test_it_is_refused(slots: dict[str, str], code: str) -> None:
     assert finding.message and finding.remedy
 
 
+AROUND = """\
+class Base{}:
+    pass
+
+class Around(Base):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 3)
+
+    def __call__(self, x):
+        return self.inner(x)
+
+    def parameters(self):
+        return self.inner.parameters()
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "refused"),
+    [("", True), ("(object)", True), ("(nn.Module)", False), ("(somewhere.Net)", False), ("(Unknown)", False)],
+)
+def test_what_has_parameters_and_is_no_module(base: str, refused: bool) -> None:
+    """It could not be prepared, nor taken out of a wrapper; what is not known may be a module."""
+    imports = {"imports": "import somewhere", "from_imports": "from somewhere import Unknown"}
+    plan = convert(script(definitions=AROUND.format(base), model="model = Around()", **imports)).plan
+    assert plan is not None and (plan.findings[0].code == "DDP-FREEPARAM" if plan.findings else False) == refused
+
+
 OWN = """\
 class Batches:
     def __init__(self, data):

@@ -53,6 +53,15 @@ class _Choice:
                     f"the optimizer updates `{text}`, which belongs to no module: its gradient would not be averaged",
                     "make it an nn.Parameter of a module",
                 )
+            for model in optimizer.models:
+                if model.role is Role.OBJECT and self.resolver.is_plain(model.declaration):
+                    raise refuse(
+                        "DDP-FREEPARAM",
+                        line,
+                        f"the optimizer updates the parameters of `{self.facts.segment(model.origin)}`, which is no "
+                        "module: it cannot be prepared, and their gradients would not be averaged",
+                        "derive its class from nn.Module",
+                    )
             if not optimizer.models or optimizer.unknown:
                 raise refuse(
                     "OPT-UNKNOWN",

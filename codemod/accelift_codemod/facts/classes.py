@@ -105,6 +105,17 @@ class Classes(Names):
                     return found
         return None
 
+    def is_plain(self, declaration: ast.AST | None) -> bool:
+        """Whether a class of the script has no bases but such classes, and Python's own: it is no module."""
+        classes = self.ancestry(declaration)
+        return bool(classes) and all(
+            self.builtin(base) == "object"
+            or self.qualified(base) in ("abc.ABC", "typing.Generic")
+            or (isinstance(base, ast.Name) and any(b.node in classes for b in self.bindings(base)))
+            for cls in classes
+            for base in cls.bases
+        )
+
     def library_role(self, qualified: str) -> Role | None:
         """What calling a library name gives, by what is known of libraries or said by the project."""
         return self.known.get(qualified) or library.role(qualified)
