@@ -292,6 +292,10 @@ WRAPPED = "    model = nn.DataParallel(model.cuda())"
         (ONE_OR_MORE, "args.n >= 1", "cpu=args.n < 1, "),
         (f"if args.n > 0:\n{MOVED}if args.n > 1:\n{WRAPPED}", "args.n > 0", "cpu=args.n <= 0, "),
         (f"if args.n != 0:\n{MOVED}if args.n > 1:\n{WRAPPED}", "args.n != 0", "cpu=args.n == 0, "),
+        (ONE_OR_MORE, "args.n", "cpu=not args.n, "),
+        (ONE_OR_MORE.replace("(model.cuda())", "(model, [0, 1]).cuda()"), "args.n > 0", "cpu=args.n <= 0, "),
+        (ONE_OR_MORE.replace("nn.DataParallel(model.cuda())", "print(model.cuda())"), "args.n > 0", ""),
+        (ONE_OR_MORE, "args.m", ""),
         # something is moved whatever the number is, or the numbers are those of something else
         (ONE_OR_MORE, "True", ""),
         (ONE_OR_MORE, "args.m > 0", ""),

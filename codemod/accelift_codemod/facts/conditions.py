@@ -156,11 +156,13 @@ def weakest(conditions: Iterable[Condition]) -> Condition | None:
 
 
 def _compared(condition: Condition) -> tuple[str, Callable[[int, int], bool], int] | None:
-    """What a condition compares with a number, and how."""
+    """What a condition compares with a number, and how; what is a test by itself, with 0."""
     match condition.node:
         case ast.Compare(left=left, ops=[how], comparators=[ast.Constant(value=int(number))]):
             holds = _NUMBERS.get(type(how))
             return (ast.dump(left), holds, number) if holds is not None else None
+        case ast.Name() | ast.Attribute() | ast.Subscript() as number_itself:  # `if args.gpus:`
+            return ast.dump(number_itself), operator.ne, 0
     return None
 
 

@@ -298,9 +298,11 @@ class Moves:
         return negate(least) if least is not None else None
 
     def _wraps(self, choice: ast.If, move: Move) -> bool:
-        """Whether an arm moves something only to wrap it: `net = DataParallel(net.cuda())`."""
-        outer = self.index.parents[move.call]
-        wraps = isinstance(outer, ast.Call) and self.resolver.qualified(outer.func) in library.DATA_PARALLEL
+        """Whether an arm moves something only to wrap it, or when it is wrapped: `net = DataParallel(net.cuda())`."""
+        around = (self.index.parents[move.call], move.receiver)
+        wraps = any(
+            isinstance(n, ast.Call) and self.resolver.qualified(n.func) in library.DATA_PARALLEL for n in around
+        )
         return wraps and self.index.parents[self.index.statement(move.call)] is choice
 
     @cached_property
