@@ -20,6 +20,7 @@ IMPORTS = {
     "names": ("from engine import train\nfrom model import Net", "Net", "train"),
     "renamed": ("from engine import train as fit\nfrom model import Net as Classifier", "Classifier", "fit"),
     "modules": ("import engine\nimport model as models", "models.Net", "engine.train"),
+    "rebound": ("import engine\nimport model", "model.Net", "engine.train"),
     "star": ("from engine import *\nfrom model import *", "Net", "train"),
     "either": (
         "try:\n    from engine import train\nexcept ImportError:\n    from engine import train\nimport model as m",
@@ -34,6 +35,24 @@ def test_ways_to_import(folder: Path, style: str) -> None:
     imports, net, train = IMPORTS[style]
     write({"train.py": script(imports, net, train), "engine.py": ENGINE, "model.py": MODEL})
     assert outputs("train.py") == {"train.py": lifted(imports, net, train), "engine.py": LIFTED_ENGINE}
+
+
+@pytest.mark.parametrize(
+    ("made", "seen"),
+    [
+        ("model = model.Net()", True),
+        ("other = 1\nmodel = model.Net()", True),
+        ("for _ in range(1):\n    model = model.Net()", False),  # another time, it is no module any more
+        ("model = something(model)\nmodel = model.Net()", False),
+    ],
+)
+def test_a_module_whose_name_the_script_binds_anew(folder: Path, made: str, seen: bool) -> None:
+    text = script("from engine import train\nimport model").replace("model = Net()", made)
+    layers = MODEL.replace("nn.Linear(4, 2)", "nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))")
+    write({"train.py": text, "engine.py": ENGINE, "model.py": layers})
+    results = flattened(convert_files([(Path("train.py"), True)], Options()))
+    codes = [finding.code for r in results if r.plan is not None for finding in r.plan.findings]
+    assert ("NOTE-BN" in codes) == seen
 
 
 PACKAGES = {

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from accelift_codemod.facts.copying import Copier
-from accelift_codemod.facts.index import How, Scope
+from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.project.program import Module, Target, Unit, Variable, is_main
 
 if TYPE_CHECKING:
@@ -152,10 +152,25 @@ class Copy(Copier):
         found = {self.linker.imported(self.unit, b) for b in bindings}
         return found.pop() if len(found) == 1 else None
 
+    def _still(self, node: ast.Name, owner: Scope | None) -> Target | None:
+        """What an import has bound, where a name is read before it is bound otherwise: `model = model.Net()`."""
+        bindings = owner.bindings.get(node.id, []) if owner is self.index.scope(node) and owner is not None else []
+        imports = [b for b in bindings if b.how is How.IMPORT]
+        statement = self.index.statement(node)
+        later = {self.index.statement(b.node) for b in bindings if b.how is not How.IMPORT}
+        if len(imports) != 1 or not later or self.index.enclosing_loops(node):
+            return None
+        if any(self.index.scope(s) is not owner or position(s) < position(statement) for s in later):
+            return None
+        if position(imports[0].node) > position(statement) or not isinstance(statement, ast.Assign):
+            return None
+        return self.linker.imported(self.unit, imports[0])
+
     def _reached(self, node: ast.expr) -> Target | None:
         """What a chain of attributes leads to, from an imported module."""
         if isinstance(node, ast.Name):
-            return self._target(self.index.scope(node).owner(node.id), node.id)
+            owner = self.index.scope(node).owner(node.id)
+            return self._target(owner, node.id) or self._still(node, owner)
         if isinstance(node, ast.Attribute):
             base = self._reached(node.value)
             if isinstance(base, Module):
