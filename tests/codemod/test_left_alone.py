@@ -158,6 +158,14 @@ def test_what_has_parameters_and_is_no_module(base: str, refused: bool) -> None:
     assert plan is not None and (plan.findings[0].code == "DDP-FREEPARAM" if plan.findings else False) == refused
 
 
+def test_a_module_that_an_object_keeps_is_one() -> None:
+    kept = {"definitions": "class Config:\n    nets = [None]", "optimizer": ""}
+    made = "config = Config()\nconfig.nets[0] = nn.Linear(8, 3)\nmodel = config.nets[0]\n"
+    made += "optimizer = torch.optim.SGD(config.nets[0].parameters(), lr=0.1)"
+    plan = convert(script(**kept, model=made)).plan
+    assert plan is not None and "DDP-FREEPARAM" not in [finding.code for finding in plan.findings]
+
+
 OWN = """\
 class Batches:
     def __init__(self, data):

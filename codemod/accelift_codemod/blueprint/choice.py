@@ -54,7 +54,8 @@ class _Choice:
                     "make it an nn.Parameter of a module",
                 )
             for model in optimizer.models:
-                if model.role is Role.OBJECT and self.resolver.is_plain(model.declaration):
+                owns = self.resolver.method(model.declaration, "parameters") is not None  # and not what it keeps
+                if model.role is Role.OBJECT and owns and self.resolver.is_plain(model.declaration):
                     raise refuse(
                         "DDP-FREEPARAM",
                         line,
