@@ -710,6 +710,29 @@ def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("counted", "other", "whole"),
+    [
+        ("counts[0] += len(y)", "counts[0]", False),
+        ("meter.seen += len(y)", "meter.seen", False),
+        ("last = len(y)", "last", False),
+        ("seen += len(y)", "seen", True),
+        ("seen += 1", "len(loader)", True),
+        ("seen += 1", "64", True),
+    ],
+)
+def test_a_sum_that_is_divided_by_what_one_process_counts_too(counted: str, other: str, whole: bool) -> None:
+    """Summed across processes it would be too large for that, by their number."""
+    slots = {"epoch": "total, seen, counts = 0.0, 0, [0]", "batch_end": f"total += loss.item() * len(y)\n{counted}"}
+    text = script(
+        from_imports="from other import meter", epoch_end=f"print(total / len(data))\nprint(total / {other})", **slots
+    )
+    assert ("gather_for_metrics" in converted(text)) is whole
+    plan = convert(text).plan
+    assert plan is not None
+    assert any(f.code == "METRIC-TRAIN" and f.severity is Severity.WARNING for f in plan.findings) is not whole
+
+
+@pytest.mark.parametrize(
     ("returned", "use", "whole"),
     [
         ("total", "print({} / len(data))", True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
@@ -151,6 +151,8 @@ scheduler.step(running / len(loader))
         known = [name for name in printed if adds_up(draft, loop, kept[name])]
         scaled = [n for n in known if n in halved or self._by_a_number(draft, node, kept[n], local)]
         together = sorted(_closed(set(scaled), ratios) - decided)
+        if any(self._by_a_share(draft, loop, node, kept[n], local, _closed({n}, ratios)) for n in together):
+            together = []
         whole = {name: reduced(draft, loop, sums[name], local) for name in together}
         if not all(whole.values()):
             whole = {name: [] for name in together}
@@ -212,14 +214,25 @@ scheduler.step(running / len(loader))
         if not (adds_up(draft, loop, statement) or sums_something(draft, statement.value)):
             if not is_weighed(draft, loop, statement.value):
                 return False
-        return self._is_divided(draft, node, statement, lambda divisor: is_whole(draft, loop, divisor))
+        return any(is_whole(draft, loop, divisor) for divisor in self._divisors(draft, node, statement))
 
     def _by_a_number(self, draft: Draft, node: Loop, statement: ast.AugAssign, local: set[str]) -> bool:
         """Whether a sum is divided by a number that every process has: what it is to be of is the whole job's."""
-        return self._is_divided(draft, node, statement, lambda divisor: is_alike(draft, node, divisor, local))
+        return any(is_alike(draft, node, divisor, local) for divisor in self._divisors(draft, node, statement))
 
-    def _is_divided(self, draft: Draft, node: Loop, statement: ast.AugAssign, by: Callable[[ast.expr], bool]) -> bool:
-        """Whether what a statement adds up is divided, after the loop, by such a number."""
+    def _by_a_share(
+        self, draft: Draft, loop: BatchLoop, node: Loop, statement: ast.AugAssign, local: set[str], beside: set[str]
+    ) -> bool:
+        """Whether a sum is divided by what may be counted on one process, and is not among the sums beside it."""
+        return any(
+            not (isinstance(divisor, ast.Name) and divisor.id in beside)
+            and not is_whole(draft, loop, divisor)
+            and not is_alike(draft, node, divisor, local)
+            for divisor in self._divisors(draft, node, statement)
+        )
+
+    def _divisors(self, draft: Draft, node: Loop, statement: ast.AugAssign) -> Iterator[ast.expr]:
+        """What that which a statement adds up is divided by, after the loop."""
         target = statement.target
         base = target.value if isinstance(target, ast.Subscript) else target
         assert isinstance(base, ast.Name)
@@ -235,23 +248,15 @@ scheduler.step(running / len(loader))
             while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):  # `100 * correct / len(data)`
                 number, parent = parent, parents.get(parent)
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is number:
-                if by(parent.right):
-                    return True
+                yield parent.right
             if isinstance(parent, ast.AugAssign) and parent.target is number and isinstance(parent.op, ast.Div):
-                if by(parent.value):
-                    return True
+                yield parent.value
         owner = draft.facts.index.scope(node).owner(base.id)
-        return (
-            base is target
-            and owner is not None
-            and any(
-                isinstance(s := draft.facts.index.statement(b.node), ast.AugAssign)
-                and isinstance(s.op, ast.Div)
-                and s.lineno > (node.end_lineno or 0)
-                and by(s.value)
-                for b in owner.bindings[base.id]
-            )
-        )
+        for binding in owner.bindings[base.id] if base is target and owner is not None else ():
+            again = draft.facts.index.statement(binding.node)
+            if isinstance(again, ast.AugAssign) and isinstance(again.op, ast.Div):
+                if again.lineno > (node.end_lineno or 0):
+                    yield again.value
 
     def _said_after(self, draft: Draft, node: Loop, name: str) -> Read | None:
         """Where what the last iteration left in a variable goes into a call for its effect: printed, logged, kept.
