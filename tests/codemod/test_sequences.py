@@ -93,7 +93,14 @@ with torch.no_grad():
 
 @pytest.mark.parametrize(
     ("given", "gathers"),
-    [("x.unsqueeze(0)", False), ("torch.unsqueeze(x, dim=0)", False), ("x[None]", False), ("x", True), ("x.T", True)],
+    [
+        ("x.unsqueeze(0)", False),
+        ("torch.unsqueeze(x, dim=0)", False),
+        ("x[None]", False),
+        ("x.T", False),
+        ("x", True),
+        ("x.float()", True),
+    ],
 )
 def test_what_an_unread_network_returns_for_one_sequence_is_not_gathered(given: str, gathers: bool) -> None:
     text = script(
@@ -113,14 +120,3 @@ def test_one_sequence_of_all_samples_is_not_gathered(given: str) -> None:
     text = trained("nn.LSTM(8, 8, batch_first=True)", epoch_end=EVALUATION.format(given=given))
     assert "METRIC-LOCAL" in findings(text)
     assert not any("gather" in line for line in added(text))
-
-
-@pytest.mark.parametrize(
-    ("given", "gathers"),
-    [("x", True), ("x.float()", True), ("x.unsqueeze(0)", False), ("torch.unsqueeze(x, dim=0)", False), ("x.T", False)],
-)
-def test_a_network_that_is_not_found_is_trusted_with_samples_in_their_own_place(given: str, gathers: bool) -> None:
-    """It may return them where it was given them, and a gathering joins the first dimension."""
-    unknown = {"definitions": "from networks import Net", "model": "model = Net().to(device)"}
-    text = script(**unknown, epoch_end=EVALUATION.format(given=given))
-    assert any("gather" in line for line in added(text)) == gathers

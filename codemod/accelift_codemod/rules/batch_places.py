@@ -15,6 +15,7 @@ from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+_SHIFTS = ("1:", ":-1")
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 
 
@@ -45,6 +46,8 @@ class BatchPlaces(Rule):
             return
         for loop in draft.blueprint.train_loops:
             for node in (n for statement in loop.body for n in walk(statement)):
+                if self._is_shift(node) and self._meet(draft, loop):
+                    continue
                 if self._is_placed(draft, loop, node) and self._trains(draft, loop, node):
                     yield draft.finding(
                         "BATCH-PLACES",
@@ -115,6 +118,17 @@ class BatchPlaces(Rule):
             first_dimension = along is None or ast.unparse(along).strip("()[],") == "0"
             return first_dimension and self._layout(draft, loop, node, tensor) is Layout.ROWS
         return False
+
+    def _is_shift(self, node: ast.AST) -> bool:
+        """Whether rows are taken but the first or the last one."""
+        first = node.slice if isinstance(node, ast.Subscript) else None
+        first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
+        return isinstance(first, ast.Slice) and ast.unparse(first) in _SHIFTS
+
+    def _meet(self, draft: Draft, loop: BatchLoop) -> bool:
+        """Whether samples surely meet others in a loss: LOSS-INBATCH says so (see backward.py)."""
+        calls = (c for c in draft.facts.loops.backwards_in(loop.node) if isinstance(c.func, ast.Attribute))
+        return any(self._layout(draft, loop, call, call.func.value) is Layout.MIXED for call in calls)  # type: ignore[attr-defined]
 
     def _is_cut(self, draft: Draft, loop: BatchLoop, node: ast.Subscript, places: ast.Slice) -> bool:
         """Whether rows are taken from or up to a place that is the same for every batch."""
