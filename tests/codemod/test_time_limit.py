@@ -174,3 +174,28 @@ def test_links_in_a_circle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ran = convert("project", "--check")
     assert ran.text == "project/train.py: would be converted\n"
     assert accelift("check", "project").code == 0
+
+
+CALLS = "".join(f"    a = {{}}(x, a + {i})\n" for i in range(40))
+FUNCTIONS = "def f0(x, a):\n    if a > 3:\n        return x\n    return x + a\n\n\n" + "".join(
+    f"def f{n}(x, a):\n{CALLS.format(*[f'f{n - 1}'] * 40)}    return a\n\n\n" for n in (1, 2, 3)
+)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"forward": "optimizer.zero_grad()\nout = model(x)\n" + "out = out + out\n" * 60 + "loss = out.mean()"},
+        {
+            "definitions": FUNCTIONS,
+            "forward": "optimizer.zero_grad()\nloss = (model(x) + f3(x, x.mean()).mean()).mean()",
+        },
+    ],
+    ids=["variables", "calls"],
+)
+def test_what_leads_to_one_thing_in_many_ways_is_followed_once(
+    slots: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(script(**slots))
+    assert "not understood" not in convert("train.py", "--check", "--time-limit", "10").stderr

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("hypothesmith")
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.generated import anything
@@ -16,8 +16,8 @@ from tests.generated.campaign import convert
 
 TEXTS = anything.scripts()
 SAMPLE = settings(
-    max_examples=30,
-    derandomize=True,  # the same examples every time: CI is not to fail by chance
+    max_examples=20,
+    derandomize=True,  # the same examples, but for the constants of modules that other tests have loaded
     deadline=None,
     database=None,
     phases=[Phase.generate],
@@ -33,7 +33,9 @@ def test_any_python() -> None:
     @given(anything.STATEMENTS, st.integers(0, len(TEXTS) - 1), st.integers(0, 30), st.sampled_from(anything.PLACES))
     def check(code: str, number: int, at: int, place: str) -> None:
         anything.check_alone(code)
-        seen[anything.check_spliced(code, TEXTS[number], at, place)] += 1
+        became = anything.check_spliced(code, TEXTS[number], at, place)
+        assume(became != "unfit")  # no example: there are to be as many whatever is drawn
+        seen[became] += 1
 
     check()
     assert seen["the same"] > 6, seen

@@ -34,6 +34,7 @@ class _Called:
     """The functions that an iteration calls with values of a share, and the variables that have such values there."""
 
     local: dict[Function, set[str]] = field(default_factory=dict)
+    followed: dict[tuple[Function, int], set[str]] = field(default_factory=dict)  # with what, by how deep
     attributes: set[str] = field(default_factory=set)  # of objects, which all their methods see
 
 
@@ -58,8 +59,12 @@ def _follow(draft: Draft, root: ast.AST, names: set[str], reached: _Called, dept
         handed -= {name for name in _filled(function) if not _is_data(draft, given.get(name))}
         if not depth or not (handed or reached.attributes):
             continue
-        inside = reached.local.get(function, set()) | handed | reached.attributes
-        inside = _spread(draft, function, inside)
+        given_in = reached.local.get(function, set()) | handed | reached.attributes
+        known = (reached.followed.get((function, deep)) for deep in range(depth, _DEPTH + 1))
+        if any(before is not None and given_in <= before for before in known):
+            continue  # of functions that call each other many times, once
+        inside = _spread(draft, function, given_in)
+        reached.followed[function, depth] = inside | given_in
         reached.local[function] = inside
         reached.attributes |= {name for name in inside if "." in name}
         for statement in function.body:

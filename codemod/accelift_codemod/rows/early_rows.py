@@ -23,12 +23,13 @@ class EarlyRows:
     def __init__(self, draft: Draft, loop: BatchLoop) -> None:
         self.draft = draft
         self.loop = loop
-        self._known: dict[Binding, list[ast.Call]] = {}
+        self._known: dict[Binding, dict[ast.Call, None]] = {}
         self._sizes: dict[ast.Call, list[tuple[ast.expr, bool]]] = {}
 
     def calls(self, name: ast.Name) -> list[ast.Call]:
         """The calls before the loop that may have made what a variable holds."""
-        return [c for binding in self.draft.facts.resolver.bindings(name) for c in self._calls_of(binding)]
+        bindings = self.draft.facts.resolver.bindings(name)
+        return list(dict.fromkeys(c for binding in bindings for c in self._calls_of(binding)))
 
     def sizes(self, name: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
         """The numbers of rows of what a variable holds, and whether each row has numbers of its own: a share of it
@@ -51,16 +52,16 @@ class EarlyRows:
             for size in row_numbers.given(self.draft, call):
                 yield size, own
 
-    def _calls_of(self, binding: Binding) -> list[ast.Call]:
+    def _calls_of(self, binding: Binding) -> dict[ast.Call, None]:
         if binding in self._known:
             return self._known[binding]
-        found = self._known[binding] = []
+        found = self._known[binding] = {}
         inside = self.loop.node in self.draft.facts.index.ancestors(binding.node)
         for value in walk(binding.value) if binding.value is not None else ():
             if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
-                found += self.calls(value)
+                found.update(dict.fromkeys(self.calls(value)))
             elif not inside and isinstance(value, ast.Call):
-                found.append(value)
+                found[value] = None
         return found
 
 
