@@ -22,6 +22,16 @@ PATH = "/train.py"
 CREATED = "accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))"
 REBOUND = f"{CREATED}\ndevice = accelerator.device"
 
+# One epoch of training, as the body of a function.
+TRAINS = """\
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
 _HEAD = """\
 {imports}
 import torch

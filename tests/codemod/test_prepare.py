@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import REBOUND, added, convert, converted, findings, lifted, removed, script, unchanged
+from scripts import REBOUND, TRAINS, added, convert, converted, findings, lifted, removed, script, unchanged
 
 SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)"
 OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
@@ -274,15 +274,9 @@ def test_what_is_there_if_the_script_goes_on_is_prepared(made: str) -> None:
 
 MODES = "import sys\nmode = sys.argv[1] if len(sys.argv) > 1 else 'train'"
 SGD = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
-TRAIN = """\
+TRAIN = f"""\
 def train():
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-
+{TRAINS}
 def test():
     with torch.no_grad():
         return model(torch.ones(1, 8).to(device))

@@ -7,19 +7,13 @@ import json
 import pytest
 from accelift_codemod.api import convert_bytes
 from accelift_codemod.options import Options
-from scripts import CREATED, added, convert, converted, findings, lifted, script, unchanged
+from scripts import CREATED, TRAINS, added, convert, converted, findings, lifted, script, unchanged
 
 LOADER = "loader = DataLoader(data, batch_size=16, shuffle=True)"
-PARAMETER = """\
+PARAMETER = f"""\
 def train(net, loader):
-    {move}
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        optimizer.step()
-"""
+    {{move}}
+{TRAINS.replace("model", "net")}"""
 
 
 def in_a_function(move: str) -> str:

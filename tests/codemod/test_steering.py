@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripts import added, converted, findings, script
+from scripts import TRAINS, added, converted, findings, script
 
 AVERAGED = 'accelerator.reduce(loss.detach(), reduction="mean").item()'
 PLATEAU = """\
@@ -61,17 +61,11 @@ def keep(model):
     torch.save(model.state_dict(), "best.pt")
 """
 
-RUN = """
+RUN = f"""
 def run(model, loader, optimizer, device):
     total = 0.0
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        total += loss.item()
-    return {result}
+{TRAINS}        total += loss.item()
+    return {{result}}
 """
 
 STEERED = {

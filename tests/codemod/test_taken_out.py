@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.plan import Outcome
-from scripts import convert, converted, findings, script
+from scripts import TRAINS, convert, converted, findings, script
 
 STEP = """\
 def step(context, x, y):
@@ -14,16 +14,10 @@ def step(context, x, y):
     loss.backward()
     optimizer.step()
 """
-EPOCH = """\
+EPOCH = f"""\
 def epoch(context, loader):
-    {take}
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-"""
+    {{take}}
+{TRAINS}"""
 ENTRIES = 'model = context["model"]\n    optimizer = context["optimizer"]'
 MADE = "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
 DICT = MADE + 'context = {"model": model, "optimizer": optimizer}'

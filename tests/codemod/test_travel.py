@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from scripts import added, converted, findings, removed, script, unchanged
+from scripts import TRAINS, added, converted, findings, removed, script, unchanged
 
-BODY = """\
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-"""
 NO_LOOP = {"move": "", "forward": "", "backward": "", "step": ""}
 
 
-def trains(signature: str, call: str, body: str = BODY, **slots: str) -> str:
+def trains(signature: str, call: str, body: str = TRAINS, **slots: str) -> str:
     """A script whose `main()` trains through a function."""
     return script(main=True, definitions=f"def {signature}:\n{body}", loop=call, **NO_LOOP, **slots)
 
@@ -121,13 +113,13 @@ def test_the_device_parameter_becomes_the_accelerator(
 def test_without_a_device_parameter_there_is_one_more(
     signature: str, call: str, new_signature: str, new_call: str
 ) -> None:
-    body = BODY.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
+    body = TRAINS.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
     text = trains(signature, call, body, device="", model="model = Net().cuda()")
     assert changes(text, "train(") == [(f"def {signature}:", f"def {new_signature}:"), (call, new_call)]
 
 
 def test_what_is_left_of_the_device_is_the_accelerators() -> None:
-    body = f"    noise = torch.randn(8).to(device)\n    where = device.type\n{BODY}"
+    body = f"    noise = torch.randn(8).to(device)\n    where = device.type\n{TRAINS}"
     text = trains("train(model, device, loader, optimizer)", "train(model, device, loader, optimizer)", body)
     assert changes(text, "noise", "where") == [
         ("noise = torch.randn(8).to(device)", "noise = torch.randn(8).to(accelerator.device)"),
@@ -136,7 +128,7 @@ def test_what_is_left_of_the_device_is_the_accelerators() -> None:
 
 
 def test_a_device_given_as_a_string_stays_a_string() -> None:
-    body = f'    fast = device == "cuda"\n{BODY}'
+    body = f'    fast = device == "cuda"\n{TRAINS}'
     text = trains(
         "train(model, device, loader, optimizer)",
         "train(model, device, loader, optimizer)",
@@ -148,7 +140,7 @@ def test_a_device_given_as_a_string_stays_a_string() -> None:
 
 def test_it_travels_through_functions_that_only_hand_it_on() -> None:
     definitions = (
-        f"def train(model, device, loader, optimizer):\n{BODY}\n\n"
+        f"def train(model, device, loader, optimizer):\n{TRAINS}\n\n"
         "def run(model, loader, optimizer, device):\n    train(model, device, loader, optimizer)"
     )
     text = script(main=True, definitions=definitions, loop="run(model, loader, optimizer, device)", **NO_LOOP)
@@ -175,7 +167,7 @@ def test_a_parameter_that_is_also_given_another_device_stays() -> None:
 
 
 def test_a_parameter_named_device_that_is_none_stays() -> None:
-    body = BODY.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
+    body = TRAINS.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
     text = trains(
         "train(model, device, loader, optimizer)",
         'train(model, "phone", loader, optimizer)',
@@ -224,7 +216,7 @@ def test_a_function_that_nothing_runs_is_given_the_accelerator_to_hand_on() -> N
     """Else its call of a function that needs it would fail, should somebody call it after all."""
     call = "train(model, device, loader, optimizer)"
     unused = f"\ndef again(model, device, loader, optimizer):\n    {call}\n"
-    after = converted(trains(call, call, BODY + unused))
+    after = converted(trains(call, call, TRAINS + unused))
     assert (
         "def again(model, device, loader, optimizer, accelerator):\n"
         "    train(model, device, loader, optimizer, accelerator)\n" in after

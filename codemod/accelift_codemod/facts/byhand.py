@@ -9,9 +9,8 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import Binding, How, position
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import own_nodes
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.tree import children, own_nodes, walk
 from accelift_codemod.facts.values import Role
 
 # What is done to a gradient in place that leaves none.
@@ -63,7 +62,7 @@ class ByHand:
         """The nodes that a statement may run, in functions of the script, too."""
         yield from walk(statement)
         for function in self.timeline.calls_into(statement):
-            yield from own_nodes(function)
+            yield from own_nodes(*function.body)
 
     def _trains(self, node: ast.AST) -> bool:
         if self._changes(node):

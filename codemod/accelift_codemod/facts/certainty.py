@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import FUNCTIONS, Function, How
+from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.tree import children, walk
+from accelift_codemod.facts.tree import own_nodes, walk
 
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -30,14 +30,7 @@ class Certainty:
 
     def may_leave(self, statement: ast.stmt) -> bool:
         """Whether what follows a statement may not run because of it."""
-        stack: list[ast.AST] = [statement]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, (ast.Return, ast.Raise)) or self._exits(node):
-                return True
-            if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-                stack += children(node)
-        return False
+        return any(isinstance(n, (ast.Return, ast.Raise)) or self._exits(n) for n in own_nodes(statement))
 
     def alike(self, loop: ast.AST, node: ast.AST) -> bool:
         """Whether all iterations of a loop that get so far come by a node, or none: what chooses it stays the same."""
@@ -81,14 +74,7 @@ class Certainty:
 
     def may_return(self, statement: ast.stmt) -> bool:
         """Whether a statement may end the function that it stands in, by returning."""
-        stack: list[ast.AST] = [statement]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, ast.Return):
-                return True
-            if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-                stack += children(node)
-        return False
+        return any(isinstance(n, ast.Return) for n in own_nodes(statement))
 
     def _passes(self, statements: list[ast.stmt], wanted: set[ast.stmt]) -> bool:
         """Whether statements in a row surely run one of some, or never get to their end."""

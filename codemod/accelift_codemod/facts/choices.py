@@ -20,8 +20,7 @@ from accelift_codemod.facts.copying import Copier, around
 from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, How, Index, Scope
 from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.signatures import own_nodes
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
 
 _MOST = 16  # trees of a script
@@ -220,7 +219,7 @@ class _Finder:
 
     def _returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> _Choice | None:
         """The same of what a function returns."""
-        returned = [n.value for n in own_nodes(function) if isinstance(n, ast.Return)]
+        returned = [n.value for n in own_nodes(*function.body) if isinstance(n, ast.Return)]
         return self._made(f"{function.name.rpartition(MARK)[2]}()", [r for r in returned if r is not None])
 
     def _made(self, subject: str, values: list[ast.expr]) -> _Choice | None:

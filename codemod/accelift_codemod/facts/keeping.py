@@ -7,7 +7,7 @@ import ast
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import own_nodes
+from accelift_codemod.facts.tree import own_nodes
 
 _SETS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 _KEEPS = frozenset({"register_buffer", "register_parameter", "append", "update"})
@@ -18,7 +18,7 @@ def keeps(resolver: Resolver, method: Function, parameter: str, seen: frozenset[
     first = [*method.args.posonlyargs, *method.args.args][:1]
     if not first or first[0].arg == parameter:
         return False
-    nodes = list(own_nodes(method))
+    nodes = list(own_nodes(*method.body))
     given = {parameter}
     for _ in range(2):  # the nodes do not come in the order in which they run
         for node in nodes:

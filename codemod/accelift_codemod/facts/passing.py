@@ -11,7 +11,7 @@ from accelift_codemod.facts import signatures
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.signatures import own_nodes
+from accelift_codemod.facts.tree import own_nodes
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
@@ -142,13 +142,15 @@ class Passing:
         `for x, y in loader: yield x`, `yield y, x`.
         """
         iterable = self._handed_on(function, self._are_parts)
-        loop = next((n for n in own_nodes(function) if isinstance(n, ast.For) and n.iter is iterable), None)
+        loop = next((n for n in own_nodes(*function.body) if isinstance(n, ast.For) and n.iter is iterable), None)
         given = self.resolver.yields(function)[0].value if loop is not None else None
         return (loop.iter, loop.target, given) if loop is not None and given is not None else None
 
     def _handed_on(self, function: Function, hands_on: Callable[[ast.expr, ast.expr], bool]) -> ast.expr | None:
         yields = self.resolver.yields(function)
-        if len(yields) != 1 or any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in own_nodes(function)):
+        if len(yields) != 1 or any(
+            isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in own_nodes(*function.body)
+        ):
             return None
         statement = self.index.statement(yields[0])
         if not isinstance(statement, ast.Expr) or statement.value is not yields[0]:

@@ -6,7 +6,7 @@ import ast
 
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.resolve import Resolver
-from accelift_codemod.facts.signatures import own_nodes
+from accelift_codemod.facts.tree import own_nodes
 
 _HOME = "torch.nn.parallel."
 _STEPS = ("replicate", "scatter", "parallel_apply", "gather")
@@ -24,7 +24,7 @@ def calls_model(resolver: Resolver, function: Function) -> bool:
     if len(plain) != 1 or inputs is None or arguments.kwonlyargs or arguments.kwarg or function.decorator_list:
         return False
     steps: dict[str, ast.Call] = {}
-    for node in own_nodes(function):
+    for node in own_nodes(*function.body):
         if isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Lambda)):
             return False
         if not isinstance(node, ast.Call):

@@ -20,8 +20,7 @@ from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Binding, Function, Ho
 from accelift_codemod.facts.instances import is_property
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.passing import Passing
-from accelift_codemod.facts.signatures import own_nodes
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.values import Role, Values
 
 _MAX_DEPTH = 120
@@ -253,7 +252,7 @@ class Resolver(Classes):
     def _left_by(self, function: Function) -> tuple[list[ast.Return], list[ast.Yield | ast.YieldFrom]]:
         """What takes values out of a function."""
         returns, yields = [], []
-        for node in own_nodes(function):
+        for node in own_nodes(*function.body):
             if isinstance(node, ast.Return) and node.value is not None:
                 returns.append(node)
             elif isinstance(node, (ast.Yield, ast.YieldFrom)):
@@ -274,7 +273,7 @@ class Resolver(Classes):
         found: set[tuple[str, bool]] = set()
         queue, seen = [function], {function}
         while queue and self.followed:
-            for node in own_nodes(queue.pop()):
+            for node in own_nodes(*queue.pop().body):
                 if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
                     statement = self.index.statement(node)
                     found.update((name, self._holds_data(statement)) for name in self._kept_in(node))

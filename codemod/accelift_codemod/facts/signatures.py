@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
-from accelift_codemod.facts.index import FUNCTIONS, Function
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.index import Function
 
 
 def bind(call: ast.Call, function: Function, bound: bool = False) -> dict[str, ast.expr] | None:
@@ -53,13 +51,3 @@ def default(function: Function, parameter: ast.arg) -> ast.expr | None:
     if parameter in arguments.kwonlyargs:
         return arguments.kw_defaults[arguments.kwonlyargs.index(parameter)]
     return None
-
-
-def own_nodes(function: Function) -> Iterable[ast.AST]:
-    """The nodes of a function's body without those of functions and classes nested in it."""
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            stack += children(node)

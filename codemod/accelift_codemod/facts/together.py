@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.accelerate import LIBRARIES, AccelerateResolver, is_accelerator, is_state
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.tree import own_nodes
 from accelift_codemod.facts.values import Evidence, Role
 
 _VERBS = frozenset(
@@ -111,7 +111,7 @@ class Collectives:
 
     def within(self, node: ast.AST) -> Iterator[Together]:
         """What running a node may do together, in functions that it certainly calls too, in source order."""
-        for part in _own(node):
+        for part in own_nodes(node):
             if isinstance(part, ast.Call):
                 verb = self.of(part)
                 if verb:
@@ -186,21 +186,10 @@ class Collectives:
         return None
 
     def _first(self, node: ast.AST, wanted: Callable[[Together], bool]) -> Together | None:
-        if any(isinstance(n, (ast.IfExp, ast.BoolOp)) for n in _own(node)):
+        if any(isinstance(n, (ast.IfExp, ast.BoolOp)) for n in own_nodes(node)):
             return None
         return next(filter(wanted, self.within(node)), None)
 
 
 def _leaves(statement: ast.If) -> bool:
-    return any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in _own(statement))
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and its parts, nested definitions left out, in source order."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(
-            reversed([c for c in children(current) if not isinstance(c, (*FUNCTIONS, ast.Lambda, ast.ClassDef))])
-        )
+    return any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in own_nodes(statement))

@@ -15,8 +15,8 @@ from accelift_codemod.facts.classes import asked_of_class, stands_apart
 from accelift_codemod.facts.holders import HARMLESS
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, parameters
 from accelift_codemod.facts.insides import Insides, Unknown, is_property
-from accelift_codemod.facts.signatures import bind, own_nodes
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.signatures import bind
+from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
 
 
@@ -136,7 +136,7 @@ class Candidate(Insides):
         loads = reads(self.index, owner, function.name)
         if owner.is_class or len(owner.bindings[function.name]) != 1:
             return problem
-        for part in (n.value for n in own_nodes(function) if isinstance(n, ast.Return)):
+        for part in (n.value for n in own_nodes(*function.body) if isinstance(n, ast.Return)):
             if part is not None and not _is_none(part) and given not in walk(part) and not _is_same(part, given):
                 return self.no(part, f"{function.name}() may return something else than the {self.cls.name}")
         self.returning.append(function)

@@ -18,6 +18,7 @@ SHARED = frozenset(
 # Fields that hold no nodes, or shared ones alone.
 _LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id"})
 _KEPT = (ast.Module, ast.stmt)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -53,6 +54,16 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, _KEPT):
             node.__dict__[WALK] = known
     return iter(known)
+
+
+def own_nodes(*roots: ast.AST) -> Iterator[ast.AST]:
+    """Nodes and what is in them, in source order; of functions and classes that are defined there, only themselves."""
+    stack: list[ast.AST] = [*reversed(roots)]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, _DEFINITIONS):
+            stack += reversed(children(node))
 
 
 def leaves(statements: Iterable[ast.stmt]) -> bool:

@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
 from accelift_codemod.measured.steering import sets_group, updates
@@ -45,7 +45,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Decision]:
         for statement in node.body:
             _follow(draft, statement, local, reached, _DEPTH)
     for function, names in reached.local.items():
-        for part in _own(function):
+        for part in own_nodes(*function.body):
             yield from _decides(draft, function, part, names | reached.attributes)
 
 
@@ -73,7 +73,7 @@ def _follow(draft: Draft, root: ast.AST, names: set[str], reached: _Called, dept
 
 def _filled(function: Function) -> set[str]:
     """The variables of which a function sets entries: which of them differ, the entries tell."""
-    sets = (n for n in _own(function) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
+    sets = (n for n in own_nodes(*function.body) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
     return {n.value.id for n in sets if isinstance(n.value, ast.Name) and isinstance(n.slice, ast.Constant)}
 
 
@@ -84,7 +84,7 @@ def _is_data(draft: Draft, argument: ast.expr | None) -> bool:
 def _spread(draft: Draft, function: Function, names: set[str]) -> set[str]:
     """Names, with those that a function sets from them; networks and what trains them are the same everywhere."""
     same = trained(draft, function)
-    sets = [n for n in _own(function) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
+    sets = [n for n in own_nodes(*function.body) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
     before = set(names) - same
     while True:
         after = set(before)
@@ -160,7 +160,9 @@ def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While) -> 
     inside = [n for s in (*choice.body, *choice.orelse) for n in walk(s)]
     if draft.facts.loops.reaches_backward([*choice.body, *choice.orelse]):
         return "backward"
-    later = [n for n in _own(function) if isinstance(n, (ast.stmt, ast.Call)) and position(n) > position(choice)]
+    later = [
+        n for n in own_nodes(*function.body) if isinstance(n, (ast.stmt, ast.Call)) and position(n) > position(choice)
+    ]
     if any(isinstance(n, ast.Return) for n in inside) and any(_trains(draft, n) for n in later if n not in inside):
         return "leave"
     if any(isinstance(n, (ast.Break, ast.Continue)) and _in_training(draft, function, n) for n in inside):
@@ -179,13 +181,3 @@ def _in_training(draft: Draft, function: Function, node: ast.AST) -> bool:
     around = [n for n in draft.facts.index.ancestors(node) if isinstance(n, LOOPS)]
     mine = around[0] if around and draft.facts.index.function(around[0]) is function else None
     return mine is not None and draft.facts.loops.reaches_backward(mine.body)
-
-
-def _own(function: Function) -> Iterator[ast.AST]:
-    """The nodes of a function, those of functions in it left out."""
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-            stack += ast.iter_child_nodes(node)
