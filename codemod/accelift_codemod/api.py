@@ -26,7 +26,7 @@ _IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILIN
 _MOST_OBJECTS = 2_000_000
 
 
-def convert_file(path: Path, options: Options, named: bool = True) -> FileResult:
+def convert_file(path: str | Path, options: Options, named: bool = True) -> FileResult:
     """Convert one file. Nothing is written.
 
     Args:
@@ -40,12 +40,12 @@ def convert_file(path: Path, options: Options, named: bool = True) -> FileResult
     except BadSource as error:
         return FileResult(shown, error=str(error))
     if _MARK not in data and (not named or data.strip()) and b"\0" not in data:
-        if named and _leads_to_torch(path):
-            return convert_bytes(data, shown, options, path)
+        if named and _leads_to_torch(Path(path)):
+            return convert_bytes(data, shown, options, Path(path))
         if not named:
             return FileResult(shown, skipped=True)
         return guarded(shown, lambda: _foreign(shown, data), options.time_limit)
-    return convert_bytes(data, shown, options, path)
+    return convert_bytes(data, shown, options, Path(path))
 
 
 def _may_train(result: FileResult) -> bool:
@@ -159,7 +159,7 @@ def guarded(path: str, work: Callable[[], FileResult], time_limit: float) -> Fil
 
 
 def convert_files(
-    files: Sequence[tuple[Path, bool]],
+    files: Sequence[tuple[str | Path, bool]],
     options: Options,
     jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
@@ -193,11 +193,12 @@ def convert_files(
                 results.update(done)
                 for _ in done:
                     advance()
-    trains = {path for i, (path, _) in enumerate(files) if _may_train(results[i])}
-    around = {folder for path in trains for folder in path.parents}
+    trains = [Path(path) for i, (path, _) in enumerate(files) if _may_train(results[i])]
+    around = {str(folder) for path in trains for folder in path.parents}
     stems = frozenset(path.parent.name if path.name == "__init__.py" else path.stem for path in trains)
     for i, (path, _) in enumerate(files):  # scripts that leave the training to files that they import
-        if results[i].skipped and path.parent in around and _is_run(path, stems) and _leads_to_torch(path):
+        beside = results[i].skipped and (os.path.dirname(path) or ".") in around  # noqa: PTH120  (of every file)
+        if beside and _is_run(Path(path), stems) and _leads_to_torch(Path(path)):
             found = convert_file(path, options)
             if not _needs_nothing(found) or _STARTS in read_bytes(path):
                 results[i] = found  # else it need not be a script
@@ -223,7 +224,7 @@ def _alone(script: FileResult, options: Options) -> FileResult:
 
 
 def _convert_chunk(
-    places: list[int], files: Sequence[tuple[Path, bool]], options: Options
+    places: list[int], files: Sequence[tuple[str | Path, bool]], options: Options
 ) -> list[tuple[int, FileResult]]:
     found = []
     for i in places:
@@ -238,12 +239,12 @@ def _tidy() -> None:
         gc.collect(0)
 
 
-def _balanced(files: Iterable[tuple[Path, bool]], count: int) -> list[list[int]]:
+def _balanced(files: Iterable[tuple[str | Path, bool]], count: int) -> list[list[int]]:
     """Split files into chunks of about the same size in bytes."""
     sizes = []
     for i, (path, _) in enumerate(files):
         try:
-            size = path.stat().st_size
+            size = os.stat(path).st_size  # noqa: PTH116  (of every file)
         except OSError:
             size = 0
         sizes.append((size, i))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from accelift_codemod import diff, gates, timelimit
 from accelift_codemod.api import guarded
@@ -113,19 +112,19 @@ def _check_notebook(data: bytes, path: str, choice: Choice) -> FileResult:
     return replace(result, plan=replace(result.plan, digest=book.digest, findings=findings))
 
 
-def check_file(file: tuple[Path, bool], choice: Choice) -> FileResult:
+def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:
     """Check one file, given with whether the user named it: others are only looked at if they mention Accelerate."""
     path, named = file
     try:
         data = read_bytes(path)
     except BadSource as error:
-        return FileResult(str(path), error=str(error))
+        return FileResult(path, error=str(error))
     if not named and not any(mark in data for mark in _MARKS):
-        return FileResult(str(path), skipped=True)
-    return check_bytes(data, str(path), choice)
+        return FileResult(path, skipped=True)
+    return check_bytes(data, path, choice)
 
 
-def check_files(files: Sequence[tuple[Path, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:
+def check_files(files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:
     """Check files, in their order, on several processes if asked to."""
     work = partial(check_file, choice=choice)
     if jobs <= 1 or len(files) < 2:

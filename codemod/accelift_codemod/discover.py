@@ -24,8 +24,8 @@ class Files:
     """The files that paths lead to, each once, however many links and paths lead to it."""
 
     def __init__(self) -> None:
-        self.named: dict[Path, bool] = {}  # file -> whether the user named it (else it was found in a folder)
-        self._known: dict[str, Path] = {}  # where links lead in the end -> file
+        self.named: dict[str, bool] = {}  # file -> whether the user named it (else it was found in a folder)
+        self._known: dict[str, str] = {}  # where links lead in the end -> file
 
     def add(self, path: Path) -> None:
         """Take a file, or the files of a folder, in the order of their names.
@@ -35,13 +35,12 @@ class Files:
         """
         _require(path)
         if not is_folder(path):
-            self.named[self._known.setdefault(os.path.realpath(path), path)] = True
+            self.named[self._known.setdefault(os.path.realpath(path), str(path))] = True
             return
         found = _Walk(path).found
         if not found:
             raise Nowhere(f"{path}: contains no Python files; check the path")
-        files = sorted(((Path(file), real) for real, file in found.items()), key=lambda one: one[0].parts)
-        for file, real in files:
+        for real, file in sorted(found.items(), key=lambda one: one[1].split(os.sep)):  # noqa: PTH206
             self.named.setdefault(self._known.setdefault(real, file), False)
 
 
@@ -74,32 +73,32 @@ class _Walk:
     def __init__(self, folder: Path) -> None:
         self.found: dict[str, str] = {}  # where links lead in the end -> file
         self._folders: set[str] = set()
-        self._links: list[tuple[os.DirEntry[str], _Ignores]] = []
-        self._enter(str(folder), os.path.realpath(folder), [])
+        self._links: list[tuple[os.DirEntry[str], str, _Ignores]] = []
+        self._enter("" if folder == Path() else str(folder), os.path.realpath(folder), [])
         while self._links:
-            entry, ignores = self._links.pop(0)
-            self._take(entry, os.path.realpath(entry.path), ignores)
+            entry, path, ignores = self._links.pop(0)
+            self._take(entry, path, os.path.realpath(path), ignores)
 
     def _enter(self, folder: str, real: str, ignores: _Ignores) -> None:
         if real in self._folders:
             return
         self._folders.add(real)
         try:
-            with os.scandir(folder) as found:
+            with os.scandir(folder or ".") as found:
                 entries = sorted(found, key=lambda e: e.name)
         except OSError:
             return
+        prefix = os.path.join(folder, "")  # noqa: PTH118  (with a separator at its end)
         if any(e.name == _GITIGNORE for e in entries):
-            prefix = os.path.join(folder, "")  # noqa: PTH118  (with a separator at its end)
             ignores = [*ignores, *((prefix, rules) for rules in _gitignore(prefix + _GITIGNORE))]
         for entry in entries:
             if entry.is_symlink():
-                self._links.append((entry, ignores))
+                self._links.append((entry, prefix + entry.name, ignores))
             else:
-                self._take(entry, f"{real}{os.sep}{entry.name}", ignores)
+                self._take(entry, prefix + entry.name, f"{real}{os.sep}{entry.name}", ignores)
 
-    def _take(self, entry: os.DirEntry[str], real: str, ignores: _Ignores) -> None:
-        name, path = entry.name, entry.path
+    def _take(self, entry: os.DirEntry[str], path: str, real: str, ignores: _Ignores) -> None:
+        name = entry.name
         try:
             if entry.is_dir():
                 if name not in _SKIPPED and not name.startswith(".") and not _ignored(f"{path}/", ignores):

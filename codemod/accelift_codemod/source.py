@@ -36,7 +36,7 @@ class Python2Source(BadSource):
     """A file in the syntax of Python 2."""
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: str | Path) -> bytes:
     """A file's content.
 
     Raises:

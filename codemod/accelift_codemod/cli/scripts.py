@@ -48,7 +48,7 @@ def codes(given: str | None) -> tuple[str, ...]:
     return tuple(code.strip().upper() for code in (given or "").split(",") if code.strip())
 
 
-def find(paths: Sequence[str]) -> tuple[list[tuple[Path, bool]], list[FileResult]]:
+def find(paths: Sequence[str]) -> tuple[list[tuple[str, bool]], list[FileResult]]:
     """The files that paths lead to, with whether the user named them, and the paths that lead to none."""
     files = Files()
     problems = []

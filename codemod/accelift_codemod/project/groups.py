@@ -105,7 +105,7 @@ class _Settlement:
             if missing or (sharer.names and not users):
                 who = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
                 name = sharer.names[0]
-                return [(script, f"the conversion changes {name} in {sharer.member}, which {who} uses, too")]
+                return [(script, f"the conversion changes {name} in {_shown(sharer.member)}, which {who} uses, too")]
         return []
 
     def _disagrees(self, script: FileResult) -> _Reasons:

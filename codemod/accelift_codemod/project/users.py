@@ -106,7 +106,7 @@ def _naming(root: Path) -> dict[str, list[Path]]:
     except Nowhere:
         return {}
     found: dict[str, list[Path]] = {}
-    for path in [p.resolve() for p in files.named if p.suffix == ".py"][:_MOST_FILES]:
+    for path in [Path(p).resolve() for p in files.named if p.endswith(".py")][:_MOST_FILES]:
         for word in surface(path).words:
             found.setdefault(word, []).append(path)
     return found
