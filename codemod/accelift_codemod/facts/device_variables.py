@@ -53,11 +53,12 @@ class DeviceVariables:
                     if not variable.is_string or self._used_as_device(scope, name):
                         found.append(variable)
         for name, bindings in self.index.attribute_bindings.items():
-            spellings = {ast.dump(b.node): b for b in bindings}
-            for spelling, first in spellings.items():
-                same = [b for b in bindings if ast.dump(b.node) == spelling]
+            spellings: dict[str, list[Binding]] = {}
+            for binding in bindings:
+                spellings.setdefault(ast.dump(binding.node), []).append(binding)
+            for same in spellings.values():
                 if all(self.devices.chooses(b) and self.devices.is_device(b.value) for b in same):
-                    found.append(self._variable(name, None, self.devices.segment(first.node), same))
+                    found.append(self._variable(name, None, self.devices.segment(same[-1].node), same))
         if self._calls_cuda or any(v.cpu != TRUE for v in found):
             found = [v for v in found if v.cpu != TRUE]
         return sorted(found, key=lambda v: position(v.statements[0]))

@@ -245,8 +245,9 @@ exported = onnx.load("model.onnx")
 
     def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST]) -> bool:
         """Whether one of some expressions names, in the same words, the file that a call reads."""
-        paths = {ast.dump(path) for path in self._paths(draft, read)}
-        return any(ast.dump(part) in paths for part in parts)
+        paths = self._paths(draft, read)
+        kinds, words = {type(path) for path in paths}, {ast.dump(path) for path in paths}
+        return any(type(part) in kinds and ast.dump(part) in words for part in parts)
 
     def _always(self, draft: Draft, read: ast.AST, write: ast.AST) -> bool:
         """Whether every loop and condition that a file is read under is one that it is written under.
