@@ -8,11 +8,10 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
-from scripts import convert
+from scripts import convert, script
 
 from benchmarks.codemod import make_reports, make_script
 
-_LINES = 300
 _TIMES = 8
 _OFTEN = 500  # calls of a function in the large script that are worth a look
 
@@ -39,11 +38,20 @@ def calls(text: str) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("make", [make_script, make_reports])
-def test_no_function_is_called_out_of_proportion(make: Callable[[int], str]) -> None:
-    small, large = make(_LINES), make(_LINES * _TIMES)
+def make_loop(lines: int) -> str:
+    """A script of about so many lines, nearly all of them in one training loop."""
+    numbers = range(lines // 4)
+    sums = "\n".join(f"total{n} = 0.0" for n in numbers)
+    inside = "\n".join(f"x = x + {n}\ntotal{n} += loss.item()" for n in numbers)
+    after = "\n".join(f'print("{n}", total{n} / len(loader))' for n in numbers)
+    return script(before=sums, batch_end=inside, epoch_end=after)
+
+
+@pytest.mark.parametrize(("make", "lines"), [(make_script, 300), (make_reports, 300), (make_loop, 100)])
+def test_no_function_is_called_out_of_proportion(make: Callable[[int], str], lines: int) -> None:
+    small, large = make(lines), make(lines * _TIMES)
     convert(small)  # what is loaded and worked out once
-    grown = large.count("\ndef ") / small.count("\ndef ")
+    grown = large.count("\n") / small.count("\n")
     few, many = calls(small), calls(large)
     out_of_proportion = {
         name: (few[name], number) for name, number in many.items() if number > _OFTEN + 1.25 * grown * few[name]

@@ -121,6 +121,11 @@ class Index(Indexing):
         return self._blocks[statement]
 
     @memoised
+    def places(self, statement: ast.stmt) -> dict[int, int]:
+        """The statement lists that a statement is in within its function, by `id`, and its place in each."""
+        return {id(block): place for block, place in map(self.block, self.chain(statement))}
+
+    @memoised
     def chain(self, node: ast.AST) -> list[ast.stmt]:
         """The statements that contain the node, outermost first, within its function (or module)."""
         found: list[ast.stmt] = []

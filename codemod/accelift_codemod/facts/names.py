@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 from accelift_codemod.facts import fills, library
 from accelift_codemod.facts.fills import Fills
@@ -12,6 +15,20 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
+
+
+class _Ordered:
+    """Bindings of a variable by where they stand, the latest first, and whether all of them are made in its `home`."""
+
+    def __init__(self, index: Index, bindings: list[Binding], home: Function | None) -> None:
+        self.home = home
+        self.local = all(b.how is How.PARAMETER or index.function(b.node) is home for b in bindings)
+        self._latest = sorted(bindings, key=lambda b: position(b.node), reverse=True)
+        self._places = [(-line, -column) for line, column in (position(b.node) for b in self._latest)]
+
+    def before(self, place: tuple[int, int]) -> Iterator[Binding]:
+        """Those that stand before a place."""
+        return islice(self._latest, bisect_right(self._places, (-place[0], -place[1])), None)
 
 
 class Names:
@@ -58,28 +75,24 @@ class Names:
     @memoised
     def _reaching(self, read: tuple[ast.Name, Scope]) -> list[Binding]:
         name, owner = read
-        found = [b for b in owner.bindings.get(name.id, []) if b.how is not How.AUGMENT]
-        if owner.is_class and "." in name.id:  # an attribute of self: what it is before it is made does not matter
-            found = [b for b in found if not _is_placeholder(b)] or found
+        found, index = self._bound((owner, name.id)), self.index
         if len(found) <= 1:
             return found
-        index = self.index
-        home: ast.AST | None = owner.node if isinstance(owner.node, FUNCTIONS) else None
         if owner.is_class and "." in name.id and (maker := self._maker(name, owner)) is not None:
             later = self._later(maker)
-            found, home = [b for b in found if index.function(b.node) not in later], maker
-        if index.function(name) is not home or any(index.function(b.node) is not home for b in found):
-            if not all(b.how is How.PARAMETER or index.function(b.node) is home for b in found):
-                return found
-            if index.function(name) is not home:
-                return found
+            found = [b for b in found if index.function(b.node) not in later]
+            ordered = _Ordered(index, found, maker)
+        else:
+            ordered = self._ordered((owner, name.id))
+        if index.function(name) is not ordered.home or not ordered.local:
+            return found
         here = position(name)
         chain = index.chain(name)
         loops = index.enclosing_loops(name)
         reached: list[Binding] = []
         killer: Binding | None = None
-        for binding in sorted(found, key=lambda b: position(b.node), reverse=True):
-            if position(binding.node) >= here or self._same_statement(binding, chain):
+        for binding in ordered.before(here):
+            if self._same_statement(binding, chain):
                 continue
             reached.append(binding)
             if self._dominates(binding, name, chain):
@@ -88,13 +101,29 @@ class Names:
         killer_loops = index.enclosing_loops(killer.node) if killer else []
         if killer is not None and isinstance(statement := index.statement(killer.node), (ast.For, ast.AsyncFor)):
             killer_loops = [*killer_loops, statement]
+        if all(loop in killer_loops for loop in loops):
+            return reached
+        sure = set(reached)
         for binding in found:
-            if binding in reached or (position(binding.node) < here and not self._same_statement(binding, chain)):
+            if binding in sure or (position(binding.node) < here and not self._same_statement(binding, chain)):
                 continue
             shared = [loop for loop in index.enclosing_loops(binding.node) if loop in loops]
             if any(loop not in killer_loops for loop in shared):  # another iteration of that one reads it
                 reached.append(binding)
         return reached
+
+    @memoised
+    def _bound(self, variable: tuple[Scope, str]) -> list[Binding]:
+        owner, name = variable
+        found = [b for b in owner.bindings.get(name, []) if b.how is not How.AUGMENT]
+        if owner.is_class and "." in name:  # an attribute of self: what it is before it is made does not matter
+            found = [b for b in found if not _is_placeholder(b)] or found
+        return found
+
+    @memoised
+    def _ordered(self, variable: tuple[Scope, str]) -> _Ordered:
+        owner = variable[0].node
+        return _Ordered(self.index, self._bound(variable), owner if isinstance(owner, FUNCTIONS) else None)
 
     def _maker(self, name: ast.Name, owner: Scope) -> Function | None:
         """The constructor of the class whose attribute is read, if it is read there."""
@@ -160,10 +189,8 @@ class Names:
         """Whether a statement has surely been begun when what stands in others, one in another, runs."""
         while True:
             block, place = self.index.block(statement)
-            for outer in chain:
-                other, at = self.index.block(outer)
-                if other is block and at > place:
-                    return True
+            if chain and self.index.places(chain[-1]).get(id(block), -1) > place:
+                return True
             around = self.index.parents.get(statement)
             if not (isinstance(around, (ast.With, ast.AsyncWith)) and all(map(self._lets_pass, around.items))):
                 return False

@@ -83,7 +83,9 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
             _weighs_up(statement.test)
-            and _is_read_after(draft, statement, losses & {n for s in inside for n in stores(s)})
+            and _is_read_after(
+                draft, statement, losses & {n for s in (*statement.body, *statement.orelse) for n in stores(s)}
+            )
             and not _is_same(draft, node, statement.test)
         ):
             yield _differs(draft, statement, statement.test, _OTHER_LOSSES)

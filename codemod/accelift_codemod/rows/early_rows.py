@@ -53,16 +53,33 @@ class EarlyRows:
                 yield size, own
 
     def _calls_of(self, binding: Binding) -> dict[ast.Call, None]:
-        if binding in self._known:
-            return self._known[binding]
-        found = self._known[binding] = {}
-        inside = self.loop.node in self.draft.facts.index.ancestors(binding.node)
-        for value in walk(binding.value) if binding.value is not None else ():
-            if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
-                found.update(dict.fromkeys(self.calls(value)))
-            elif not inside and isinstance(value, ast.Call):
-                found[value] = None
-        return found
+        if binding not in self._known:
+            self._learn(binding)
+        return self._known[binding]
+
+    def _learn(self, binding: Binding) -> None:
+        """Find the calls behind a binding, and behind all that it is computed from, perhaps from itself."""
+        users: dict[Binding, list[Binding]] = {}  # what is computed from a binding
+        queue = [binding]
+        for one in queue:  # it grows meanwhile
+            if one in self._known:
+                continue
+            found = self._known[one] = {}
+            inside = self.loop.node in self.draft.facts.index.ancestors(one.node)
+            for value in walk(one.value) if one.value is not None else ():
+                if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
+                    for other in self.draft.facts.resolver.bindings(value):
+                        users.setdefault(other, []).append(one)
+                        queue.append(other)
+                elif not inside and isinstance(value, ast.Call):
+                    found[value] = None
+        changed = list(users)
+        while changed:
+            calls = self._known[one := changed.pop()]
+            for user in users[one]:
+                if calls.keys() - self._known[user].keys():
+                    self._known[user].update(calls)
+                    changed += [user] if user in users else []
 
 
 def own_rows(draft: Draft, call: ast.Call, drawn: bool = True) -> bool:

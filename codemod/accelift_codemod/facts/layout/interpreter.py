@@ -35,6 +35,7 @@ from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.pieces import Pieces
 from accelift_codemod.facts.layout.plain import is_number
+from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role
 
@@ -54,6 +55,7 @@ class Layouts:
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver)
+        self.prefixes = Prefixes(self.step)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
 
@@ -125,20 +127,18 @@ class Layouts:
     def before(self, node: ast.AST, statements: list[ast.stmt], env: Environment) -> Environment | None:
         """The environment just before a node is evaluated, from that before the statements; None if not among them."""
         inside = {node, *self.index.ancestors(node)}
-        if not any(statement in inside for statement in statements):
+        place = next((i for i, statement in enumerate(statements) if statement in inside), None)
+        if place is None:
             return None
-        for statement in statements:
-            if statement not in inside:
-                self.step(statement, env)
-                continue
-            if isinstance(statement, (ast.For, ast.AsyncFor)) and node is not statement.iter:
-                self.assign(statement.target, element(self.read(statement.iter, env)), env)
-            for name in ("body", "orelse", "finalbody"):
-                inner = getattr(statement, name, None)
-                if isinstance(inner, list) and any(s in inside for s in inner):
-                    return self.before(node, inner, env)
-            return env
-        return None
+        self.prefixes.run(statements, place, env)
+        statement = statements[place]
+        if isinstance(statement, (ast.For, ast.AsyncFor)) and node is not statement.iter:
+            self.assign(statement.target, element(self.read(statement.iter, env)), env)
+        for name in ("body", "orelse", "finalbody"):
+            inner = getattr(statement, name, None)
+            if isinstance(inner, list) and any(s in inside for s in inner):
+                return self.before(node, inner, env)
+        return env
 
     def entered(self, call: ast.Call, function: Function, env: Environment) -> Environment | None:
         """The environment in which a function begins that a call runs; None if its arguments cannot be told."""

@@ -89,6 +89,7 @@ class Picked(Layouts):
         self.drew = False
         self._lost = []
         self.modules.forget()
+        self.prefixes.forget()
 
     def first_lost(self, loop: ast.AST, node: ast.expr, env: Environment) -> ast.expr | None:
         """The first operation of which nothing is known, in reading an expression and the functions that it runs."""
