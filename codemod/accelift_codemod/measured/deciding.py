@@ -9,6 +9,7 @@ from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import deciding_objects, keys
+from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.onward import Read
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
@@ -22,7 +23,8 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and schedules(draft, c)]
     for name in sorted(names):
         inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
-        reads = keys.same_entries(draft, node, name, (*reads_after(draft, node, name), *reads_again(draft, node, name)))
+        held = (*reads_after(draft, node, name), *reads_again(draft, node, name), *reads_elsewhere(draft, node, name))
+        reads = keys.same_entries(draft, node, name, held)
         places = inside or [n for n in reads if steers(draft, [n])]
         place = places[0] if places else deciding_objects.decided(draft, node, name, names)
         if place is not None:

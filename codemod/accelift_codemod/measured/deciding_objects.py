@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.onward import Read
 from accelift_codemod.measured.steering import tested_in
 
@@ -15,12 +16,13 @@ from accelift_codemod.measured.steering import tested_in
 def decided(draft: Draft, loop: ast.AST, name: str, local: set[str]) -> Read | None:
     """Where a method of the object in a variable decides by what a loop hands to one of its methods."""
     owner = draft.facts.index.scope(loop).owner(name)
-    loads = draft.facts.loads(owner, name) if owner is not None else []
+    loads = [*draft.facts.loads(owner, name)] if owner is not None else []
     inside = [call for load in loads if loop in draft.facts.index.ancestors(load) for call in _called(draft, load)]
     if not inside or any(draft.facts.loops.reaches_backward(method.body) for _, method in inside):
         return None  # one that trains is no keeper of numbers
     given = [a for call, _ in inside for a in (*call.args, *(k.value for k in call.keywords))]
     starts: list[Read] = [n for a in given for n in walk(a) if isinstance(n, ast.Name) and n.id in local - {name}]
+    loads += reads_elsewhere(draft, loop, name)
     methods = dict.fromkeys(method for load in loads for _, method in _called(draft, load))
     return tested_in(draft, starts, _with_own(draft, methods)) if starts else None
 

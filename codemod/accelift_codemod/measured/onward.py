@@ -11,6 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import keys
+from accelift_codemod.measured.held_outside import reads_by_callers
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
 # What says nothing of the numbers in a value.
@@ -180,7 +181,7 @@ def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             yield from _bound(draft, node)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
-            yield from reads_of(draft, _header(node))
+            yield from reads_of(draft, header(node))
         elif tests and isinstance(node, (ast.If, ast.While)):
             for part in (n for s in (*node.body, *node.orelse) for n in walk(s)):
                 if isinstance(part, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -190,7 +191,7 @@ def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[
                     yield from _calls_of(draft, function) if function is not None else ()
 
 
-def _header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
+def header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
     """What binds the variables of a loop, as a statement of its own."""
     return ast.Assign(targets=[loop.target], value=loop.iter)
 
@@ -257,6 +258,8 @@ def object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
     elif isinstance(node, ast.Name) and _own_class(draft, node) is None:  # `self` would be all of its attributes
         if not draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
             found = (read for read in _reads_of_target(draft, node) if read is not node)
+            owner = draft.facts.index.scope(node).owner(node.id)
+            found = [*found, *(reads_by_callers(draft, owner, node.id) if owner is not None else ())]
     yield from (read for read in found if not keys.apart(path, keys.read(draft, read)))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, Value, paths
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.sums import FILLING, Loop, bindings_of, filled
 
@@ -83,21 +83,30 @@ def named_after_samples(draft: Draft, call: ast.Call) -> bool:
 
 
 def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
-    """The objects that a function of the script is handed and puts local values into."""
+    """The objects that a function of the script is handed and puts local values into, and what it keeps of them in
+    variables that it shares with its caller."""
     function = draft.facts.resolver.callee(call)
     given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
     inside = {name for name, argument in (given or {}).items() if names & {n.id for n in loads(argument)}}
-    if function is None or given is None or not inside:
+    if not isinstance(function, FUNCTIONS) or given is None or not inside:
         return set()
     puts: set[str] = set()
     statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
     for statement in (*statements, *statements):  # not all of them come in the order in which they run
-        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
+        if isinstance(statement, (ast.Assign, ast.AugAssign)) and inside & {n.id for n in loads(statement.value)}:
             inside |= stores(statement)
+        if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:
             entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
             puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
         puts |= filled(draft, statement, inside)
-    return {argument.id for name, argument in given.items() if name in puts and isinstance(argument, ast.Name)}
+    found = {argument.id for name, argument in given.items() if name in puts and isinstance(argument, ast.Name)}
+    return found | {name for name in (inside | puts) - {*given} if _is_shared(draft, name, function, call)}
+
+
+def _is_shared(draft: Draft, name: str, function: Function, call: ast.Call) -> bool:
+    """Whether a variable that a function sets, or fills, is one of the code that calls it, too: a global."""
+    owner = draft.facts.index.scopes[function].owner(name)
+    return owner is not None and owner.node is not function and owner is draft.facts.index.scope(call).owner(name)
 
 
 def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:

@@ -15,7 +15,18 @@ from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, is_content, layers_by_chance
 from accelift_codemod.measured.divisors import is_alike, is_whole
-from accelift_codemod.measured.onward import Read, object_reads, reads_of, returned, targets, with_callers
+from accelift_codemod.measured.held_outside import reads_elsewhere
+from accelift_codemod.measured.keys import same_entries
+from accelift_codemod.measured.onward import (
+    Read,
+    header,
+    is_within,
+    object_reads,
+    reads_of,
+    returned,
+    targets,
+    with_callers,
+)
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
@@ -263,7 +274,8 @@ scheduler.step(running / len(loader))
 
         What is returned goes there from where the function is called.
         """
-        queue: list[tuple[Read, Read]] = [(load, load) for load in reads_after(draft, node, name)]
+        reads = (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name))
+        queue: list[tuple[Read, Read]] = [(load, load) for load in same_entries(draft, node, name, reads)]
         seen = {read for _, read in queue}
         while queue:
             place, read = queue.pop(0)
@@ -282,6 +294,8 @@ scheduler.step(running / len(loader))
                 more += self._entries_after(draft, statement)  # `result["loss"] = mean`
             elif isinstance(statement, ast.Return):
                 more += returned(draft, read, statement)
+            elif isinstance(statement, (ast.For, ast.AsyncFor)) and is_within(draft, read, statement.iter):
+                more += reads_of(draft, header(statement))  # `for name, meter in meters.items()`
             here = draft.function(read) is draft.function(node) and not isinstance(statement, ast.Return)
             queue += [(n if here else place, n) for n in more if n not in seen]
             seen.update(more)

@@ -1,0 +1,105 @@
+"""Objects that outlive the function that fills them: what callers hand it, and what lies at module level."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import How, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import keys
+
+_Variable = tuple[Scope, str]
+
+
+def reads_by_callers(draft: Draft, owner: Scope, name: str) -> list[ast.Name]:
+    """Where callers, and theirs, read the object that a parameter holds, after they have handed it over."""
+    found: dict[ast.Name, None] = {}
+    queue: list[_Variable] = [(owner, name)]
+    seen = set(queue)
+    for variable in queue:
+        for site, argument in _arguments(draft, *variable):
+            path, base = keys.stored(argument), _base(argument)
+            holder = draft.facts.index.scope(base).owner(base.id) if base is not None else None
+            if base is None or holder is None:
+                continue
+            reads = _later(draft, site, base, holder)
+            found.update(dict.fromkeys(read for read in reads if not keys.apart(path, keys.read(draft, read))))
+            if (holder, base.id) not in seen:
+                seen.add((holder, base.id))
+                queue.append((holder, base.id))
+    return list(found)
+
+
+def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> list[ast.Name]:
+    """Where others read the object in a variable that a loop fills and does not bind: callers, if it is a parameter,
+    and other functions, or the module, if it is the module's."""
+    owner = draft.facts.index.scope(node).owner(name)
+    if owner is None or owner.is_class:
+        return []
+    if isinstance(owner.node, FUNCTIONS):
+        inside = set(walk(node))
+        bound = any(b.node in inside and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
+        return [] if bound else reads_by_callers(draft, owner, name)
+    home = draft.function(node)
+    if home is None:
+        return []
+    return [read for read in draft.facts.loads(owner, name) if not _before(draft, read, node)]
+
+
+def _before(draft: Draft, read: ast.Name, node: ast.AST) -> bool:
+    """Whether a read of what is the module's is in the function of a loop, or has surely run before that."""
+    home = draft.function(read)
+    if home is draft.function(node):
+        return True
+    places = draft.blueprint.timeline.places(node, home)
+    if not places:
+        return False  # a function that may be called after it
+    return all(position(read) < position(p) and not draft.blueprint.timeline.repeats(read, p) for p in places)
+
+
+def _arguments(draft: Draft, owner: Scope, name: str) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """What callers hand the parameter that a variable is, and none of its bindings take the place of."""
+    function, bindings = owner.node, owner.bindings.get(name, [])
+    if isinstance(function, FUNCTIONS) and bindings and all(b.how is How.PARAMETER for b in bindings):
+        for site in draft.facts.resolver.sites(function):
+            argument = (draft.facts.resolver.bind(site, function) or {}).get(name)
+            if argument is not None:
+                yield site, argument
+
+
+def _base(node: ast.expr) -> ast.Name | None:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
+def _later(draft: Draft, site: ast.Call, base: ast.Name, holder: Scope) -> Iterator[ast.Name]:
+    """Reads of the object in a variable that may come after a call that it is handed to."""
+    inside = set(walk(site))
+    reaching = draft.facts.resolver.reaching
+    held = reaching(base, holder)
+    for load in draft.facts.loads(holder, base.id):
+        if load in inside:
+            continue
+        if holder.is_class or draft.function(load) is not draft.function(site):
+            yield load  # of a method, or a function, that may be called after it
+        elif _follows(draft, site, load, holder):
+            made = [b for b in reaching(load, holder) if b in held]
+            if any(not position(site) < position(b.node) < position(load) for b in made):
+                yield load  # nothing else has taken its place since
+
+
+def _follows(draft: Draft, site: ast.Call, load: ast.Name, holder: Scope) -> bool:
+    """Whether a read of a variable comes after a call in the same function, in a later iteration perhaps."""
+    if position(load) > position(site):
+        return not draft.blueprint.timeline.exclusive(site, load)
+    around = draft.facts.index.enclosing_loops(site)
+    shared = [loop for loop in draft.facts.index.enclosing_loops(load) if loop in around]
+    if not shared:
+        return False
+    again = set(walk(shared[-1]))
+    made = draft.facts.resolver.reaching(load, holder)
+    return any(b.node not in again or position(b.node) > position(load) for b in made)

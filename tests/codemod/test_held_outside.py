@@ -1,0 +1,135 @@
+"""What a training loop fills, and code outside of its function reads: objects of callers, and of the module."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from scripts import added, findings, script
+
+CALL = "train(model, loader, optimizer, device, kept)"
+AVERAGED = 'accelerator.reduce(loss.detach(), reduction="mean").item()'
+TRAIN = """
+class Meter:
+    def __init__(self):
+        self.total, self.many, self.best = 0.0, 0, 1e9
+
+    def update(self, value, many):
+        self.total += value * many
+        self.many += many
+
+    def keep(self, model):
+        if self.total < self.best:
+            self.best = self.total
+            torch.save(model.state_dict(), "best.pt")
+
+
+SHARED, SEEN = [], 0
+
+
+def put(where, value):
+    where.append(value)
+
+
+def count(x):
+    global SEEN
+    SEEN += x.size(0)
+
+
+def count_own(x):
+    SEEN = 0
+    SEEN += x.size(0)
+
+
+def train(model, loader, optimizer, device, kept):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {}
+"""
+NO_LOOP = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+
+
+def handed(fill: str, before: str, after: str, made: str = "") -> str:
+    """A script whose training function fills what it is handed; what stands `before` and `after` its call."""
+    epoch = f"{made}\n{CALL}\n{after}"
+    scheduler = "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
+    return script(definitions=TRAIN.format(fill), before=f"{scheduler}\n{before}", epoch=epoch, **NO_LOOP)
+
+
+LOSSES = ("kept.append(loss.item())", "kept = []")
+METER = ("kept.update(loss.item(), x.size(0))", "kept = Meter()")
+SIZES = ("kept['n'] += x.size(0)", "kept = {'n': 0, 'other': 0}")
+
+
+@pytest.mark.parametrize(
+    ("fill", "before", "after"),
+    [
+        (*LOSSES, "print(sum(kept) / len(kept))"),
+        (*METER, "print(kept.many)"),
+        (*SIZES, "print(kept['n'])"),
+        ("put(kept, loss.item())", "kept = []", "print(kept[-1])"),
+        ("SHARED.append(loss.item())", "kept = []", "print(SHARED[-1])"),
+        ("count(x)", "kept = []", "print(SEEN)"),
+        ("kept['a'].update(loss.item(), 1)", "kept = {'a': Meter()}", "for k in kept.values():\n    print(k.total)"),
+    ],
+)
+def test_what_others_print_is_told_of(fill: str, before: str, after: str) -> None:
+    assert "METRIC-TRAIN" in findings(handed(fill, before, after))
+
+
+@pytest.mark.parametrize(
+    ("fill", "before", "after"),
+    [
+        (*LOSSES, "scheduler.step(sum(kept) / len(kept))"),
+        (*METER, "scheduler.step(kept.total / kept.many)"),
+        (*METER, "kept.keep(model)"),
+        ("SHARED.append(loss.item())", "kept = []", "scheduler.step(SHARED[-1])"),
+    ],
+)
+def test_numbers_that_others_decide_by_are_those_of_all(fill: str, before: str, after: str) -> None:
+    text = handed(fill, before, after)
+    assert AVERAGED in "".join(added(text)) and "COLL-RANKFLOW" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("fill", "before", "after"),
+    [
+        (*SIZES, "if kept['n'] > 100:\n    break"),
+        ("count(x)", "kept = []", "if SEEN > 100:\n    break"),
+        ("kept.append(y.tolist())", "kept = []", "if kept[-1][0] > 1:\n    break"),
+    ],
+)
+def test_other_values_that_others_decide_by_are_errors(fill: str, before: str, after: str) -> None:
+    assert "COLL-RANKFLOW" in findings(handed(fill, before, after))
+
+
+def test_a_sum_that_a_caller_s_list_is_given_decides_too() -> None:
+    lines = "total += loss.item()\n    kept.append(total)".replace("\n", "\n    ")
+    text = handed(lines.replace("        kept", "    kept"), "kept = []", "scheduler.step(kept[-1])")
+    text = text.replace("    for x, y in loader", "    total = 0.0\n    for x, y in loader")
+    assert f"total += {AVERAGED}" in "".join(added(text))
+
+
+@pytest.mark.parametrize(
+    ("fill", "before", "after", "made"),
+    [
+        (*LOSSES, "", "kept = []\nprint(kept)"),
+        (*LOSSES, "kept = [1.0]\nprint(kept)", ""),
+        (*LOSSES, "if len(kept) > 100:\n    break", ""),
+        (*SIZES, "print(kept['other'])\nif kept['other'] > 100:\n    break", ""),
+        ("count_own(x)", "kept = []", "print(SEEN)", ""),
+        ("kept = loss.item()", "kept = 0.0", "print(kept)", ""),
+    ],
+)
+def test_what_is_something_else_by_then_is_not_told_of(fill: str, before: str, after: str, made: str) -> None:
+    text = handed(fill, before, textwrap.dedent(after), made)
+    assert not {"METRIC-TRAIN", "COLL-RANKFLOW"} & set(findings(text)) and "reduce" not in "".join(added(text))
+
+
+def test_what_the_module_reads_before_it_trains_is_not_told_of() -> None:
+    text = handed("SHARED.append(loss.item())", "kept = []\nprint(SHARED)", "")
+    assert "METRIC-TRAIN" not in findings(text)
