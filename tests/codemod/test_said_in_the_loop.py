@@ -276,3 +276,38 @@ def test_what_a_loop_measures_and_an_entry_of_a_dict_keeps(entry: str, shown: st
         "epoch_end": f"{entry} = torch.stack(losses).mean().item()\n{shown}",
     }
     assert findings(script(**slots)) == ["METRIC-TRAIN"] * told
+
+
+OPENED = {"before": "file = open('log.txt', 'w')"}
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": "file.write(f'{loss.item()}')", **OPENED},
+        {"batch_end": "with open('log.txt', 'a') as log:\n    log.write(str(loss.item()))"},
+        {
+            "imports": "import csv",
+            "before": "rows = csv.writer(open('a.csv', 'w'))",
+            "batch_end": "rows.writerow([loss])",
+        },
+        {"imports": "import numpy as np", "batch_end": "for k in range(len(x)):\n    np.save(f'{k}.npy', x[k])"},
+        {"imports": "import json", "batch_end": "json.dump({'loss': loss.item()}, open('a.json', 'w'))"},
+    ],
+)
+def test_files_of_a_share(slots: dict[str, str]) -> None:
+    plan = convert(script(**slots)).plan
+    assert plan is not None and any("that writes it" in finding.message for finding in plan.findings)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"batch_end": "file.write(f'{epoch} {len(x)}')", **OPENED},
+        {"batch_end": "file.write(str(loss.item()))", "before": "import io\nfile = io.StringIO()"},
+        {"batch_end": "torch.save(model.state_dict(), f'{loss.item():.2f}.pt')"},
+        {"before": "file = open('log.txt')", "batch_end": "file.read(len(x))"},
+    ],
+)
+def test_files_of_what_is_the_same_everywhere(slots: dict[str, str]) -> None:
+    assert "METRIC-TRAIN" not in findings(script(**slots))

@@ -35,7 +35,7 @@ def made_of(lines: str) -> str:
         "np.save(f'out/{name}.npy', one.tolist())",
         "np.save('%s.npy' % name.split('/')[-1], one.tolist())",
         'path = os.path.splitext(os.path.basename(name))[0] + ".pt"\ntorch.save(one, path)',
-        '(Path("out") / f"{y[j].item()}.txt").write_text("x")',
+        '(Path("out") / f"{names[j].item()}.txt").write_text("x")',
         'with open("{}.txt".format(names[j]), "w") as file:\n    file.write("x")',
     ],
 )
@@ -66,3 +66,21 @@ def test_what_every_process_evaluates_is_written_once() -> None:
     loop = "for x, y, names in DataLoader(data, batch_size=4):\n    out = model(x.to(device))\n    {}"
     text = converted(script(**SLOTS, after=loop.format("np.save(f'{names[0]}.npy', out.tolist())")))
     assert "    if accelerator.is_main_process:\n        np.save(f'{" in text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "np.save(f'{y[j].item()}.npy', one.tolist())",
+        "with open(f'{y[j].item()}.txt', 'a') as file:\n    file.write(name)",
+        "for k in y.unique():\n    np.save(f'{k.item()}.npy', x.tolist())",
+        "np.save(f'{y[j].item()}_{j}.npy', one.tolist())",
+    ],
+)
+def test_what_is_named_after_a_label_is_warned_of(lines: str) -> None:
+    assert made_of(lines) == lines
+    assert "SAVE-RACE" in findings(kept(lines))
+
+
+def test_a_label_beside_the_name_of_the_sample_is_none() -> None:
+    assert "SAVE-RACE" not in findings(kept("np.save(f'{y[j].item()}_{name}.npy', one.tolist())"))

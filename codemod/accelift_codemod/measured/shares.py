@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role, Value, paths
+from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.sums import FILLING, Loop, bindings_of, filled
 
+_PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 
 
@@ -80,6 +82,41 @@ def named_after_samples(draft: Draft, call: ast.Call) -> bool:
     resolver = draft.facts.resolver
     names = (name for text in paths.texts(resolver, call) for name in paths.origins(resolver, text))
     return any(is_share(draft, value) for name in names for value in resolver.values(name))
+
+
+def named_after_labels(draft: Draft, call: ast.Call) -> ast.Name | None:
+    """What names a file that a call writes, if that is no sample but what several may have: what a loss compares with.
+
+    A name that says a sample, too, is one of its own.
+    """
+    resolver = draft.facts.resolver
+    names = [name for text in paths.texts(resolver, call) for name in paths.origins(resolver, text)]
+    shares = {name: [v for v in resolver.values(name) if is_share(draft, v)] for name in names}
+    compared = _compared(draft)
+    labels = {n: bool(v) and all(_parts(draft, one) & compared for one in v) for n, v in shares.items()}
+    return next((n for n in names if labels[n]), None) if all(labels[n] for n in names if shares[n]) else None
+
+
+def _compared(draft: Draft) -> set[tuple[ast.AST, str]]:
+    """The parts of batches that losses are handed as they are: labels."""
+    resolver = draft.facts.resolver
+    found: set[tuple[ast.AST, str]] = set()
+    for call in draft.calls:
+        home, _, name = (resolver.qualified(call.func) or "").rpartition(".")
+        functional = home == "torch.nn.functional" and name in torch_ops.FUNCTIONAL_LOSSES
+        if functional or Role.LOSS in resolver.roles(call.func):
+            values = (v for a in (*call.args, *(k.value for k in call.keywords)) for v in resolver.values(a))
+            found.update(part for v in values if v.role is Role.BATCH for part in _parts(draft, v))
+    return found
+
+
+def _parts(draft: Draft, value: Value) -> set[tuple[ast.AST, str]]:
+    """The parts of batches that a value is, or is computed from: the batch, and the place in it."""
+    values = [value]
+    if value.role is Role.DATA:
+        values = [v for n in walk(value.origin) if isinstance(n, ast.Name) for v in draft.facts.resolver.values(n)]
+    places = ((v.origin, _PLACE.match(v.name)) for v in values if v.role is Role.BATCH)
+    return {(origin, place[0]) for origin, place in places if place}
 
 
 def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:

@@ -11,7 +11,7 @@ from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import chosen_by_content
-from accelift_codemod.measured.shares import named_after_samples
+from accelift_codemod.measured.shares import named_after_labels, named_after_samples
 from accelift_codemod.plan import FOR_EACH, Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -32,9 +32,10 @@ class Guards(Rule):
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
     variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
     makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. What is written
-    when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share, and so is what
-    a training loop writes to files that are named after samples (`f"{name}.png"`). (A last batch that is too small to
-    be shared out goes to all, who write the same.)
+    when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share, and so is
+    what a training loop writes to files that are named after samples (`f"{name}.png"`); those that are named after
+    labels, which samples of several processes may have, are warned of. (A last batch that is too small to be shared out
+    goes to all, who write the same.)
     """
 
     code = _RULE
@@ -50,8 +51,8 @@ if accelerator.is_main_process:
             "SAVE-RACE",
             Severity.WARNING,
             "every process writes the same file",
-            "Every process writes the same file or makes the same folder at the same time; what is left may be "
-            "damaged.",
+            "Every process writes the same file or makes the same folder at the same time, or several do; what is left "
+            "may be damaged, or that of one of them.",
         ),
         Explained(
             "COMMAND-ALL",
@@ -80,6 +81,8 @@ if accelerator.is_main_process:
                 guarded.add(statement)
                 if self._makes_folder(draft, call):
                     yield from self._by_all(draft, call)
+                else:
+                    yield from self._of_labels(draft, call)
                 continue
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 yield from self._opened(draft, call, guarded, imported)
@@ -155,6 +158,19 @@ if accelerator.is_main_process:
         """Whether a call writes what is named after samples of a share: each process has its own, and all are kept."""
         writes = files.writes(files.mode(draft.facts.resolver, call)) or self._has_side_effect(draft, call)
         return writes and named_after_samples(draft, call)
+
+    def _of_labels(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
+        """A file that is named after what several samples have, on several processes."""
+        label = named_after_labels(draft, call)
+        if label is not None:
+            yield draft.finding(
+                "SAVE-RACE",
+                Severity.WARNING,
+                call,
+                f"a file is named after `{label.id}`, which a loss is computed with: samples on several processes may "
+                "have the same, and each process writes what it has of them, several at once",
+                "gather what is written, or let the name say the process (accelerator.process_index)",
+            )
 
     def _asked_before(self, draft: Draft, statement: ast.stmt) -> Iterator[Edit]:
         """A test just before a folder is made, which ends the script if it is there: a slower process would find it."""

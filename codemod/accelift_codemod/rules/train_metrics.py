@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads
-from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.deciding import deciding, pacing
-from accelift_codemod.measured.decisions import decisions, decisions_called, is_content, layers_by_chance
+from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import is_alike, is_whole
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.keys import same_entries
@@ -27,6 +26,7 @@ from accelift_codemod.measured.onward import (
     targets,
     with_callers,
 )
+from accelift_codemod.measured.said import said_inside
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
@@ -45,10 +45,6 @@ from accelift_codemod.measured.sums import (
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.divided import by_batch_size, is_weighed
 from accelift_codemod.rules import Explained, Rule
-from accelift_codemod.rules.printing import is_logging
-from accelift_codemod.rules.progress import is_shown
-
-_LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 
 
 class TrainMetrics(Rule):
@@ -79,10 +75,10 @@ scheduler.step(running / len(loader))
             Severity.NOTE,
             "training statistics of one process's share",
             "What the training loop adds up (a running loss, an accuracy), or leaves behind (the last loss), covers "
-            "the share of the process that prints it, or shows it beside its progress bar: means are estimates, sums "
-            "and counts are smaller by the number of processes. It is a warning where a sum or count is divided by the "
-            "size of the whole data or batch, where an iteration decides by it which checkpoint is kept, and where "
-            "rows of a share are picked that it may not have.",
+            "the share of the process that prints it, shows it beside its progress bar, or writes it to a file: means "
+            "are estimates, sums and counts are smaller by the number of processes. It is a warning where a sum or "
+            "count is divided by the size of the whole data or batch, where an iteration decides by it which "
+            "checkpoint is kept, and where rows of a share are picked that it may not have.",
         ),
         Explained(
             "COLL-RANKFLOW",
@@ -200,18 +196,20 @@ scheduler.step(running / len(loader))
             )
         last = {name: self._said_after(draft, node, name) for name in sorted(left)}
         places |= {name: read for name, read in last.items() if read is not None}
-        said = self._said_inside(draft, loop, node, local - set(others) - (set(kept) - set(own)) - decided)
-        places |= {name: read for name, read in said.items() if name not in scaled and not whole.get(name)}
+        said = said_inside(draft, loop, node, local - set(others) - (set(kept) - set(own)) - decided)
+        ways = dict.fromkeys(places, "prints") | {name: how for name, (_, how) in said.items()}
+        places |= {name: read for name, (read, _) in said.items() if name not in scaled and not whole.get(name)}
         told = {n.id for statements in entries.values() for n in loads(statements[0].target)}
         places = {name: place for name, place in places.items() if name not in told}
         if places:
             printed = list(places)
             names = ", ".join(f"`{n}`" for n in printed)
+            tells = " or ".join(sorted({ways[name] for name in printed}))
             yield draft.finding(
                 "METRIC-TRAIN",
                 Severity.NOTE,
                 places[printed[0]],
-                f"{names} {'covers' if len(printed) == 1 else 'cover'} only the share of the process that prints it",
+                f"{names} {'covers' if len(printed) == 1 else 'cover'} only the share of the process that {tells} it",
                 "gather the values if the exact figure matters",
             )
 
@@ -315,37 +313,6 @@ scheduler.step(running / len(loader))
         """Whether what the loop adds up is only read on its way to a loss."""
         reads = reads_after(draft, node, name)
         return bool(reads) and draft.facts.loops.gradients.reads.issuperset(reads)
-
-    def _said_inside(self, draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> dict[str, ast.AST]:
-        """Where an iteration prints, logs or shows what it measured, but for how many samples it has seen."""
-        found: dict[str, ast.AST] = {}
-        step = draft.blueprint.handmade.get(loop)
-        for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
-            if draft.facts.resolver.builtin(call.func) != "print" and not self._logs(draft, call):
-                continue
-            given = (n for a in (*call.args, *call.keywords) for n in walk(a))
-            for part in given:
-                if isinstance(part, ast.Name) and is_content(draft, part, names):
-                    made = self._made_by(draft, part, call)
-                    found.setdefault(draft.facts.short(made), made)
-                elif step is not None and part in step.sites:  # what a function returns that trains on a share
-                    found.setdefault(draft.facts.short(part), part)
-        return found
-
-    def _made_by(self, draft: Draft, part: ast.Name, shown: ast.Call) -> ast.expr:
-        """What is shown: a variable, or what a function of the script makes of it."""
-        for parent in draft.facts.index.ancestors(part):
-            if parent is shown:
-                break
-            if isinstance(parent, ast.Call) and isinstance(draft.facts.resolver.callee(parent), FUNCTIONS):
-                return parent
-        return part
-
-    def _logs(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call hands numbers to an experiment tracker, a progress bar or a logger."""
-        if draft.facts.resolver.qualified(call.func) in _LOGS or is_shown(draft, call) or is_logging(draft, call):
-            return True
-        return isinstance(call.func, ast.Attribute) and Role.WRITER in draft.facts.resolver.roles(call.func.value)
 
     # ---- decisions
 

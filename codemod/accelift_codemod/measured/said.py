@@ -1,0 +1,97 @@
+"""What an iteration of a training loop prints, logs, shows or writes of what it has measured."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.decisions import is_content
+from accelift_codemod.measured.shares import named_after_samples
+from accelift_codemod.measured.sums import Loop
+from accelift_codemod.rules.printing import is_logging
+from accelift_codemod.rules.progress import is_shown
+
+_LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
+_INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
+_ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
+_CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
+_STEPS = 4  # of functions that hand a file on
+
+
+def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> dict[str, tuple[ast.AST, str]]:
+    """What of some variables an iteration tells, but for how many samples it has seen: where, and whether it `prints`
+    or `writes` it."""
+    found: dict[str, tuple[ast.AST, str]] = {}
+    step = draft.blueprint.handmade.get(loop)
+    for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
+        how = _how(draft, call)
+        for part in _told(draft, call, how) if how else ():
+            if isinstance(part, ast.Name) and is_content(draft, part, names):
+                made = _made_by(draft, part, call)
+                found.setdefault(draft.facts.short(made), (made, how))
+            elif step is not None and part in step.sites:  # what a function returns that trains on a share
+                found.setdefault(draft.facts.short(part), (part, how))
+    return found
+
+
+def _told(draft: Draft, call: ast.Call, how: str) -> Iterator[ast.AST]:
+    """The parts of what a call tells; of one that writes, neither the name of its file nor which rows are taken."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    into = isinstance(call.func, ast.Attribute) and call.func.attr in _INTO_FILES
+    left = set() if how == "prints" or into else set(paths.texts(draft.facts.resolver, call))
+    for part in (n for a in given if a not in left for n in walk(a)):
+        parent = draft.facts.index.parents.get(part)
+        if how == "prints" or not (isinstance(parent, ast.Subscript) and parent.slice is part):
+            yield part
+
+
+def _how(draft: Draft, call: ast.Call) -> str:
+    """How a call tells what it is given: it `prints` it, or `writes` it to a file."""
+    if draft.facts.resolver.builtin(call.func) == "print" or _logs(draft, call):
+        return "prints"
+    return "writes" if _writes(draft, call) else ""
+
+
+def _logs(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call hands numbers to an experiment tracker, a progress bar or a logger."""
+    if draft.facts.resolver.qualified(call.func) in _LOGS or is_shown(draft, call) or is_logging(draft, call):
+        return True
+    return isinstance(call.func, ast.Attribute) and Role.WRITER in draft.facts.resolver.roles(call.func.value)
+
+
+def _writes(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call writes numbers to a file: by itself, or to one that is open."""
+    qualified = draft.facts.resolver.qualified(call.func)
+    if qualified is not None:
+        writes = qualified in library.SIDE_EFFECTS | _CHECKPOINTS and not qualified.startswith(("os.", "shutil."))
+        return writes and not named_after_samples(draft, call)
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _INTO_FILES:
+        return False
+    base = call.func.value
+    return any(v.name in _ROWS_TO_FILES for v in draft.facts.resolver.values(base)) or _is_file(draft, base)
+
+
+def _is_file(draft: Draft, node: ast.expr | None, steps: int = _STEPS) -> bool:
+    """Whether an expression is a file that is open for writing, and none that a process has for its own samples."""
+    if isinstance(node, ast.Call):
+        return files.writes(files.mode(draft.facts.resolver, node)) and not named_after_samples(draft, node)
+    if not isinstance(node, ast.Name) or not steps:
+        return False
+    bindings = draft.facts.resolver.bindings(node)
+    held = [b.value for b in bindings if b.how in (How.ASSIGN, How.WITH) and not b.path]
+    handed = [a for b in bindings if b.how is How.PARAMETER for a in draft.facts.resolver.handed(b)]
+    return any(_is_file(draft, value, steps - 1) for value in (*held, *handed))
+
+
+def _made_by(draft: Draft, part: ast.Name, shown: ast.Call) -> ast.expr:
+    """What is told: a variable, or what a function of the script makes of it."""
+    for parent in draft.facts.index.ancestors(part):
+        if parent is shown:
+            break
+        if isinstance(parent, ast.Call) and isinstance(draft.facts.resolver.callee(parent), FUNCTIONS):
+            return parent
+    return part
