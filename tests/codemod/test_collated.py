@@ -167,6 +167,31 @@ def test_a_mean_over_all_samples_in_a_list_is_not(kept: str) -> None:
     assert findings(collating(KEPT.format(kept))) == []
 
 
+STACKED = "def collate(batch):\n    {}\n    xs, ys = zip(*batch)\n    return torch.stack(xs), torch.tensor(ys)"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "batch = [b for b in batch if b[1] > 0]",
+        "batch = batch[:10]",
+        "batch = batch[1:]",
+        "batch = batch[::2]",
+        "batch.pop()",
+        "del batch[0]",
+    ],
+)
+def test_samples_that_a_share_leaves_out_are_reported(line: str) -> None:
+    assert findings(collating(STACKED.format(line))) == ["LOSS-MASKMEAN"]
+    listed = "return torch.stack([b[0] for b in batch]), torch.tensor([b[1] for b in batch])"
+    assert findings(collating(f"def collate(batch):\n    {line}\n    {listed}")) == ["LOSS-MASKMEAN"]
+
+
+@pytest.mark.parametrize("line", ["batch = batch[::-1]", "batch = batch[:]", "batch.sort(key=len)", "batch.reverse()"])
+def test_samples_in_another_order_are_not(line: str) -> None:
+    assert findings(collating(STACKED.format(line))) == []
+
+
 STATISTIC = "def collate(batch):\n    x, y = default_collate(batch)\n    {}\n    return x, y"
 
 

@@ -30,6 +30,7 @@ _TENSORS = frozenset(
 )
 _STACKS = frozenset({"torch.stack", "numpy.stack"})
 _JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "numpy.concatenate"})
+_TAKING = frozenset({"pop", "remove", "clear"})
 _KEEPING = frozenset({"list", "tuple", "sorted", "reversed"})
 _MOST_STEPS = 6
 _MOST_FIELDS = 12
@@ -107,7 +108,7 @@ class Collated:
         returned: list[Known] = []
         for statement in statements:
             if isinstance(statement, ast.Return):
-                if statement.value is not None and not _is_none(statement.value):  # None: there are no samples
+                if statement.value is not None and not samples.is_none(statement.value):  # None: there are no samples
                     returned.append(self._read(statement.value, env))
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
                 value = self._read(statement.value, env)
@@ -134,6 +135,7 @@ class Collated:
             elif isinstance(statement, ast.Expr):
                 self._fill(statement.value, env, times)
             else:
+                env.update(dict.fromkeys(samples.shortened(statement, env), Part.PIECES))
                 env.update(dict.fromkeys(stores(statement), Layout.UNKNOWN))
                 returned += [Layout.UNKNOWN for n in walk(statement) if isinstance(n, ast.Return)]
         if not returned:
@@ -142,6 +144,8 @@ class Collated:
 
     def _often(self, node: ast.expr, iterated: Known, env: Environment, times: Part | None) -> Part:
         """How often what is done for each entry of an iterable is done."""
+        if iterated is Part.PIECES:
+            return Part.PIECES
         if times is None and iterated is Part.TIMES:
             return Part.TIMES
         if times is None and samples.of_sample(self._element(iterated)) and not self._is_fixed(node, env):
@@ -154,11 +158,11 @@ class Collated:
             return not any(isinstance(e, ast.Starred) for e in node.elts)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             sides = (node.left, node.right)
-            return any(self._is_fixed(a, env) and _settled_number(b, env) for a, b in (sides, sides[::-1]))
+            return any(self._is_fixed(a, env) and samples.settled_number(b, env) for a, b in (sides, sides[::-1]))
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             return all(self._is_fixed(g.iter, env) and not g.ifs for g in node.generators)
         if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "range":
-            return all(_settled_number(a, env) for a in node.args)
+            return all(samples.settled_number(a, env) for a in node.args)
         return False
 
     def _as_many(self, listed: Known, added: ast.expr, env: Environment, times: Part | None) -> bool:
@@ -183,10 +187,12 @@ class Collated:
     def _fill(self, node: ast.expr, env: Environment, times: Part | None) -> None:
         """What a list holds after `xs.append(x)` or `xs.extend(x)`."""
         func = node.func if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or not node.args:
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute):
             return
         name = func.value.id if isinstance(func.value, ast.Name) else ""
-        if func.attr not in ("append", "extend") or name not in env or isinstance(env[name], tuple):
+        if func.attr in _TAKING and env.get(name) in LISTS:
+            env[name] = Part.PIECES
+        if func.attr not in ("append", "extend") or not node.args or name not in env or isinstance(env[name], tuple):
             return
         value = self._read(node.args[0], env)
         if func.attr == "extend" and self._as_many(env[name], node.args[0], env, times):
@@ -275,7 +281,9 @@ class Collated:
         place = node.slice.value if isinstance(node.slice, ast.Constant) else ""
         if samples.of_sample(base):
             return Part.ROW if place is None else Part.SAMPLE
-        if base in LISTS and not isinstance(node.slice, ast.Slice):
+        if base is Part.PIECES or base in LISTS:
+            if isinstance(node.slice, ast.Slice):
+                return base if samples.is_whole(node.slice) else Part.PIECES
             return Part.ROW if base is Part.ROWS_EACH else Part.SAMPLE
         if isinstance(place, int):
             return samples.item(base, place)
@@ -285,7 +293,7 @@ class Collated:
         """What iterating over a value yields."""
         if value is Part.FIELDS:
             return Part.EACH
-        if value in (Part.TIMES, *LISTS):
+        if value in (Part.TIMES, Part.PIECES, *LISTS):
             return Part.ROW if value is Part.ROWS_EACH else Part.SAMPLE
         if isinstance(value, tuple) and value and value[0] == (Layout.CONST, Part.SAMPLE):
             return value[0]  # of enumerate
@@ -339,7 +347,8 @@ class Collated:
     def _builtin(self, name: str, call: ast.Call, given: list[Known]) -> Known:
         first = given[0] if given else Layout.CONST
         if name == "zip" and len(call.args) == 1 and isinstance(call.args[0], ast.Starred):
-            return Part.FIELDS if self._read_lists(given) else Layout.UNKNOWN
+            picked = tuple([Part.PIECES] * _MOST_FIELDS)  # nobody takes more of them than there are
+            return picked if first is Part.PIECES else Part.FIELDS if self._read_lists(given) else Layout.UNKNOWN
         if name == "zip" and given and all(g in LISTS for g in given):
             return Part.EACH
         if name == "enumerate" and first in LISTS:
@@ -387,14 +396,3 @@ class Collated:
         if isinstance(receiver, Layout) and receiver not in FIXED and len(plain) == len(given):
             return operations.method(name, call, receiver, [*plain], {})
         return samples.mixed([receiver, *given])
-
-
-def _settled_number(node: ast.expr, env: Environment) -> bool:
-    """Whether a number is not worked out in the collate function: a literal, a variable from outside, an attribute."""
-    if isinstance(node, ast.Attribute):
-        return isinstance(node.value, ast.Name) and env.get(node.value.id, Layout.CONST) is Layout.CONST
-    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in env)
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

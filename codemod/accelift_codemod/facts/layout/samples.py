@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from enum import Enum
 from typing import TypeAlias
 
@@ -66,3 +67,27 @@ def settled(value: Known) -> Shape:
     if isinstance(value, tuple):
         return tuple(map(settled, value))
     return value if isinstance(value, Layout) else Layout.UNKNOWN
+
+
+def is_whole(cut: ast.Slice) -> bool:
+    """Whether a cut of a list has all of its entries, perhaps in another order: `batch[::-1]`, `batch[:]`."""
+    back = isinstance(cut.step, ast.UnaryOp) and isinstance(cut.step.op, ast.USub) and ast.unparse(cut.step) == "-1"
+    return cut.lower is None and cut.upper is None and (cut.step is None or back)
+
+
+def shortened(statement: ast.stmt, env: Environment) -> list[str]:
+    """The lists that a statement takes entries out of: `del batch[0]`."""
+    targets = statement.targets if isinstance(statement, ast.Delete) else []
+    cut = [target.value for target in targets if isinstance(target, ast.Subscript)]
+    return [node.id for node in cut if isinstance(node, ast.Name) and env.get(node.id) in LISTS]
+
+
+def settled_number(node: ast.expr, env: Environment) -> bool:
+    """Whether a number is not worked out in the collate function: a literal, a variable from outside, an attribute."""
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.value, ast.Name) and env.get(node.value.id, Layout.CONST) is Layout.CONST
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in env)
+
+
+def is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
