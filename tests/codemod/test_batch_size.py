@@ -94,6 +94,24 @@ def test_other_numbers_where_none_is_said_stay(line: str, more: str, codes: list
     assert [code for code in findings(script(**slots)) if code.startswith("BATCH")] == codes
 
 
+TAKEN = "def labels(size=None):\n    return torch.ones({}, 1)"
+
+
+@pytest.mark.parametrize("rows", ["size or {}", "size if size else {}", "{} if not size else 1"])
+def test_a_number_of_rows_that_a_call_takes_where_none_is_said(rows: str) -> None:
+    slots = {**SIZED, "batch_end": "real = labels()\nmore = labels(36)"}
+    found = converted(script(**slots, definitions=TAKEN.format(rows.format("batch_size"))))
+    assert found == lifted(**slots, definitions=TAKEN.format(rows.format(f"({SHARE})")))
+    outside = script(**slots, definitions=TAKEN.format(rows.format("batch_size")), after="print(labels())")
+    assert SHARE not in converted(outside) and "BATCH-MIXED" in findings(outside)
+
+
+@pytest.mark.parametrize("rows", ["size or 3", "size or batch_size - 1", "size or len(loader)"])
+def test_another_number_that_a_call_takes_stays(rows: str) -> None:
+    slots = {**SIZED, "definitions": TAKEN.format(rows), "batch_end": "real = labels()"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
 @pytest.mark.parametrize("given", ["", "x", "epoch"])
 def test_a_function_that_the_loop_calls_for_its_own_sake(given: str) -> None:
     """It has to do with the share only if it is given it."""

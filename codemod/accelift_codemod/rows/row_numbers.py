@@ -53,7 +53,8 @@ def given(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
     for argument in arguments:
         bound = isinstance(argument, ast.BinOp) and name in _VALUES and begun
         if not bound:  # `range(i * batch_size, (i + 1) * batch_size)` are places in all the data
-            yield from numbers(draft, argument)
+            for part in (argument, *_alternatives(argument)):
+                yield from numbers(draft, part)
 
 
 def numbers(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
@@ -68,6 +69,15 @@ def numbers(draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
             yield from numbers(draft, node.left)
         if isinstance(node.op, ast.Mult) and _is_factor(draft, node.left):
             yield from numbers(draft, node.right)
+
+
+def _alternatives(node: ast.expr) -> Iterator[ast.expr]:
+    """The numbers of which an argument, or an entry of a shape, is one: `size or batch_size`, `3 if few else size`."""
+    for one in node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]:
+        if isinstance(one, ast.BoolOp) and isinstance(one.op, ast.Or):
+            yield from one.values
+        elif isinstance(one, ast.IfExp):
+            yield from (one.body, one.orelse)
 
 
 def _is_factor(draft: Draft, node: ast.expr) -> bool:
