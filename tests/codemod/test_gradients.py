@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script
+from scripts import added, converted, findings, lifted, script
 
 NOTHING = {"forward": "", "backward": "", "step": ""}
 STEP = "optimizer.zero_grad()\n{}\noptimizer.step()"
@@ -28,7 +28,45 @@ def test_losses_that_are_added_up(epoch: str, forward: str, loss: str) -> None:
     bare = loss[1:-1] if loss.startswith("(") else loss
     after = summed(forward, f"accelerator.backward({bare})", epoch)
     assert converted(script(**before)) == lifted(**after)
-    assert set(findings(script(**before))) == {"LOSS-UNKNOWN", "LOSS-LATER"}
+    listed = {"LOSS-UNKNOWN"} if epoch == "parts = []" else set()  # what a list has is not followed
+    assert set(findings(script(**before))) == {"LOSS-LATER"} | listed
+
+
+SUMMED = 'F.cross_entropy(model(x), y, reduction="sum")'
+
+
+@pytest.mark.parametrize(
+    ("forward", "later"),
+    [
+        (f"total = total + {SUMMED}", "total"),
+        (f"total += {SUMMED}", "total / len(data)"),
+        (f"loss = {SUMMED} / 64\ntotal += loss", "total"),
+    ],
+)
+def test_sums_that_are_added_up_are_summed_across_processes(forward: str, later: str) -> None:
+    for epoch_end in (f"({later}).backward()", f"loss = {later}\nloss.backward()"):
+        text = script(**summed(forward, epoch_end))
+        lines = "".join(added(text))
+        assert 'reduction="sum")' in lines and "gather" not in lines and "reduce(" not in lines
+        assert findings(text) == ["LOSS-LATER"]
+
+
+def test_the_samples_of_a_share_divide_its_own_losses() -> None:
+    slots = summed(f"total += {SUMMED}\nn += len(x)", "(total / n).backward()", "total = 0\nn = 0")
+    assert "gather" not in "".join(added(script(**slots))) and findings(script(**slots)) == ["LOSS-LATER"]
+
+
+def test_means_by_the_samples_of_all() -> None:
+    """A sum of means, of which each process has the same, is divided by what all have counted."""
+    slots = summed("total += F.cross_entropy(model(x), y)\nn += len(x)", "(total / n).backward()", "total = 0\nn = 0")
+    assert "    n += len(accelerator.gather_for_metrics(x))" in converted(script(**slots))
+
+
+def test_a_loss_that_is_printed_too_keeps_its_gradient() -> None:
+    """Divided by the size of the data, it would be summed and detached if nothing went back from it."""
+    end = "loss = total / len(data)\nloss.backward()\nprint(loss.item())"
+    text = script(**summed(f"total += {SUMMED}", end))
+    assert "detach" not in converted(text) and findings(text) == ["LOSS-LATER", "METRIC-TRAIN"]
 
 
 def test_a_mean_that_is_divided_in_a_line_of_its_own() -> None:

@@ -10,7 +10,9 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.chance import seeds
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import later
 from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
 
 _DEPTH = 3  # of functions that are looked into for what they do
@@ -32,11 +34,18 @@ def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
     for read in reached(draft, starts, tests=True):
         for node in around(draft, read):
             if draft.facts.loops.is_backward(node):
-                if not of_loss:
+                if not of_loss and not _is_own(draft, node):
                     return True
             elif _is_steered(draft, read, node, saves):
                 return True
     return False
+
+
+def _is_own(draft: Draft, call: ast.AST) -> bool:
+    """Whether a loss is known for a mean or a sum over what one process computes, with all that goes into it."""
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+        return False
+    return later.layout(draft, call, call.func.value) in (Layout.MEAN, Layout.SUM)
 
 
 def tested_in(draft: Draft, starts: Sequence[Read], functions: Collection[ast.AST]) -> Read | None:

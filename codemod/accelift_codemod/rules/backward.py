@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import later
 from accelift_codemod.measured.shares import is_share
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -305,4 +306,4 @@ accelerator.backward(loss)
                 found.append(draft.facts.layouts.read(loss, env))
                 if loop.node in draft.facts.index.ancestors(call):
                     break  # the others are around this one
-        return reduce(join, found) if found else Layout.UNKNOWN
+        return reduce(join, found) if found else later.layout(draft, call, loss)

@@ -98,7 +98,7 @@ scheduler.step(running / len(loader))
 
     def _loop(self, draft: Draft, loop: BatchLoop, node: Loop) -> Iterator[Edit | Finding]:
         local = local_names(draft, loop, node)
-        sums = sums_of(node, local)
+        sums = {name: s for name, s in sums_of(node, local).items() if not self._leads_to_loss(draft, node, name)}
         kept = {name: statements[0] for name, statements in sums.items()}
         # The sums of a loop that evaluates, too, are reduced whatever becomes of them (see phases.py).
         own = {} if loop.evaluates else kept
@@ -138,7 +138,8 @@ scheduler.step(running / len(loader))
         decided |= paced
         others = deciding(draft, node, local - set(kept))
         for name, place in others.items():
-            averages = averaged(draft, loop, node, name, local)
+            part = self._leads_to_loss(draft, node, name)  # averaged, it would have no gradient
+            averages = [] if part else averaged(draft, loop, node, name, local)
             yield from averages
             if averages:
                 local = local - {name}
@@ -280,8 +281,9 @@ scheduler.step(running / len(loader))
             if Role.WRITER in draft.facts.resolver.roles(read):
                 continue  # it shows what it is given, and measures nothing
             statement = draft.facts.index.statement(read)
-            if read in draft.facts.loops.gradients.reads:
-                continue  # on its way to a loss
+            leads = read in draft.facts.loops.gradients.reads  # to a loss, which may be told of, too
+            if leads and not isinstance(statement, (ast.Assign, ast.AugAssign)):
+                continue
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
                 if statement.value is read:
                     continue  # nobody asks what the function returns
@@ -309,10 +311,15 @@ scheduler.step(running / len(loader))
                     if not isinstance(read, ast.Name) or held.intersection(bindings(read)):
                         yield read
 
+    def _leads_to_loss(self, draft: Draft, node: Loop, name: str) -> bool:
+        """Whether gradients flow back through what the loop leaves in a variable."""
+        return not draft.facts.loops.gradients.reads.isdisjoint(reads_after(draft, node, name))
+
     def _is_loss(self, draft: Draft, node: Loop, name: str) -> bool:
-        """Whether what the loop adds up is only read on its way to a loss."""
-        reads = reads_after(draft, node, name)
-        return bool(reads) and draft.facts.loops.gradients.reads.issuperset(reads)
+        """Whether what the loop adds up is only read beside what leads to a loss: `total / count`."""
+        statements = map(draft.facts.index.statement, reads := reads_after(draft, node, name))
+        leading = draft.facts.loops.gradients.reads
+        return bool(reads) and all(any(n in leading for n in walk(statement)) for statement in statements)
 
     # ---- decisions
 
