@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, lifted, script
+from scripts import convert, converted, findings, lifted, script
 
 ZERO = "optimizer.zero_grad()\nout = model(x)\n"
 BALANCED = f"{ZERO}real, fake = F.cross_entropy(out, y), out.pow(2).mean()\nloss = real - k * fake"
+
+
+def told(text: str) -> str:
+    plan = convert(text).plan
+    return " ".join(finding.message for finding in plan.findings) if plan is not None else ""
+
+
 MEAN = 'accelerator.reduce({}.detach(), reduction="mean").item()'
 
 
@@ -40,6 +47,8 @@ def test_a_balance_is_that_of_all_processes(before: str, after: str) -> None:
     [
         "k = 0.9 * k + 0.1 * fake.detach()",  # a tensor: where it is taken a number of is not seen
         "if epoch:\n    k = unread(fake.item(), out)",
+        "if fake.item() > 0.5:\n    k = k * 1.1",
+        "k = k * 1.1 if epoch else k\nif real < fake:\n    k = 0.5",
     ],
 )
 def test_a_balance_that_cannot_be_averaged_is_reported(after: str) -> None:
@@ -55,6 +64,27 @@ def test_a_schedule_is_the_same_everywhere(after: str) -> None:
     slots = {"before": "k = 0.0", "forward": BALANCED, "batch_end": after}
     assert converted(script(**slots)) == lifted(**slots)
     assert "COLL-RANKFLOW" not in findings(script(**slots))
+
+
+CENTRED = f"{ZERO}centre = {{}}\nloss = F.cross_entropy(model(x - centre), y)"
+
+
+@pytest.mark.parametrize("centre", ["0.9 * centre + 0.1 * x.mean(0)", "centre + out.detach().mean()"])
+def test_a_moving_average_of_samples_that_are_trained_on_is_reported(centre: str) -> None:
+    text = script(before="centre = torch.zeros(8)", forward=CENTRED.format(centre))
+    assert "COLL-RANKFLOW" in findings(text)
+
+
+@pytest.mark.parametrize("centre", ["0.9 * centre + 0.1", "centre * epoch", "x.new_zeros(8)"])
+def test_a_centre_that_is_the_same_everywhere_is_not(centre: str) -> None:
+    text = script(before="centre = torch.zeros(8)", forward=CENTRED.format(centre))
+    assert "COLL-RANKFLOW" not in findings(text)
+
+
+@pytest.mark.parametrize("choice", ["if epoch > 1:\n    k = 0.5", "if x.size(0) < 16:\n    k = 0.5"])
+def test_what_settings_or_sizes_choose_is_not(choice: str) -> None:
+    text = script(before="k = 0.0", forward=BALANCED, batch_end=choice)
+    assert "the loss of later iterations" not in told(text)
 
 
 def test_what_is_carried_for_each_sample_stays_with_it() -> None:

@@ -46,6 +46,7 @@ DEALT = {
         "centres[y] = out.detach()",
         "centres[0] += out.detach().mean(0)",
         "centres[y] += 1",
+        "centres.mul_(0.9).add_(0.1 * out.detach().mean(0))",
         "centres.index_add_(0, y, out.detach())",
         "centres[0].lerp_(out.detach().mean(0), 0.1)",
         "centres.index_copy_(0, y, out.detach())",

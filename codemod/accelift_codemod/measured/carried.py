@@ -12,9 +12,11 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.sums import Loop, Sets
 
 _MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
+_WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)
 
 
@@ -33,8 +35,10 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             statement = draft.facts.index.statement(binding.node)
             if not isinstance(statement, (ast.Assign, ast.AugAssign)) or not node.lineno <= statement.lineno:
                 continue
-            late = later or (position(binding.node) > position(load) and not _bound_anew(draft, node, load))
-            if late and _measures(draft, loop, statement):
+            own = statement is draft.facts.index.statement(load)  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
+            after = own or position(binding.node) > position(load)
+            late = later or (after and not _bound_anew(draft, node, load))
+            if late and (_measures(draft, loop, statement) or _is_chosen(draft, node, statement, local)):
                 found.setdefault(load.id, {})[statement] = None
                 continue
             more = [(n, late) for n in loads(statement.value) if (n, late) not in seen]
@@ -58,13 +62,24 @@ def _bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
     if owner is None or not all(node in index.ancestors(b.node) for b in bindings):
         return False
     early = [index.statement(b.node) for b in bindings if position(b.node) < position(load)]
-    return bool(early) and read not in early and all(certainty.alike(node, one) for one in (*early, read))
+    early = [statement for statement in early if statement is not read]  # which has not been run yet
+    return bool(early) and all(certainty.alike(node, one) for one in (*early, read))
 
 
 def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
     """What a variable may hold where it is read."""
     added = [b for b in owner.bindings.get(load.id, []) if b.how is How.AUGMENT]
     return [*draft.facts.resolver.reaching(load, owner), *added]
+
+
+def _is_chosen(draft: Draft, node: Loop, statement: ast.stmt, local: set[str]) -> bool:
+    """Whether a statement of a loop runs only if what an iteration has measured says so: `if accuracy > 0.9: k = 2`."""
+    for parent in draft.facts.index.ancestors(statement):
+        if parent is node:
+            break
+        if isinstance(parent, ast.If) and any(is_content(draft, n, local) for n in walk(parent.test)):
+            return any(isinstance(n, ast.Compare) and isinstance(n.ops[0], _WEIGHED) for n in walk(parent.test))
+    return False
 
 
 def _measures(draft: Draft, loop: BatchLoop, statement: Sets) -> bool:

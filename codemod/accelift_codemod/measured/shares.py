@@ -11,7 +11,8 @@ from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.sums import FILLING, Loop, bindings_of, filled
+from accelift_codemod.measured.filling import FILLING, filled
+from accelift_codemod.measured.sums import Loop, bindings_of
 
 _PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, library, position
+from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
-from accelift_codemod.facts.keeping import only_works
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
@@ -19,10 +19,8 @@ from accelift_codemod.plan import Assumption, Edit, Need, Operation
 RULE = "REDUCE"
 AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
 _GATHERED = "{accelerator}.gather_for_metrics({})"
-_SHOWS = library.TQDM | {"logging.getLogger"}
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign
-FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 _WHY = "a decision or an average over the whole data set depends on it: it must be that of all processes"
 EVEN = Assumption("the samples of a batch can be shared evenly; a smaller last batch may differ a little")
 GRAPHS = Assumption("it is a mean over the graphs of the batch; one over their nodes is only nearly that of all")
@@ -157,8 +155,10 @@ def averaged(draft: Draft, loop: BatchLoop, node: Loop, name: str, local: set[st
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and name in stores(statement):
             puts.append((statement, [statement.value]))
         elif isinstance(statement, FILLING) and name in filled(draft, statement, local):
-            puts.append((statement, _given(statement)))
+            puts.append((statement, given_to(statement)))
     edits: list[Edit] = []
+    if any(local & {n.id for n in loads(place)} for statement, _ in puts for place in places(statement)):
+        return []  # processes put it into different entries
     for statement, given in puts:
         parts = [part for part in given if local & {n.id for n in loads(part)}]
         numbers = [part for part in parts if any(number_of(draft, n) is not None for n in walk(part))]
@@ -342,48 +342,6 @@ def _total(draft: Draft, part: str) -> str:
     if draft.runtime:
         return f"{{accelerator}}.gather_for_metrics({part}).sum()"
     return f'{{accelerator}}.reduce({part}, reduction="sum")'
-
-
-def filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
-    """The objects that a statement puts local values into: `losses.append(loss.item())`, `history["loss"] = ...`.
-
-    A model that counts what it has seen is none: its weights are the same everywhere.
-    """
-    root = _kept_in(statement)
-    if root is None or not names & {n.id for part in _given(statement) for n in loads(part)}:
-        return set()
-    if draft.facts.resolver.qualified(root) is not None or Role.ARGUMENTS in draft.facts.resolver.roles(root):
-        return set()  # a module, or options, of which one is set
-    if only_works(draft.facts.resolver, statement):
-        return set()
-    if any(v.role is Role.WRITER or v.name in _SHOWS for v in draft.facts.resolver.values(root)):
-        return set()  # it shows what it is given, and measures nothing
-    return set() if draft.facts.objects.models(root) else {root.id}
-
-
-def _kept_in(statement: ast.stmt) -> ast.Name | None:
-    """The variable whose object a statement puts something into: itself, or an entry of it."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    root: ast.expr | None = None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        root = call.func.value
-    elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
-        root = statement.target.value
-    elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
-        root = statement.targets[0].value
-    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
-        if isinstance(root, ast.Call):  # `history.setdefault("loss", []).append(...)`
-            root = root.func.value if isinstance(root.func, ast.Attribute) else None
-        else:
-            root = root.value
-    return root if isinstance(root, ast.Name) else None
-
-
-def _given(statement: ast.stmt) -> list[ast.expr]:
-    """What a statement puts into an object."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return [*statement.value.args, *(k.value for k in statement.value.keywords)]
-    return [statement.value] if isinstance(statement, (ast.Assign, ast.AugAssign)) else []
 
 
 def containers(draft: Draft, node: Loop, local: set[str]) -> set[str]:

@@ -77,7 +77,7 @@ class Tables(Rule):
         table, name = _table(node.func.value), node.func.attr
         if table is node.func.value and Role.DATASET in draft.facts.resolver.roles(table):
             return table if _fills(draft, node) and any(map(draft.facts.by_hand.of_batch, node.args)) else None
-        if name.endswith("_") and not name.endswith("__"):
+        if _is_in_place(name):
             grows = name not in _REPLACE
             if self._keeps(draft, loop, node.func.value, node.args, node, grows):
                 return table
@@ -104,11 +104,20 @@ def _is_entry(target: ast.expr) -> bool:
 
 
 def _table(place: ast.expr) -> ast.Name | None:
-    """The variable that something is written into: `centres[k]`, `data.targets[i]`."""
+    """The variable that something is written into: `centres[k]`, `data.targets[i]`, `mean.mul_(0.9)` before `.add_`."""
     node = place
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
+    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
+        if isinstance(node, ast.Call):
+            if not (isinstance(node.func, ast.Attribute) and _is_in_place(node.func.attr)):
+                return None
+            node = node.func.value
+        else:
+            node = node.value
     return node if isinstance(node, ast.Name) else None
+
+
+def _is_in_place(method: str) -> bool:
+    return method.endswith("_") and not method.endswith("__")
 
 
 def _is_outside(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
