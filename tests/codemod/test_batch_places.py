@@ -21,11 +21,40 @@ def trained(loss: str) -> str:
         "F.cross_entropy(out[1:], y[1:])",  # each process leaves out the first row of its share
         "F.mse_loss(out[1:], out[:-1].detach())",
         "F.cross_entropy(model(x[labelled:]), y[labelled:])",
+        "F.cross_entropy(out[: len(x) // 2], y[: len(x) // 2])",
+        "F.mse_loss(out[: int(len(x) * 0.5)], out[: int(len(x) * 0.5)].detach() + 1)",
     ],
 )
 def test_other_rows_are_in_these_places(loss: str) -> None:
     assert "BATCH-PLACES" in findings(trained(loss))
     assert "BATCH-PLACES" not in findings(trained(loss), batch="per-process")
+
+
+PART = "def part(out, y):\n    many = {}\n    return F.cross_entropy(out[:many], y[:many])"
+
+
+@pytest.mark.parametrize("many", ["4", "len(out) // 2"])
+def test_a_function_takes_rows_by_their_place(many: str) -> None:
+    text = script(definitions=PART.format(many), forward="optimizer.zero_grad()\nloss = part(model(x), y)")
+    assert "BATCH-PLACES" in findings(text)
+
+
+@pytest.mark.parametrize("many", ["len(out)", "y.size(0)"])
+def test_a_function_takes_all_rows(many: str) -> None:
+    text = script(definitions=PART.format(many), forward="optimizer.zero_grad()\nloss = part(model(x), y)")
+    assert "BATCH-PLACES" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "out = model(torch.cat([x, x + 1]))\nhalf = len(out) // 2\nloss = F.mse_loss(out[:half], out[half:])",
+        "n = len(x) // 4\nloss = 0\nfor j in range(4):\n"
+        "    loss = loss + F.cross_entropy(model(x[j * n : (j + 1) * n]), y[j * n : (j + 1) * n])",
+    ],
+)
+def test_views_and_pieces_are_no_places(lines: str) -> None:
+    assert "BATCH-PLACES" not in findings(script(forward=f"optimizer.zero_grad()\n{lines}"))
 
 
 SHIFTED = """

@@ -44,6 +44,8 @@ def under(test: str, text: str) -> str:
     [
         ("", under("loss.item() < 0.2", SLOWER)),
         ("", under("loss.item() < 0.2", AGAIN)),
+        (under("loss.item() > 2", "loss = 0.1 * loss"), ""),
+        (under("(y == 1).sum() > 3", "weight = 2\nloss = weight * loss"), ""),
         ("", "mean = loss.detach().item()\nbad = mean > 3\n" + under("bad", SLOWER)),
         ("", "state['mean'] = 0.9 * state.get('mean', 0) + loss.item()\n" + under("state['mean'] < 1", SLOWER)),
         ("", "scheduler.step(loss.item())"),
@@ -59,6 +61,19 @@ def under(test: str, text: str) -> str:
 )
 def test_a_function_decides_by_what_it_measures(before: str, after: str) -> None:
     assert told(before, after) == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        under("len(state) > 2", "loss = 0.1 * loss"),
+        under("x.size(0) < 2", "loss = 0.1 * loss"),
+        under("loss.item() > 2", "state = {}"),
+        under("rate > 0.01", "loss = 0.1 * loss"),
+    ],
+)
+def test_losses_that_are_alike_on_all_processes(before: str) -> None:
+    assert told(before) == []
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,35 @@ def test_what_is_something_else_by_then_is_not_told_of(fill: str, before: str, a
 def test_what_the_module_reads_before_it_trains_is_not_told_of() -> None:
     text = handed("SHARED.append(loss.item())", "kept = []\nprint(SHARED)", "")
     assert "METRIC-TRAIN" not in findings(text)
+
+
+TRAINER = """
+class Trainer:
+    def __init__(self, model, loader, optimizer, device):
+        self.model, self.loader, self.optimizer, self.device = model, loader, optimizer, device
+        self.weight, self.total = 1.0, 0.0
+
+    def epoch(self):
+        self.total = 0.0
+        for x, y in self.loader:
+            x, y = x.to(self.device), y.to(self.device)
+            self.optimizer.zero_grad()
+            loss = self.weight * F.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+            self.total += loss.item()
+
+    def fit(self):
+        for _ in range(2):
+            self.epoch()
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "reduced"),
+    [("self.weight = 2 - self.total / len(self.loader)", True), ("self.shown = self.total / len(self.loader)", False)],
+)
+def test_an_attribute_that_a_later_loss_is_computed_with(line: str, reduced: bool) -> None:
+    run = {"definitions": TRAINER.format(line), "after": "Trainer(model, loader, optimizer, device).fit()"}
+    assert (AVERAGED in "".join(added(script(**run, epochs="if False:", epoch="pass", **NO_LOOP)))) is reduced

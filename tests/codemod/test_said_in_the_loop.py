@@ -311,3 +311,33 @@ def test_files_of_a_share(slots: dict[str, str]) -> None:
 )
 def test_files_of_what_is_the_same_everywhere(slots: dict[str, str]) -> None:
     assert "METRIC-TRAIN" not in findings(script(**slots))
+
+
+STEP = """
+def one(model, x, y, optimizer, i):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    {}
+
+
+def report(number, value):
+    print(f"{{number}} {{value}}")
+"""
+CALLED = {"loop": "for i, (x, y) in enumerate(loader):", "backward": "", "step": ""}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["print(i, loss.item())", "report(i, loss.item())", "with open('a', 'a') as log:\n        log.write(f'{loss}')"],
+)
+def test_a_function_that_the_loop_calls_prints_of_its_share(line: str) -> None:
+    slots = {**CALLED, "definitions": STEP.format(line), "forward": "one(model, x, y, optimizer, i)"}
+    assert "METRIC-TRAIN" in findings(script(**slots))
+
+
+@pytest.mark.parametrize("line", ["print(i, len(x), x.shape)", "report(i, 0)", "return loss"])
+def test_a_function_that_the_loop_calls_prints_what_is_the_same(line: str) -> None:
+    slots = {**CALLED, "definitions": STEP.format(line), "forward": "one(model, x, y, optimizer, i)"}
+    assert "METRIC-TRAIN" not in findings(script(**slots))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
-from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.deciding import schedules
@@ -17,12 +17,13 @@ from accelift_codemod.measured.steering import sets_group, updates
 from accelift_codemod.measured.sums import Loop
 
 _DEPTH = 3  # of functions that call functions
+_WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _SIZES = frozenset("shape size ndim dim ndimension dtype device type is_cuda requires_grad".split())
 
 
 @dataclass
 class Decision:
-    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'backward' or 'update'."""
+    """Where a function decides, by what, and what is different then: 'rate', 'leave', 'backward', 'update', 'loss'."""
 
     place: ast.AST
     by: ast.expr
@@ -40,13 +41,29 @@ class _Called:
 
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Decision]:
     """The decisions of functions that an iteration calls, and by which processes would train otherwise."""
+    for function, names in shares(draft, node, local).items():
+        for part in own_nodes(*function.body):
+            yield from _decides(draft, function, part, names)
+
+
+def shares(draft: Draft, node: Loop, local: set[str]) -> dict[Function, set[str]]:
+    """The functions that an iteration calls with values of a share, and the variables that have such values there."""
     reached = _Called(attributes={name for name in local if "." in name})
     for _ in range(2):  # what one call leaves in an object, the next one reads
         for statement in node.body:
             _follow(draft, statement, local, reached, _DEPTH)
-    for function, names in reached.local.items():
-        for part in own_nodes(*function.body):
-            yield from _decides(draft, function, part, names | reached.attributes)
+    return {function: names | reached.attributes for function, names in reached.local.items()}
+
+
+def losses(body: list[ast.stmt], backwards: Iterable[ast.Call]) -> set[str]:
+    """Variables that backward passes start from, and those that statements compute these from."""
+    starts = [call.func.value for call in backwards if isinstance(call.func, ast.Attribute)]
+    found = {n.id for start in starts for n in loads(start)}
+    sets = [s for outer in body for s in walk(outer) if isinstance(s, (ast.Assign, ast.AugAssign))]
+    read = [(stores(s), {n.id for n in loads(s.value)}) for s in sets] if found else []
+    while more := {name for stored, names in read if stored & found for name in names} - found:
+        found |= more
+    return found
 
 
 def _follow(draft: Draft, root: ast.AST, names: set[str], reached: _Called, depth: int) -> None:
@@ -167,7 +184,12 @@ def _otherwise(draft: Draft, function: Function, choice: ast.If | ast.While) -> 
         return "leave"
     if any(isinstance(n, (ast.Break, ast.Continue)) and _in_training(draft, function, n) for n in inside):
         return "leave"
-    return "update" if any(updates(draft, n) for n in inside) else ""
+    if any(updates(draft, n) for n in inside):
+        return "update"
+    backwards = [n for n in later if isinstance(n, ast.Call) and draft.facts.loops.is_backward(n)]
+    weighs = any(isinstance(n, ast.Compare) and isinstance(n.ops[0], _WEIGHED) for n in walk(choice.test))
+    sets = {name for s in (*choice.body, *choice.orelse) for name in stores(s)} if weighs and backwards else set()
+    return "loss" if sets & losses(function.body, backwards) else ""
 
 
 def _trains(draft: Draft, node: ast.AST) -> bool:

@@ -32,7 +32,7 @@ _OTHER_LOSSES = "some would train on another loss than others"
 def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
     """Tests inside the loop on local values that leave it, skip a step, or save, and loops over pieces of a batch."""
     kept = containers(draft, node, local)
-    losses = _losses(draft, node)
+    losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
     yield from _timed(draft, node)
     for statement in (s for outer in node.body for s in walk(outer)):
         if isinstance(statement, (ast.For, ast.AsyncFor)):
@@ -109,6 +109,8 @@ def decisions_called(draft: Draft, node: Loop, local: set[str]) -> Iterator[Find
     for one in called.decisions(draft, node, local):
         if one.what == "update":
             yield _differs(draft, one.place, one.by, _OTHER_MODELS)
+        elif one.what == "loss":
+            yield _differs(draft, one.place, one.by, _OTHER_LOSSES)
         elif one.what == "rate":
             yield _differs(draft, one.place, one.by, "so would the learning rate that the schedule sets by it")
         else:
@@ -319,18 +321,3 @@ def _is_read_after(draft: Draft, choice: ast.If | ast.While, names: set[str]) ->
                 if any(choice in index.ancestors(b.node) for b in owner.bindings[name] if b.how is How.AUGMENT):
                     return True
     return False
-
-
-def _losses(draft: Draft, node: Loop) -> set[str]:
-    """Variables that backward passes in a loop start from, and those that an iteration computes these from."""
-    found = {
-        n.id
-        for call in draft.facts.loops.backwards_in(node)
-        if isinstance(call.func, ast.Attribute)
-        for n in loads(call.func.value)
-    }
-    sets = [s for outer in node.body for s in walk(outer) if isinstance(s, (ast.Assign, ast.AugAssign))]
-    read = [(stores(s), {n.id for n in loads(s.value)}) for s in sets] if found else []
-    while more := {name for stored, names in read if stored & found for name in names} - found:
-        found |= more
-    return found

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import called
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.measured.sums import Loop
@@ -27,6 +28,12 @@ def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> d
     or `writes` it."""
     found: dict[str, tuple[ast.AST, str]] = {}
     step = draft.blueprint.handmade.get(loop)
+    for function, inside in called.shares(draft, node, names).items():
+        for call in (c for c in walk(function) if isinstance(c, ast.Call)):
+            how = _how(draft, call)
+            for part in _told(draft, call, how) if how else ():
+                if isinstance(part, ast.Name) and is_content(draft, part, inside):
+                    found.setdefault(draft.facts.short(part), (part, how))
     for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
         how = _how(draft, call)
         for part in _told(draft, call, how) if how else ():

@@ -129,7 +129,7 @@ def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[
     """Reads outside a loop of an attribute of self: of any method, for those may run after it."""
     inside = {node, *walk(node)}
     reads = draft.facts.loads(owner, name)
-    return [n for n in reads if n not in inside and not _into_attribute(draft.facts.index.statement(n))]
+    return [n for n in reads if n not in inside]
 
 
 def reduced(draft: Draft, loop: BatchLoop, statements: Sequence[Sets], local: set[str]) -> list[Edit]:
@@ -356,8 +356,3 @@ def containers(draft: Draft, node: Loop, local: set[str]) -> set[str]:
 def bindings_of(draft: Draft, name: ast.Name) -> list[Binding]:
     owner = draft.facts.index.scope(name).owner(name.id)
     return [b for b in owner.bindings[name.id] if b.node is name] if owner else []
-
-
-def _into_attribute(statement: ast.stmt) -> bool:
-    """Whether a statement puts what it computes into an attribute of self, which is asked about by itself."""
-    return isinstance(statement, ast.Assign) and any("." in name for name in stores(statement))

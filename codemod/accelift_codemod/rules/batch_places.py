@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role
+from accelift_codemod.facts import BatchLoop, How, Role
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.layout import Layout, Shape
+from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
@@ -45,7 +46,9 @@ class BatchPlaces(Rule):
         if draft.options.batch != "global":
             return
         for loop in draft.blueprint.train_loops:
-            for node in (n for statement in loop.body for n in walk(statement)):
+            called = (f for statement in loop.body for f in draft.blueprint.timeline.calls_into(statement))
+            bodies = [loop.body, *(function.body for function in dict.fromkeys(called))]
+            for node in (n for body in bodies for statement in body for n in walk(statement)):
                 if self._is_shift(node) and self._meet(draft, loop):
                     continue
                 if self._is_placed(draft, loop, node) and self._trains(draft, loop, node):
@@ -138,8 +141,23 @@ class BatchPlaces(Rule):
         if not bounds:
             return False
         return self._layout(draft, loop, node, node.value) is Layout.ROWS and all(
-            isinstance(b, ast.Constant) or self._layout(draft, loop, node, b) is Layout.CONST for b in bounds
+            isinstance(b, ast.Constant) or self._layout(draft, loop, node, b) in FIXED or self._is_part(draft, loop, b)
+            for b in bounds
         )
+
+    def _is_part(self, draft: Draft, loop: BatchLoop, place: ast.expr) -> bool:
+        """Whether a place is worked out of the number of rows, such as their middle: `half = len(x) // 2`."""
+        bindings = draft.facts.resolver.bindings(place) if isinstance(place, ast.Name) else []
+        if len(bindings) == 1 and bindings[0].value is not None and not bindings[0].path:
+            place = bindings[0].value
+        if isinstance(place, ast.Call) and draft.facts.resolver.builtin(place.func) == "int" and len(place.args) == 1:
+            place = place.args[0]
+        parts = [place.left, place.right] if isinstance(place, ast.BinOp) else []
+        names = [n for part in parts for n in loads(part)]
+        if any(b.how is How.LOOP for n in names for b in draft.facts.resolver.bindings(n)):
+            return False  # one of several pieces, which may all be treated alike
+        layouts = [self._layout(draft, loop, place, part) for part in parts]
+        return Layout.COUNT in layouts and all(layout in (Layout.COUNT, *FIXED) for layout in layouts)
 
     def _layout(self, draft: Draft, loop: BatchLoop, node: ast.AST, part: ast.expr | None) -> Shape | None:
         """How a part of a node depends on the batch."""
@@ -153,7 +171,9 @@ class BatchPlaces(Rule):
             if isinstance(parent, ast.Assign):
                 names = {name for target in parent.targets for name in stores(target)} - followed
                 followed |= names
-                uses = (n for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
+                function = draft.function(node)
+                body = loop.body if function is draft.function(loop.node) or function is None else function.body
+                uses = (n for s in body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
                 return any(isinstance(n.ctx, ast.Load) and self._trains(draft, loop, n, followed) for n in uses)
             if isinstance(parent, ast.stmt):
                 return False
