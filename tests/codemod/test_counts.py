@@ -146,3 +146,17 @@ def test_what_else_is_updated_with_a_number_of_samples_stays() -> None:
 def test_what_is_computed_from_a_batch_has_its_rows(made: str, counted: bool) -> None:
     text = converted(script(loop=LOOP, batch_end=f"{made}\nn = i * len(flat)"))
     assert ("n = i * len(flat) * accelerator.num_processes" in text) is counted
+
+
+@pytest.mark.parametrize("slots", [{"before": "k = 0"}, {"epoch": "k = 0"}])
+def test_batches_that_the_loop_counts_itself(slots: dict[str, str]) -> None:
+    seen = "k += 1\nn = k * len(x)"
+    assert converted(script(**slots, batch_end=seen)) == lifted(
+        **slots, batch_end=f"{seen} * accelerator.num_processes"
+    )
+
+
+@pytest.mark.parametrize("lines", ["if epoch:\n    k += 1", "k += 1\nif epoch:\n    k = 0", "k += 2", "k -= 1"])
+def test_other_counts_stay(lines: str) -> None:
+    slots = {"before": "k = 0", "batch_end": f"{lines}\nn = k * len(x)"}
+    assert converted(script(**slots)) == lifted(**slots)

@@ -31,6 +31,11 @@ def put(where, value):
     where.append(value)
 
 
+def tally(where, y):
+    for label in y.tolist():
+        where[label] += 1
+
+
 def count(x):
     global SEEN
     SEEN += x.size(0)
@@ -73,6 +78,7 @@ SIZES = ("kept['n'] += x.size(0)", "kept = {'n': 0, 'other': 0}")
         (*SIZES, "print(kept['n'])"),
         ("put(kept, loss.item())", "kept = []", "print(kept[-1])"),
         ("kept.last = loss.item()", "kept = Meter()", "print(kept.last)"),
+        ("tally(kept, y)", "kept = [0, 0, 0]", "print(kept)"),
         ("for k in y.tolist():\n            kept[k] += 1", "kept = [0, 0, 0]", "print(kept)"),
         ("SHARED.append(loss.item())", "kept = []", "print(SHARED[-1])"),
         ("count(x)", "kept = []", "print(SEEN)"),

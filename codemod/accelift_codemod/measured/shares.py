@@ -130,7 +130,9 @@ def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
         return set()
     puts: set[str] = set()
     statements = [n for n in walk(function) if isinstance(n, (ast.Assign, ast.AugAssign, ast.Expr))]
+    loops = [n for n in walk(function) if isinstance(n, (ast.For, ast.AsyncFor))]
     for statement in (*statements, *statements):  # not all of them come in the order in which they run
+        inside |= {n for one in loops if inside & {i.id for i in loads(one.iter)} for n in stores(one.target)}
         if isinstance(statement, (ast.Assign, ast.AugAssign)) and inside & {n.id for n in loads(statement.value)}:
             inside |= stores(statement)
         if isinstance(statement, ast.Assign) and inside & {n.id for n in loads(statement.value)}:

@@ -42,13 +42,15 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                         "{} * {accelerator}.num_processes",
                         need=Need.WEAK,
                     )
-            index = _index(loop)
-            if index is None:
+            indices = {_index(loop), *_counters(loop)} - {None}
+            if not indices:
                 continue
             for node in (n for s in loop.body for n in walk(s)):
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                     for number, size in ((node.left, node.right), (node.right, node.left)):
-                        if _is_number(number, index) and self._is_size(draft, size, loop):
+                        if any(_is_number(number, index) for index in indices if index) and self._is_size(
+                            draft, size, loop
+                        ):
                             yield draft.edit(
                                 _RULE,
                                 node,
@@ -115,3 +117,19 @@ def _index(loop: BatchLoop) -> str | None:
         return None
     first = node.target.elts[0]
     return first.id if isinstance(first, ast.Name) else None
+
+
+def _counters(loop: BatchLoop) -> set[str]:
+    """Variables that the loop counts its batches in: one more in every iteration."""
+    counted = [
+        statement.target.id
+        for statement in loop.body
+        if isinstance(statement, ast.AugAssign)
+        and isinstance(statement.op, ast.Add)
+        and isinstance(statement.target, ast.Name)
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value == 1
+    ]
+    skips = any(isinstance(n, ast.Continue) for statement in loop.body for n in walk(statement))
+    bound = [n.id for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return set() if skips else {name for name in counted if bound.count(name) == 1}
