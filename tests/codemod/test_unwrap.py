@@ -112,6 +112,7 @@ def test_a_method_that_runs_the_whole_forward_pass_goes_through_the_wrapper() ->
     [
         "    @torch.no_grad()\n    def score(self, x):\n        return self(x).mean().item()",
         "    def score(self, x):\n        with torch.no_grad():\n            return self.layer(x).mean().item()",
+        "    def score(self, x):\n        self.eval()\n        with torch.no_grad():\n            return self(x)",
     ],
 )
 def test_a_method_that_switches_gradients_off_does_not_train(method: str) -> None:

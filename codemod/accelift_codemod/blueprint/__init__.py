@@ -27,6 +27,7 @@ class Item:
     name: str
     statements: tuple[ast.stmt, ...]  # those that bind the variable to the object
     places: tuple[str, ...]  # the variable, or the entries of the container in it that are the object
+    target: str = ""  # the variable that gets the prepared one, if the object stays in its own: `net` for `self`
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ class Group:
     scope: Scope
     anchor: ast.stmt | ast.Call
     items: tuple[Item, ...]
+    before: bool = False  # before that statement, with which its function begins
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """The position after which the objects are prepared."""
+        anchor = self.anchor
+        return (anchor.lineno, -1) if self.before else (anchor.end_lineno or 0, anchor.end_col_offset or 0)
 
 
 @dataclass
@@ -114,6 +122,15 @@ class Blueprint:
         """The prepared models that an expression may denote."""
         return tuple(v for v in self.facts.resolver.values(node) if self._kind(v) is Role.MODEL)
 
+    def is_itself(self, node: ast.AST) -> bool:
+        """Whether an expression is `self` in a network that trains itself: the network inside, not what wraps it."""
+        found = self.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        return any(b.how is How.PARAMETER and self._wraps(v) for b in found for v in self.facts.resolver.bound(b))
+
+    def _wraps(self, value: Value) -> bool:
+        item = self.item(value)
+        return item is not None and item.target != "" and item.value.origin is value.origin
+
     def prepared_part(self, node: ast.expr) -> tuple[ast.expr, Values]:
         """The prepared models that an expression is a part of, and the expression that is them; else its root."""
         while True:
@@ -172,14 +189,15 @@ class Blueprint:
     def _after(self, group: Group, node: ast.AST) -> list[bool]:
         """Of each time that a node is known to be evaluated: whether that is after a group has been prepared."""
         anchor = group.anchor
-        done = (anchor.end_lineno or 0, anchor.end_col_offset or 0)
         places = self.timeline.places(node, self.facts.index.function(anchor))
         if isinstance(anchor, ast.stmt):
-            return [position(place) > done for place in places]
+            return [position(place) > group.done for place in places]
         begun = position(self.facts.index.statement(anchor))
         handed = isinstance(node, ast.Call) and any(anchor in walk(a) for a in (*node.args, *node.keywords))
         # What is prepared in a call is so for all that the call runs.
-        return [handed or position(place) > done if place is node else position(place) >= begun for place in places]
+        return [
+            handed or position(place) > group.done if place is node else position(place) >= begun for place in places
+        ]
 
     def shares_batches(self, loop: BatchLoop) -> bool:
         """Whether a loop draws from prepared loaders: each process sees its share of every batch."""

@@ -86,7 +86,8 @@ class _Choice:
         method = self.index.function(node)
         if method is None or not isinstance(self.index.parents.get(method), ast.ClassDef):
             return False
-        return not method.name.startswith("__") and method.name not in self.facts.written.attributes
+        name = method.name.partition("@")[0]  # of a method that is called by `super().fit()`
+        return not name.startswith("__") and name not in self.facts.written.attributes
 
     @cached_property
     def _steps(self) -> dict[ast.AST, list[ast.Call]]:
@@ -161,6 +162,14 @@ class _Choice:
             return
         calls = (c for part in parts for c in self.facts.loops.own_calls(part))
         run = [model for call in calls for model in self.facts.objects.models(call.func)]
+        itself = next((m for m in map(self.resolver.itself, run) if m.origin in trained), None)
+        if itself is not None:
+            raise refuse(
+                "LOOP-IN-CLASS",
+                loop.node.lineno,  # type: ignore[union-attr]
+                f"the network {itself.name} trains itself, in a method that wraps it, and is run and trained here, too",
+                "train it in one place, in a function that takes model, optimizer and loaders",
+            )
         if run:
             raise refuse(
                 "OPT-UNKNOWN",

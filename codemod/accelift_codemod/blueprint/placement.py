@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
-from accelift_codemod.blueprint import Blueprint, Group, Item, containers
+from accelift_codemod.blueprint import Blueprint, Group, Item, containers, naming, self_trained
 from accelift_codemod.blueprint.anchors import Anchors
 from accelift_codemod.blueprint.choice import choose
 from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
@@ -15,15 +15,12 @@ from accelift_codemod.blueprint.peeks import Peeks
 from accelift_codemod.blueprint.roots import Roots
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
-from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.values import Values, key, views
 from accelift_codemod.options import Options
 from accelift_codemod.reasons import Refused, refuse
 from accelift_codemod.refusals import check
-
-_NAMES = ("accelerator", "accel", "hf_accelerator", "accelift_accelerator")
 
 
 def draft(facts: Facts, options: Options) -> Blueprint:
@@ -34,7 +31,7 @@ def draft(facts: Facts, options: Options) -> Blueprint:
     """
     check(facts, options)
     blueprint = Blueprint(facts, options)
-    blueprint.accelerator = _free_name(facts)
+    blueprint.accelerator = naming.accelerator(facts)
     blueprint.peeks |= Peeks(blueprint).of_makers()
     Placement(blueprint).plan()
     return blueprint
@@ -44,13 +41,6 @@ def _named(scope: Scope, name: str, among: set[tuple[Scope, str]]) -> str:
     """A variable as a message calls it: with its function, if others go by the same name."""
     alone = [other for _, other in among].count(name) == 1
     return f"`{name}`" if alone else f"`{name}` of {getattr(scope.node, 'name', 'the script')}"
-
-
-def _free_name(facts: Facts) -> str:
-    taken = {name for scope in facts.written.scopes.values() for name in (*scope.bindings, *scope.loads)}
-    taken.update(facts.written.attributes if facts.instances.followed else ())
-    taken |= {name.rpartition(MARK)[2] for name in taken}
-    return next((name for name in _NAMES if name not in taken), "accelift_main_accelerator")
 
 
 class Placement:
@@ -70,7 +60,11 @@ class Placement:
             self.blueprint.local_loops.clear()
             self.blueprint.replicated.clear()
             self.roots = Roots(self.blueprint)
-        self.blueprint.groups = sorted([*self._groups(items[0]), *items[1]], key=lambda g: position(g.anchor))
+        networks = self_trained.Networks(self.blueprint, items[0])
+        early = networks.at_the_start(self._uses_in)
+        groups = self._groups([i for i in networks.items if i not in early])
+        groups = networks.with_kept([*groups, *(Group(i.scope, i.statements[0], (i,), True) for i in early)])
+        self.blueprint.groups = sorted([*groups, *items[1]], key=lambda g: position(g.anchor))
         self._peeked()
 
     def _items(self) -> tuple[list[Item], list[Group]] | None:
@@ -129,6 +123,8 @@ class Placement:
             raise refuse(
                 "PREP-NO-POINT", line, message, "keep it in one variable from its creation to the training loop"
             )
+        if (itself := self_trained.item(self.facts, value)) is not None:
+            return itself
         scope, name = next(iter(roots))
         self._require_own(value, scope, name)
         bindings = [b for b in scope.bindings[name] if keeps(self.resolver.bound(b), key(value))]

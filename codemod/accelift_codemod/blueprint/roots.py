@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from accelift_codemod.blueprint import Blueprint
+from accelift_codemod.blueprint import Blueprint, self_trained
 from accelift_codemod.blueprint.containers import holds, keeps, replaceable
 from accelift_codemod.blueprint.rebinding import (
     RETURNS_SELF,
@@ -73,7 +73,8 @@ class Roots:
                     f"the {kind.value} is reached through `{self.facts.segment(use)}`, which is not a plain variable",
                     "keep it in a plain variable or parameter",
                 )
-            found |= {(scope, name) for scope, name in traced if self._carries(scope, name, value, inside=True)}
+            own = self_trained.variable(self.resolver, value)
+            found |= {root for root in traced if root == own or self._carries(*root, value, inside=True)}
         if not found and key(value) not in self._in_calls:
             self.untraced.add(key(value))
             for scope in self.index.scopes.values():
@@ -179,7 +180,9 @@ class Roots:
             return None
         found: set[tuple[Scope, str]] = set()
         for binding in self.resolver.reaching(node, owner):
-            if binding.how is How.PARAMETER:
+            if (itself := self_trained.of_binding(self.resolver, binding)) is not None:
+                found.add(itself)
+            elif binding.how is How.PARAMETER:
                 function = self.index.parents[self.index.parents[binding.node]]
                 for call in self.resolver.sites(function):
                     if not self.facts.runs(call):

@@ -197,7 +197,8 @@ class Expressions:
         if node is function.args.kwarg:
             return self._keywords(function, names)
         if method and names and node.arg == names[0]:
-            return (Value(Role.OBJECT, owner, name=owner.name, declaration=owner),)  # type: ignore[union-attr,arg-type]
+            role = Role.MODEL if owner in self.resolver.self_trained else Role.OBJECT
+            return (self.resolver.itself(Value(role, owner, name=owner.name, declaration=owner)),)  # type: ignore[union-attr,arg-type]
         found: list[Value] = []
         sites = list(self.resolver.sites(function))
         for call in sites:

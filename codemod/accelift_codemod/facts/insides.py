@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.classes import Classes, stands_apart
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, Index
 from accelift_codemod.facts.inheritance import is_abstract, is_of_abc
+from accelift_codemod.facts.self_trained import is_kept, problem, training_method
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.uses import is_called
 from accelift_codemod.facts.values import Role
@@ -43,10 +44,12 @@ class Insides:
         bound = [m for m in self.methods if not stands_apart(m)]
         self.self_name = next((p.arg for m in bound for p in (*m.args.posonlyargs, *m.args.args)[:1]), "self")
         self.bound = bound
+        self.trains_itself = training_method(index, self.names, cls)  # of a network
+        self.returning_self: list[Function] = []  # methods of such a network
 
     def inside(self) -> Unknown | None:
         """Why the attributes cannot be followed, by the class itself; None if they can."""
-        return self._shape() or self._methods() or self._of_self()
+        return self._shape() or self._methods() or self._of_network() or self._of_self()
 
     # ---- the class
 
@@ -57,7 +60,7 @@ class Insides:
         cls, name = self.cls, self.cls.name
         if not self.index.scope(cls).is_module:
             return self.no(cls, f"the class {name} is defined inside a function or class")
-        for base in cls.bases:
+        for base in cls.bases if self.trains_itself is None else ():
             if self.names.builtin(base) != "object" and not is_of_abc(self.index, self.names, base, "ABC"):
                 return self.no(cls, self._based(base))
         if cls.decorator_list or not all(is_abstract(self.index, self.names, k) for k in cls.keywords):
@@ -83,6 +86,11 @@ class Insides:
         if others:
             return f"{name} has a base class, that of {others[0]}, too, whose methods may use its attributes"
         return f"{name} has a base class, whose methods may use its attributes, too"
+
+    def _of_network(self) -> Unknown | None:
+        method = self.trains_itself
+        found = problem(self.index, self.names, self.cls, method) if method is not None else None
+        return self.no(*found) if found is not None else None
 
     def _derives(self, cls: ast.ClassDef, base: ast.expr) -> bool:
         """Whether a class has a base of the program, too."""
@@ -127,6 +135,8 @@ class Insides:
         """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one."""
         if not is_property(method):
             return False
+        if self.trains_itself is not None:  # its attributes are those of any network: it may compute what it likes
+            return not any(isinstance(n, ast.Attribute) and n.attr in _ACTIVE for n in walk(method))
         *before, last = method.body
         calls = (n for n in walk(method) if isinstance(n, ast.Call))
         return (
@@ -175,6 +185,12 @@ class Insides:
                 continue
             if self.is_run(name):
                 continue
+            if self.is_saved(name):
+                continue
+            giving = self.index.function(parent) if isinstance(parent, ast.Return) else None
+            if self.trains_itself is not None and giving is not None:
+                self.returning_self.append(giving)
+                continue
             return self.no(name, "the object itself is handed on, and others may set its attributes")
         return None
 
@@ -200,12 +216,27 @@ class Insides:
     def is_run(self, node: ast.expr) -> bool:
         """Whether an object is called, as its class says."""
         call = self.index.parents[node]
-        return isinstance(call, ast.Call) and call.func is node and any(m.name == "__call__" for m in self.bound)
+        called = self.trains_itself is not None or any(m.name == "__call__" for m in self.bound)
+        return isinstance(call, ast.Call) and call.func is node and called
+
+    def is_saved(self, node: ast.expr) -> bool:
+        """Whether a network is saved whole."""
+        call = self.index.parents[node]
+        saved = isinstance(call, ast.Call) and call.args[:1] == [node]
+        return saved and self.trains_itself is not None and self.names.qualified(call.func) == "torch.save"  # type: ignore[attr-defined]
 
     def own(self) -> list[ast.Attribute]:
-        """The attributes of the object where its methods name them."""
+        """The attributes of the object where its methods name them; of a network, those that are no part of it."""
         parents = self.index.parents
-        return [a for n in self.selves() if isinstance(a := parents[n], ast.Attribute)]
+        found = [a for n in self.selves() if isinstance(a := parents[n], ast.Attribute)]
+        if self.trains_itself is None:
+            return found
+        made: dict[str, list[ast.expr | None]] = {}
+        for attribute in found:
+            if not isinstance(attribute.ctx, ast.Load):
+                made.setdefault(attribute.attr, []).append(getattr(parents[attribute], "value", None))
+        kept = {name for name, values in made.items() if is_kept(self.names, values)}
+        return [a for a in found if a.attr in kept]
 
 
 def is_property(function: Function) -> bool:

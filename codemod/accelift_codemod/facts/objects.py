@@ -74,7 +74,8 @@ class Objects:
                     argument = self.resolver.argument(call, 0, "params")
                     argument = argument or (call.args[0] if call.args else None)
                     of = owners.of(argument) if argument is not None else Found()
-                    found.append(Optimizer(value, call, tuple(of.models), tuple(of.loose), tuple(of.untold)))
+                    models = dict.fromkeys(map(self.resolver.itself, of.models))
+                    found.append(Optimizer(value, call, tuple(models), tuple(of.loose), tuple(of.untold)))
         return found
 
     def is_model(self, value: Value) -> bool:

@@ -20,8 +20,9 @@ from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Binding, Function, Ho
 from accelift_codemod.facts.instances import is_property
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.passing import Passing
+from accelift_codemod.facts.self_trained import training_method
 from accelift_codemod.facts.tree import own_nodes, walk
-from accelift_codemod.facts.values import Role, Values
+from accelift_codemod.facts.values import Role, Value, Values
 
 _MAX_DEPTH = 120
 _MAX_ROUNDS = 5
@@ -42,6 +43,8 @@ class Resolver(Classes):
     ) -> None:
         super().__init__(index, followed or {}, known or {})
         self.outside = outside or {}  # attributes of followed objects that are set where they are not called self
+        trained = ((cls, training_method(index, self, cls)) for cls in self.followed)
+        self.self_trained = {cls: method for cls, method in trained if method is not None}  # networks, and by what
         self.passing = Passing(self)
         self.contents = Contents(self)
         self.expressions = Expressions(self, Calls(self))
@@ -54,6 +57,12 @@ class Resolver(Classes):
         self._low = _NO_CYCLE
         self._sites: dict[ast.AST, list[ast.Call]] | None = None
         self._method_names = {f.name for f in index.functions if isinstance(index.parents.get(f), ast.ClassDef)}
+
+    def itself(self, value: Value) -> Value:
+        """A network that trains itself as its methods see it; else the value."""
+        cls = value.declaration
+        method = self.self_trained.get(cls) if isinstance(cls, ast.ClassDef) and value.role is Role.MODEL else None
+        return Value(Role.MODEL, method, name=value.name, declaration=cls) if method is not None else value
 
     # ---- values
 

@@ -15,6 +15,7 @@ from accelift_codemod.facts.classes import asked_of_class, stands_apart
 from accelift_codemod.facts.holders import HARMLESS
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, parameters
 from accelift_codemod.facts.insides import Insides, Unknown, is_property
+from accelift_codemod.facts.library import RETURNS_SELF
 from accelift_codemod.facts.signatures import bind
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
@@ -39,13 +40,68 @@ class Candidate(Insides):
         self.module = cls.name in known.modules
         self.outside: dict[ast.Attribute, None] = {}  # where attributes are set that are no methods
         self.asked: dict[ast.Attribute, None] = {}  # where attributes are read that are no methods' own
+        self.asked_of: dict[ast.Call, list[ast.Attribute]] = {}  # the same for each of the objects
+        self._asked_now: list[ast.Attribute] = []
         self.wanted: set[ast.ClassDef] = set()  # whose objects keep an object of this one, and must be followed before
         self.returning: list[Function] = []  # functions that are looked at, for they return an object
 
     def unknown(self) -> Unknown | None:
         """Why the attributes cannot be followed; None if they can."""
         problem = self.inside() or self._made()
-        return problem or next((p for call in self.calls if (p := self._object(call)) is not None), None)
+        for call in self.calls if problem is None else ():
+            self.asked_of[call] = asked = list[ast.Attribute]()
+            self._asked_now = asked
+            if (problem := self._object(call)) is not None:
+                return problem
+        return problem or self._again()
+
+    def _again(self) -> Unknown | None:
+        """Whether a network may be trained by its own method more than once, and be wrapped each time."""
+        method, index = self.trains_itself, self.index
+        if method is None:
+            return None
+        for giving in self.returning_self:
+            used = [c for c in self._runs(giving) if not isinstance(index.parents[c], ast.Expr)]
+            if used:
+                return self.no(used[0], f"what {giving.name}() returns is the object itself, and is kept")
+        for made in self.calls:
+            if (again := self._again_of(made, method)) is not None:
+                what = f"{method.name}(), by which the network {self.cls.name} trains itself, may run more than once"
+                return self.no(again, f"{what} on one object, which DistributedDataParallel would wrap each time")
+        return None
+
+    def _again_of(self, made: ast.Call, method: Function) -> ast.AST | None:
+        """The call by which the method may run again on the object that one call makes."""
+        index, seen = self.index, {method}
+        calls = self._runs(method, made)
+        while len(calls) == 1 and (outer := index.function(calls[0])) in self.bound and outer not in seen:
+            if outer is None or index.enclosing_loops(calls[0]):
+                break
+            seen.add(outer)
+            calls = self._runs(outer, made)
+        home = index.function(made), index.enclosing_loops(made)
+        for call in calls:
+            with_it = home == (index.function(call), index.enclosing_loops(call))
+            if len(calls) > 1 or not (with_it or self._once(call)):
+                return call
+        return None
+
+    def _once(self, call: ast.AST) -> bool:
+        """Whether a call runs once: in no loop, in a function or a method that is called once."""
+        index, function = self.index, self.index.function(call)
+        if function is None or not isinstance(index.parents[function], ast.ClassDef):
+            return not often(index, call)
+        named = [d for d in index.functions if d.name == function.name]
+        reads = [a for a in index.attributes.get(function.name, ()) if isinstance(a.ctx, ast.Load)]
+        if len(named) != 1 or len(reads) != 1 or not is_called(index, reads[0]) or index.enclosing_loops(call):
+            return False
+        return not function.name.startswith("__") and self._once(index.parents[reads[0]])
+
+    def _runs(self, method: Function, made: ast.Call | None = None) -> list[ast.AST]:
+        """The calls of a method of the object, or of that which one call makes."""
+        inside = (a for n in self.selves() if isinstance(a := self.index.parents[n], ast.Attribute))
+        asked = self.asked if made is None else self.asked_of[made]
+        return [self.index.parents[a] for a in (*inside, *asked) if a.attr == method.name]
 
     def several(self) -> bool:
         """Whether more than one object may be made."""
@@ -91,7 +147,7 @@ class Candidate(Insides):
     def _object(self, call: ast.Call) -> Unknown | None:
         """Whether an object stays in one variable, and is only asked for attributes, by functions that get it, too."""
         name, parents = self.cls.name, self.index.parents
-        given: ast.expr = call
+        given: ast.expr = self._itself(call)
         holder = parents[given]
         while (
             isinstance(holder, ast.IfExp)
@@ -109,6 +165,18 @@ class Candidate(Insides):
             return self._handed_on(call, f"the {name} made here", set())
         target = self._target(given, holder)
         return self._kept(target, call, f"the {name} made here is not kept in one variable", set())
+
+    def _itself(self, node: ast.expr) -> ast.expr:
+        """The last of calls of methods by which a network returns itself: `Net().to(device)`."""
+        parents = self.index.parents
+        while self.trains_itself is not None:
+            asked = parents[node]
+            call = parents[asked]
+            named = isinstance(asked, ast.Attribute) and asked.value is node and asked.attr in RETURNS_SELF
+            if not named or not isinstance(call, ast.Call) or call.func is not asked:
+                break
+            node = call
+        return node
 
     def _kept(self, target: ast.expr | None, made: ast.expr, problem: str, seen: set[ast.AST]) -> Unknown | None:
         """The same of an object that is assigned to a variable, or to an attribute that is one by now."""
@@ -171,11 +239,13 @@ class Candidate(Insides):
             if len(classes) > 1:
                 others = " or ".join(sorted(c.name for c in classes if c is not None and c is not self.cls))
                 return self.no(load, f"`{name}` may be an object of {others}, too")
-            if isinstance(parent, ast.Attribute):
+            if (same := self._itself(load)) is not load and not isinstance(parents[same], (ast.Attribute, ast.Expr)):
+                problem = None if self._again_bound(same, name) else self.no(load, f"`{name}` is kept by another name")
+            elif isinstance(parent, ast.Attribute):
                 problem = self._asked(parent) if isinstance(parent.ctx, ast.Load) else self._set(parent, name)
             elif isinstance(parent, ast.Assign) and parent.value is load and len(parent.targets) == 1:
                 problem = self._kept(parent.targets[0], load, f"`{name}` is kept where it cannot be followed", seen)
-            elif self.is_run(load) or _is_tested(load, parent):
+            elif self.is_run(load) or self.is_saved(load) or _is_tested(load, parent):
                 problem = None
             elif isinstance(parent, ast.Return):
                 problem = self._returned(load)
@@ -193,8 +263,21 @@ class Candidate(Insides):
 
     def _bound_once(self, owner: Scope, name: str) -> bool:
         """Whether a variable is bound once, or to nothing but new objects and None."""
-        bindings = _filled(owner.bindings[name])
+        bindings = self._given(owner.bindings[name])
         return len(bindings) == 1 or all(b.how is How.ASSIGN and not b.path and self._new(b) for b in bindings)
+
+    def _given(self, bindings: list[Binding]) -> list[Binding]:
+        """The bindings of a variable that may give it another object."""
+        return [b for b in _filled(bindings) if b.value is None or not self._again_bound(b.value, b.name)]
+
+    def _again_bound(self, value: ast.expr, name: str) -> bool:
+        """Whether a variable gets the network that it has: `net = net.to(device)`."""
+        holder, first = self.index.parents.get(value), value
+        while isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute):
+            first = first.func.value
+        target = holder.targets[0] if isinstance(holder, ast.Assign) and len(holder.targets) == 1 else None
+        named = isinstance(first, ast.Name) and isinstance(target, ast.Name) and first.id == target.id == name
+        return named and isinstance(first, ast.expr) and self._itself(first) is value
 
     def _new(self, binding: Binding) -> bool:
         """Whether a variable gets a new object of a class of the script, or None."""
@@ -211,7 +294,7 @@ class Candidate(Insides):
         self, load: ast.Name | ast.Attribute, bindings: list[Binding], owner: Scope
     ) -> set[ast.ClassDef | None]:
         """The classes of the objects that a variable may be where it is read."""
-        if len(_filled(bindings)) == 1:
+        if len(self._given(bindings)) == 1:
             return {self.cls}
         reaching = self.names.reaching(load, owner) if isinstance(load, ast.Name) else bindings
         return {c for b in reaching if (c := self._class(b)) is not None}
@@ -273,6 +356,7 @@ class Candidate(Insides):
 
     def _asked(self, node: ast.Attribute) -> Unknown | None:
         self.asked.setdefault(node)
+        self._asked_now.append(node)
         if node.attr.startswith("__"):
             return self.no(node, f"`{node.attr}` reaches attributes in another way")
         if not isinstance(node.ctx, ast.Load):

@@ -26,7 +26,7 @@ class Reach(Home):
         """Whether code in a function can use the accelerator: by the variable, a parameter or its object."""
         if self.is_home(function):
             return True
-        cls = self.resolver.instance(function) if function is not None else None
+        cls = self.keeper(function) if function is not None else None
         return (function if cls is None else self.resolver.constructor(cls)) in self.receivers
 
     def available(self, edit: Edit) -> bool:
@@ -49,7 +49,7 @@ class Reach(Home):
     def spelled(self, node: ast.AST) -> str:
         """The accelerator as code in the place of a node writes it: methods find it in their object."""
         name = self.draft.blueprint.accelerator
-        cls = self.resolver.instance(node)
+        cls = self.keeper(node)
         if cls is None:
             return self._object(node) or name
         kept = f"{self.resolver.followed[cls]}.{name}"

@@ -98,7 +98,8 @@ class Home:
                 chosen.append((self.evaluable(variable.cpu, candidate), candidate))
         if chosen:  # the first function in which it can be told when the device is the CPU
             return next((candidate for known, candidate in chosen if known), chosen[0][1])
-        constructors = [c for cls in self.resolver.followed if (c := self.resolver.constructor(cls)) is not None]
+        followed = [cls for cls in self.resolver.followed if cls not in self.resolver.self_trained]
+        constructors = [c for cls in followed if (c := self.resolver.constructor(cls)) is not None]
         callers = [c for g in groups for c in self.timeline.callers(g) if c is not None]
         for candidate in [*groups, *constructors, *self._makers(), *sorted(callers, key=position, reverse=True)]:
             if self._leads_to(candidate, anchors):
@@ -147,8 +148,13 @@ class Home:
 
     def is_constructor(self, function: ast.AST | None) -> bool:
         """Whether a function is the constructor of a followed class."""
-        cls = self.resolver.instance(function) if function is not None else None
+        cls = self.keeper(function) if function is not None else None
         return cls is not None and function is self.resolver.constructor(cls)
+
+    def keeper(self, node: ast.AST) -> ast.ClassDef | None:
+        """The followed class around a node, whose objects keep the accelerator: networks do not, they get copied."""
+        cls = self.resolver.instance(node)
+        return None if cls in self.resolver.self_trained else cls
 
     def _makers(self) -> list[Function | None]:
         """The functions in which followed objects are made."""

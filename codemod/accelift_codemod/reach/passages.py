@@ -73,7 +73,7 @@ class Passages:
         outer = self.index.function(function)
         if outer is not None and self.facts.references(function):
             return self._receiver(outer)
-        cls = self.resolver.instance(function)
+        cls = self.reach.keeper(function)
         constructor = self.resolver.constructor(cls) if cls is not None else None
         if cls is not None and constructor is None:
             raise refuse(
@@ -107,6 +107,8 @@ class Passages:
         """Whether a function is a method that nobody can be told to call in another way."""
         if not isinstance(self.index.parents.get(function), ast.ClassDef):
             return False
+        if self.resolver.instance(function) in self.resolver.self_trained:
+            return False  # all its calls are known
         return not self.reach.is_constructor(function) and not self.facts.stands_alone(function)
 
     def _passage(self, function: Function) -> Passage:

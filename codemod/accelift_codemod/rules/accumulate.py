@@ -131,8 +131,10 @@ for i, (x, y) in enumerate(loader):
         found: dict[str, None] = {}
         for statement in node.body:
             for call in draft.facts.loops.own_calls(statement):
-                if isinstance(call.func, ast.Name) and draft.blueprint.prepared_models(call.func):
-                    found.setdefault(call.func.id)
+                models = draft.blueprint.prepared_models(call.func) if isinstance(call.func, ast.Name) else ()
+                for model in models:
+                    item = draft.blueprint.item(model)
+                    found.setdefault((item.target if item is not None else "") or call.func.id)  # type: ignore[attr-defined]
         return list(found)
 
     def _division(

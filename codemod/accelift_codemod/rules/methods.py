@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.bypassing import trains
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, Value, gradients, library, position, torch_ops
+from accelift_codemod.facts import Role, Value, library, position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reach.callers import Callers
 from accelift_codemod.rules import Explained, Rule
@@ -114,6 +114,8 @@ with torch.no_grad():
             if (not isinstance(name, ast.Call) and not isinstance(name.ctx, ast.Load)) or not draft.facts.runs(name):
                 continue
             models = draft.blueprint.prepared_models(name)
+            if draft.blueprint.is_itself(name):
+                continue
             if not models:
                 yield from self._container(draft, name, parents.get(name))
             others = [v for v in draft.facts.resolver.values(name) if v not in models]
@@ -171,7 +173,7 @@ with torch.no_grad():
                 )
                 return
             outer = draft.facts.index.parents.get(parent)
-            if isinstance(outer, ast.Call) and outer.func is parent and self._trains(draft, outer, parent.attr, models):
+            if isinstance(outer, ast.Call) and outer.func is parent and trains(draft, outer, parent.attr, models):
                 if not draft.runtime:
                     yield draft.finding(
                         "DDP-METHOD",
@@ -327,51 +329,6 @@ with torch.no_grad():
             and func.attr == "add_graph"
             and Role.WRITER in draft.facts.resolver.roles(func.value)
         )
-
-    def _trains(self, draft: Draft, call: ast.Call, name: str, models: tuple[Value, ...]) -> bool:
-        """Whether a method's result may reach a backward pass through layers that the wrapper has to see."""
-        if name in torch_ops.MODULE_METHODS:
-            return False
-        if draft.gradients_off(call) or isinstance(draft.facts.index.parents.get(call), ast.Expr):
-            return False
-        methods = [draft.facts.resolver.method(m.declaration, name) for m in models]
-        if any(m is None for m in methods):
-            return True  # a class that is not defined here
-        return any(self._runs_layers(draft, m) for m in methods if m is not None)
-
-    def _runs_layers(self, draft: Draft, method: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
-        """Whether a method calls a submodule or its own forward pass, directly or through other methods."""
-        cls = draft.facts.index.enclosing_class(method)
-        for node in walk(method):
-            if not isinstance(node, ast.Call):
-                continue
-            func = node.func
-            root = func
-            while isinstance(root, (ast.Attribute, ast.Subscript)):
-                root = root.value
-            own = isinstance(root, ast.Name) and (root.id == "self" or draft.blueprint.prepared_models(root))
-            if not own or gradients.off_within(draft.facts.resolver, node):
-                continue
-            if not isinstance(func, (ast.Attribute, ast.Subscript)):
-                if isinstance(root, ast.Name) and root.id == "self":
-                    return True  # self(x)
-                continue
-            of_self = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
-            inner = draft.facts.resolver.method(cls, func.attr) if of_self and isinstance(func, ast.Attribute) else None
-            if inner is None:
-                if isinstance(func, ast.Attribute) and func.attr in ("parameters", "named_parameters", "modules"):
-                    continue
-                if isinstance(func, ast.Attribute) and not self._is_layer(draft, func):
-                    continue
-                return True
-            if inner not in seen and isinstance(inner, FUNCTIONS):
-                if self._runs_layers(draft, inner, seen | {method, inner}):
-                    return True
-        return False
-
-    def _is_layer(self, draft: Draft, func: ast.Attribute) -> bool:
-        """Whether `self.name(...)` calls an attribute of its own (`self.fc.weight.pow(2)` calls a tensor's method)."""
-        return isinstance(func.value, (ast.Name, ast.Subscript)) or func.attr == "forward"
 
 
 def _loaded(value: Value) -> bool:

@@ -143,7 +143,9 @@ for x, y in loader:
         """Whether nothing that depends on the device happens to a model between its move and prepare."""
         group, item = draft.blueprint.group(value), draft.blueprint.item(value)
         assert group is not None and item is not None  # of those that are prepared
-        end = group.anchor.end_lineno or 0
+        if item.target:
+            return False  # what others do before with the network inside, is not seen here
+        end, _ = group.done
         if draft.blueprint.after_prepare(move.call, value):
             return False  # moved away and back again, perhaps
         home = draft.facts.index.function(group.anchor)

@@ -105,7 +105,9 @@ for x, y in loader:
         places = dict.fromkeys(place for i in together for place in i.places)
         names = ", ".join(place for place in places if not place.endswith(EACH))
         if names:
-            lines.append(f"{names} = {{accelerator}}.prepare({names})")
+            targets = {place: i.target or place for i in together for place in i.places}
+            given = ", ".join(targets[place] for place in places if not place.endswith(EACH))
+            lines.append(f"{given} = {{accelerator}}.prepare({names})")
         lines += (_each(place, "prepare({})") for place in places if place.endswith(EACH))
         for place, item in {place: i for i in apart for place in i.places}.items():
             call = "prepare_data_loader({}, device_placement=False)"
@@ -117,7 +119,7 @@ for x, y in loader:
         yield draft.edit(
             _RULE,
             group.anchor,
-            Operation.AFTER,
+            Operation.BEFORE if group.before else Operation.AFTER,
             f"every later use of the {kinds} must see the prepared object",
             "\n".join(lines),
             need=Need.STRONG,

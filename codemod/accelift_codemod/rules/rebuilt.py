@@ -199,8 +199,7 @@ def _late(draft: Draft, node: ast.AST, model: Value) -> bool:
         return False
     timeline, home = draft.blueprint.timeline, draft.function(group.anchor)
     places = timeline.places(node, home)
-    done = (group.anchor.end_lineno or 0, group.anchor.end_col_offset or 0)
-    if not draft.blueprint.may_follow_prepare(node, model) and not any(position(p) > done for p in places):
+    if not draft.blueprint.may_follow_prepare(node, model) and not any(position(p) > group.done for p in places):
         return False
     trained = [place for loop in draft.blueprint.train_loops for place in timeline.places(loop.node, home)]
     if not places or not trained:

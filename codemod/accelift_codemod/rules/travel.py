@@ -45,7 +45,7 @@ train(model, accelerator, loader)
                 yield from self._rename(draft, passage)
             else:
                 yield from self._add(draft, passage)
-            if draft.facts.resolver.is_method(passage.function):
+            if draft.reach.is_constructor(passage.function):
                 yield from self._keep(draft, passage.function)
 
     def _keep(self, draft: Draft, constructor: Function) -> Iterator[Edit]:

@@ -152,7 +152,7 @@ class Calls:
             if given is not None:
                 by_name = {n: self.layouts.read(e, env) for n, e in given.items()}
                 env.update(changed)
-                if owner in self.resolver.followed:
+                if owner in self.resolver.followed and owner not in self.resolver.self_trained:
                     owner = None  # no module: its attributes are variables
                 return self.layouts.modules.function(
                     target, by_name, owner if isinstance(owner, ast.ClassDef) else None

@@ -266,11 +266,20 @@ class Layouts:
         functions = [self.index.function(b.node) for b in owner.bindings[node.id]] if owner is not None else []
         return any(f is not None and not self.resolver.is_method(f) for f in functions)
 
+    def _is_of_network(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is one that a network which trains itself has from its constructor, and keeps."""
+        trained = self.resolver.self_trained
+        bound = [b.node for b in self.index.attribute_bindings.get(node.attr, [])]
+        own = [n for n in bound if self.index.enclosing_class(n) in trained]
+        others = (n.value for n in bound if n not in own and isinstance(n, ast.Attribute))
+        made = all(self.index.function(n) is self.resolver.constructor(self.index.enclosing_class(n)) for n in own)  # type: ignore[arg-type]
+        return bool(own) and made and not any(v.declaration in trained for o in others for v in self.resolver.values(o))
+
     def _attribute(self, node: ast.Attribute, env: Environment, frame: Frame) -> Shape:
         if isinstance(node.value, ast.Name) and node.value.id == "self" and frame.owner is not None:
             return env.get(f"self.{node.attr}", Layout.CONST)  # what this pass has set, or the network's own
         if any(v.declaration in self.resolver.followed for v in self.resolver.values(node.value)):
-            return Layout.UNKNOWN
+            return Layout.CONST if self._is_of_network(node) else Layout.UNKNOWN
         base = self.read(node.value, env, frame)
         if isinstance(base, Record):
             return base.entry(node.attr)
