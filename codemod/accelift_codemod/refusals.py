@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from accelift_codemod import unsharded
+from accelift_codemod.called_back import measured
 from accelift_codemod.facts import Facts, library, position
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
@@ -177,12 +178,27 @@ def _training(facts: Facts, options: Options) -> None:
         if facts.unfollowed(call) is not None:
             raise in_a_class(facts, call, "a part of the training is in a class")
     _by_hand(facts)
+    _called_back(facts)
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
         if facts.processes.managed:
             raise _beyond(run[0], "trains on batches from no DataLoader that can be followed")
         sharable = facts.handmade.sharable
         if not (sharable and options.shard_manual):
             raise Refused(unsharded.reason(facts, run[0])) if sharable else _no_loader(facts, run[0])
+
+
+def _called_back(facts: Facts) -> None:
+    """Refuse trainers that hand themselves to functions which do more with what one process measures than print it."""
+    for node, printed in measured(facts):
+        function = facts.index.function(node)
+        if not printed and function is not None:
+            raise refuse(
+                "LOOP-IN-CLASS",
+                node.lineno,
+                f"{function.name}(), to which the trainer hands itself, does more than print "
+                f"`{facts.segment(node)}`, which is what one process has measured: processes might decide differently",
+                "move what decides into the class that trains, or decide by what all processes have",
+            )
 
 
 def _by_hand(facts: Facts) -> None:

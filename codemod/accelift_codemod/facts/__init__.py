@@ -62,7 +62,8 @@ class Facts:
             self.instances = instances.find(direct, barred, self.flat.modules)
             self.tree = self.instances.tree
             self.index = self.instances.index
-            self.resolver = Resolver(self.index, self.instances.followed, known, self.instances.outside)
+            found = self.instances
+            self.resolver = Resolver(self.index, found.followed, known, found.outside, found.called)
             wrong = outside.wrong(self.resolver)
             if not wrong:
                 break

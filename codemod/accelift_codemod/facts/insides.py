@@ -187,6 +187,13 @@ class Insides:
                 continue
             if self.is_saved(name):
                 continue
+            back = self.calls_back(name)
+            if isinstance(back, Unknown):
+                return (
+                    back if back.reason else self.no(name, "the object itself is handed on, in a way that is not known")
+                )
+            if back:
+                continue
             giving = self.index.function(parent) if isinstance(parent, ast.Return) else None
             if self.trains_itself is not None and giving is not None:
                 self.returning_self.append(giving)
@@ -218,6 +225,10 @@ class Insides:
         call = self.index.parents[node]
         called = self.trains_itself is not None or any(m.name == "__call__" for m in self.bound)
         return isinstance(call, ast.Call) and call.func is node and called
+
+    def calls_back(self, name: ast.Name) -> Unknown | bool:
+        """Whether the object is handed to a function that it keeps, or why that may do more than ask it."""
+        return False
 
     def is_saved(self, node: ast.expr) -> bool:
         """Whether a network is saved whole."""

@@ -40,9 +40,11 @@ class Resolver(Classes):
         followed: Mapping[ast.ClassDef, str] | None = None,
         known: Mapping[str, Role] | None = None,
         outside: Mapping[ast.AST, tuple[ast.ClassDef, str]] | None = None,
+        called: Mapping[ast.AST, ast.AST] | None = None,
     ) -> None:
         super().__init__(index, followed or {}, known or {})
         self.outside = outside or {}  # attributes of followed objects that are set where they are not called self
+        self.called = called or {}  # functions that objects keep, where they hand themselves to them
         trained = ((cls, training_method(index, self, cls)) for cls in self.followed)
         self.self_trained = {cls: method for cls, method in trained if method is not None}  # networks, and by what
         self.passing = Passing(self)
@@ -190,6 +192,8 @@ class Resolver(Classes):
     def callee(self, call: ast.Call) -> ast.AST | None:
         """The function or class of the script that a call certainly runs; None if unknown or not one."""
         func = call.func
+        if call in self.called:
+            return self.called[call]
         if isinstance(func, ast.Name):
             bindings = self.bindings(func)
             if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
@@ -225,7 +229,9 @@ class Resolver(Classes):
         indirect = []
         for call in self.index.calls:
             bindings = self.bindings(call.func) if isinstance(call.func, ast.Name) else []
-            if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
+            if call in self.called:
+                sites.setdefault(self.called[call], []).append(call)
+            elif len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
                 sites.setdefault(bindings[0].node, []).append(call)
                 if isinstance(bindings[0].node, ast.ClassDef):  # runs its constructor
                     constructor = self.method(bindings[0].node, "__init__")

@@ -11,14 +11,18 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from accelift_codemod.facts.callbacks import Callbacks
 from accelift_codemod.facts.classes import asked_of_class, stands_apart
 from accelift_codemod.facts.holders import HARMLESS
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope, parameters
 from accelift_codemod.facts.insides import Insides, Unknown, is_property
 from accelift_codemod.facts.library import RETURNS_SELF
+from accelift_codemod.facts.repeated import trained_again
 from accelift_codemod.facts.signatures import bind
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.facts.uses import is_called, often, reads
+
+_LOST = Unknown(0, "")  # it is handed on in a way that cannot be followed
 
 
 @dataclass
@@ -42,6 +46,7 @@ class Candidate(Insides):
         self.asked: dict[ast.Attribute, None] = {}  # where attributes are read that are no methods' own
         self.asked_of: dict[ast.Call, list[ast.Attribute]] = {}  # the same for each of the objects
         self._asked_now: list[ast.Attribute] = []
+        self.called: dict[ast.Call, Function] = {}  # where the object hands itself to a function that it keeps
         self.wanted: set[ast.ClassDef] = set()  # whose objects keep an object of this one, and must be followed before
         self.returning: list[Function] = []  # functions that are looked at, for they return an object
 
@@ -53,55 +58,18 @@ class Candidate(Insides):
             self._asked_now = asked
             if (problem := self._object(call)) is not None:
                 return problem
-        return problem or self._again()
+        return problem or trained_again(self)
 
-    def _again(self) -> Unknown | None:
-        """Whether a network may be trained by its own method more than once, and be wrapped each time."""
-        method, index = self.trains_itself, self.index
-        if method is None:
-            return None
-        for giving in self.returning_self:
-            used = [c for c in self._runs(giving) if not isinstance(index.parents[c], ast.Expr)]
-            if used:
-                return self.no(used[0], f"what {giving.name}() returns is the object itself, and is kept")
-        for made in self.calls:
-            if (again := self._again_of(made, method)) is not None:
-                what = f"{method.name}(), by which the network {self.cls.name} trains itself, may run more than once"
-                return self.no(again, f"{what} on one object, which DistributedDataParallel would wrap each time")
-        return None
-
-    def _again_of(self, made: ast.Call, method: Function) -> ast.AST | None:
-        """The call by which the method may run again on the object that one call makes."""
-        index, seen = self.index, {method}
-        calls = self._runs(method, made)
-        while len(calls) == 1 and (outer := index.function(calls[0])) in self.bound and outer not in seen:
-            if outer is None or index.enclosing_loops(calls[0]):
-                break
-            seen.add(outer)
-            calls = self._runs(outer, made)
-        home = index.function(made), index.enclosing_loops(made)
-        for call in calls:
-            with_it = home == (index.function(call), index.enclosing_loops(call))
-            if len(calls) > 1 or not (with_it or self._once(call)):
-                return call
-        return None
-
-    def _once(self, call: ast.AST) -> bool:
-        """Whether a call runs once: in no loop, in a function or a method that is called once."""
-        index, function = self.index, self.index.function(call)
-        if function is None or not isinstance(index.parents[function], ast.ClassDef):
-            return not often(index, call)
-        named = [d for d in index.functions if d.name == function.name]
-        reads = [a for a in index.attributes.get(function.name, ()) if isinstance(a.ctx, ast.Load)]
-        if len(named) != 1 or len(reads) != 1 or not is_called(index, reads[0]) or index.enclosing_loops(call):
+    def calls_back(self, name: ast.Name) -> Unknown | bool:
+        """Whether the object hands itself to the one function that it keeps in an attribute, which only asks it."""
+        call = self.index.parents[name]
+        if not isinstance(call, ast.Call) or name not in call.args:
             return False
-        return not function.name.startswith("__") and self._once(index.parents[reads[0]])
-
-    def _runs(self, method: Function, made: ast.Call | None = None) -> list[ast.AST]:
-        """The calls of a method of the object, or of that which one call makes."""
-        inside = (a for n in self.selves() if isinstance(a := self.index.parents[n], ast.Attribute))
-        asked = self.asked if made is None else self.asked_of[made]
-        return [self.index.parents[a] for a in (*inside, *asked) if a.attr == method.name]
+        function = Callbacks(self.index, self.names, self.cls, self.self_name).called(call)
+        if not isinstance(function, FUNCTIONS) or function.decorator_list:
+            return False
+        self.called[call] = function
+        return self._taken(name, call, function, False, set()) or True
 
     def several(self) -> bool:
         """Whether more than one object may be made."""
@@ -315,14 +283,23 @@ class Candidate(Insides):
         if isinstance(call, ast.keyword):
             call = self.index.parents[call]
         function, bound = self._taker(call) if isinstance(call, ast.Call) else (None, False)
-        given = bind(call, function, bound) if isinstance(call, ast.Call) and function is not None else None
-        taking = [parameter for parameter, argument in (given or {}).items() if argument is node]
-        if function is None or function.decorator_list or not taking:
+        if function is None or function.decorator_list or not isinstance(call, ast.Call):
             return problem
+        found = self._taken(node, call, function, bound, seen)
+        return problem if found is _LOST else found
+
+    def _taken(
+        self, node: ast.expr, call: ast.Call, function: Function, bound: bool, seen: set[ast.AST]
+    ) -> Unknown | None:
+        """Whether a function that gets the object in a call does no more with it."""
+        given = bind(call, function, bound)
+        taking = [parameter for parameter, argument in (given or {}).items() if argument is node]
+        if not taking:
+            return _LOST
         scope = self.index.scopes[function]
         parameter = next((p for p in parameters(function.args) if p.arg == taking[0]), None)
         if parameter is None or parameter in (function.args.vararg, function.args.kwarg):
-            return problem
+            return _LOST
         return None if parameter in seen else self._variable(scope, taking[0], parameter, seen | {parameter})
 
     def _taker(self, call: ast.Call) -> tuple[Function | None, bool]:

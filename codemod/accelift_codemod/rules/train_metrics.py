@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from accelift_codemod.called_back import measured
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
@@ -95,6 +97,15 @@ scheduler.step(running / len(loader))
             if not isinstance(loop.node, ast.comprehension):
                 yield from self._loop(draft, loop, loop.node)
         yield from layers_by_chance(draft)
+        for node, printed in measured(draft.facts):
+            if printed and draft.facts.resolver.roles(node) & BATCH_LIKE:
+                yield draft.finding(
+                    "METRIC-TRAIN",
+                    Severity.NOTE,
+                    node,
+                    f"`{draft.facts.segment(node)}` covers only the share of the process that prints it",
+                    "gather the values if the exact figure matters",
+                )
 
     def _loop(self, draft: Draft, loop: BatchLoop, node: Loop) -> Iterator[Edit | Finding]:
         local = local_names(draft, loop, node)

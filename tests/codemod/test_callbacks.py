@@ -1,0 +1,132 @@
+"""Trainers that hand themselves to functions that they keep: what becomes of them, and which are left alone."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, script, unchanged
+
+NO_BODY = dict.fromkeys(("device", "model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, {given}):
+        self.model = model
+        self.callbacks = {kept}
+        self.epoch = 0
+        self.loss = None
+        self.stop = False
+
+    def set_callback(self, event, callback):
+        {put}
+
+    def run(self, loader):
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for self.epoch in range(2):
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                self.loss = F.cross_entropy(self.model(x), y)
+                self.loss.backward()
+                self.optimizer.step()
+            {called}
+            if self.stop:
+                break
+    {more}
+
+
+def log(trainer):
+    {body}
+
+
+def other(trainer):
+    print(trainer.epoch)
+"""
+PARTS = {
+    "given": "name='a'",
+    "kept": "defaultdict(list)",
+    "put": "self.callbacks[event] = [callback]",
+    "called": "for callback in self.callbacks.get('epoch', []):\n                callback(self)",
+    "more": "",
+    "body": "print(trainer.epoch, trainer.loss.item())",
+}
+AFTER = "trainer = Trainer(Net())\ntrainer.set_callback('epoch', log)\ntrainer.run(loader)"
+
+
+def calling(after: str = AFTER, **parts: str) -> str:
+    text = TRAINER.format(**{**PARTS, **parts})
+    return script(imports="from collections import defaultdict", definitions=text, after=after, **NO_BODY)
+
+
+@pytest.mark.parametrize(
+    ("after", "parts"),
+    [
+        (AFTER, {}),
+        (AFTER, {"kept": "{}", "put": "self.callbacks.setdefault(event, []).append(callback)"}),
+        (
+            AFTER,
+            {"kept": "{}", "called": "if 'epoch' in self.callbacks:\n                self.callbacks['epoch'][0](self)"},
+        ),
+        (AFTER, {"kept": "None", "put": "self.callbacks = callback", "called": "self.callbacks(self)"}),
+        (
+            "trainer = Trainer(Net(), [log])\ntrainer.run(loader)",
+            {
+                "given": "callbacks",
+                "kept": "callbacks",
+                "called": "for call in self.callbacks:\n                call(self)",
+            },
+        ),
+    ],
+)
+def test_the_one_function_that_a_trainer_keeps(after: str, parts: dict[str, str]) -> None:
+    text = calling(after, **parts)
+    assert "accelerator.print(trainer.epoch, trainer.loss.item())" in converted(text)
+    assert [code for code in findings(text) if code not in ("DEV-CPU",)] == ["METRIC-TRAIN"]
+
+
+@pytest.mark.parametrize(
+    ("body", "new"),
+    [
+        (
+            "torch.save(trainer.model.state_dict(), 'net.pt')",
+            'accelerator.save(accelerator.unwrap_model(trainer.model).state_dict(), "net.pt")',
+        ),
+        ("if trainer.epoch == 1:\n        trainer.stop = True", "trainer.stop = True"),
+        ("for g in trainer.optimizer.param_groups:\n        g['lr'] *= 0.5", "g['lr'] *= 0.5"),
+    ],
+)
+def test_what_it_does_with_what_all_processes_have(body: str, new: str) -> None:
+    assert new in converted(calling(body=body)).replace("'net.pt'", '"net.pt"')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if trainer.loss.item() < 1:\n        trainer.stop = True",
+        "low = trainer.loss.item() < 1\n    if low:\n        trainer.stop = True",
+        "for g in trainer.optimizer.param_groups:\n        g['lr'] *= min(1.0, trainer.loss.item())",
+        "if trainer.last() < 1:\n        trainer.stop = True",
+    ],
+)
+def test_what_one_process_has_measured_decides_nothing(body: str) -> None:
+    finding = unchanged(calling(body=body, more="def last(self):\n        return self.loss.item()"))
+    assert finding.code == "LOOP-IN-CLASS" and "does more than print" in finding.message, finding.message
+
+
+@pytest.mark.parametrize(
+    ("after", "parts"),
+    [
+        (AFTER.replace("log)", "lambda t: log(t))"), {}),
+        (AFTER.replace("log)", "print)"), {}),
+        (AFTER.replace("log)", "globals()['log'])"), {}),
+        (AFTER.replace("trainer.run", "trainer.set_callback('epoch', other)\ntrainer.run"), {}),
+        (AFTER.replace("trainer.run", "trainer.callbacks['epoch'] = [other]\ntrainer.run"), {}),
+        (AFTER.replace("trainer.set_callback", "put = trainer.set_callback\nput"), {}),
+        (AFTER, {"put": "self.callbacks[event] += [callback]"}),
+        (AFTER, {"called": "[callback(self) for event, callback in self.callbacks.items()]"}),
+        (AFTER, {"kept": "load()"}),
+        (AFTER, {"body": "kept.append(trainer)"}),
+        (AFTER, {"body": "trainer.model = nn.Linear(8, 3)"}),
+        (AFTER, {"body": "setattr(trainer, 'stop', True)"}),
+        (AFTER, {"body": "vars(trainer)['stop'] = True"}),
+    ],
+)
+def test_functions_that_cannot_be_told_or_do_more_than_ask(after: str, parts: dict[str, str]) -> None:
+    assert unchanged(calling(after, **parts)).code == "LOOP-IN-CLASS"
