@@ -48,6 +48,9 @@ class Calls:
         ranked = self.layouts.choosing.ranked(call, qualified or "")
         if ranked is not None and self.layouts.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
             return (Layout.MIXED, Layout.MIXED)
+        scores = self.layouts.ranks.of(call)
+        if scores is not None and self.layouts.read(scores, env, frame) is Layout.ROWS:
+            return Layout.UNKNOWN
         packed = self.layouts.choosing.packs(call, qualified or "", everything)
         if packed is not None:
             return packed

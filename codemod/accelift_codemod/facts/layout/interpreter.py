@@ -36,6 +36,7 @@ from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.pieces import Pieces
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.layout.prefixes import Prefixes
+from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role
 
@@ -56,6 +57,7 @@ class Layouts:
         self.pieces = Pieces(objects.resolver)
         self.dimensions = Dimensions(objects.resolver)
         self.prefixes = Prefixes(self.step)
+        self.ranks = Ranks(objects.resolver, self.dimensions)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
 

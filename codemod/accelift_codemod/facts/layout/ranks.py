@@ -1,0 +1,110 @@
+"""What puts the numbers of a tensor in order that may have one for each sample, and so the samples themselves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.layout.dimensions import Dimensions
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.resolve import Resolver
+
+# What ranks, and where it is told the dimension after its tensor: the last one if it is not told.
+_RANKS = {"topk": 1, "kthvalue": 1, "sort": 0, "argsort": 0}
+_ACTIVATIONS = frozenset("Sigmoid LogSigmoid Tanh ReLU LeakyReLU Softplus Dropout Identity".split())
+_FLATTENS = frozenset({"flatten", "ravel"})
+_SHAPES = frozenset({"view", "reshape"})
+_MOST_STEPS = 16
+
+Path = tuple[int | None, ...]
+
+
+class Ranks:
+    """Tells that by what networks of the script return: a sum over the features, or all of it in one dimension."""
+
+    def __init__(self, resolver: Resolver, dimensions: Dimensions) -> None:
+        self.resolver = resolver
+        self.dimensions = dimensions
+
+    def of(self, call: ast.Call) -> ast.expr | None:
+        """The scores of a network that a call ranks along their last dimension, if that may be the samples'."""
+        tensor, name, given = self._operation(call)
+        if tensor is None or name not in _RANKS:
+            return None
+        dimension = self.resolver.argument(call, _RANKS[name] + len(call.args) - given, "dim")
+        last = dimension is None or integer(dimension) == -1
+        return tensor if last and self._flat(tensor, (), False, _MOST_STEPS) else None
+
+    def _operation(self, call: ast.Call) -> tuple[ast.expr | None, str, int]:
+        """The tensor that an operation of torch works on, its name, and how many arguments come after the tensor."""
+        qualified = self.resolver.qualified(call.func) or ""
+        if qualified:
+            module, _, name = qualified.rpartition(".")
+            of_torch = module in ("torch", "torch.nn.functional", "torch.special") and bool(call.args)
+            return (call.args[0], name, len(call.args) - 1) if of_torch else (None, "", 0)
+        if isinstance(call.func, ast.Attribute) and self.resolver.callee(call) is None:
+            return call.func.value, call.func.attr, len(call.args)
+        return None, "", 0
+
+    def _flat(self, node: ast.expr, path: Path, inside: bool, steps: int) -> bool:
+        """Whether an expression, or a part of it, may have one dimension; `inside` a network, where that is told."""
+        steps -= 1
+        if steps < 0:
+            return False
+        if isinstance(node, (ast.Tuple, ast.List)):
+            part = path[0] if path else None
+            return part is not None and part < len(node.elts) and self._flat(node.elts[part], path[1:], inside, steps)
+        if isinstance(node, ast.Name):
+            return any(self._flat(value, where, inside, steps) for value, where in self._bound(node, path))
+        if isinstance(node, ast.BinOp):
+            return self._flat(node.left, (), inside, steps) or self._flat(node.right, (), inside, steps)
+        if isinstance(node, ast.Subscript):
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+            picked = any(integer(part) is not None for part in parts[1:])
+            return (inside and picked) or (not parts and self._flat(node.value, (), inside, steps))
+        return isinstance(node, ast.Call) and self._call(node, path, inside, steps)
+
+    def _bound(self, name: ast.Name, path: Path) -> Iterator[tuple[ast.expr, Path]]:
+        for binding in self.resolver.bindings(name):
+            if binding.how is How.ASSIGN and binding.value is not None:
+                yield binding.value, (*binding.path, *path)
+            elif binding.how is How.PARAMETER:
+                yield from ((value, path) for value in self.resolver.handed(binding) if value is not None)
+
+    def _call(self, call: ast.Call, path: Path, inside: bool, steps: int) -> bool:
+        values = self.dimensions.layers(call.func)
+        for value in values:
+            forward = (
+                self.resolver.method(value.declaration, "forward")
+                if isinstance(value.declaration, ast.ClassDef)
+                else None
+            )
+            returned = self.resolver.returns(forward) if forward is not None else []
+            if any(r.value is not None and self._flat(r.value, path, True, steps) for r in returned):
+                return True
+        if values:
+            passes = all(v.name.removeprefix("torch.nn.") in _ACTIVATIONS for v in values)
+            return passes and bool(call.args) and self._flat(call.args[0], (), inside, steps)
+        target = self.resolver.callee(call)
+        if isinstance(target, FUNCTIONS):
+            returned = self.resolver.returns(target)
+            return any(r.value is not None and self._flat(r.value, path, inside, steps) for r in returned)
+        tensor, name, given = self._operation(call)
+        if tensor is None:
+            return False
+        if inside and self._reduces(call, name, given):
+            return True
+        return name in torch_ops.ROW_WISE and self._flat(tensor, (), inside, steps)
+
+    def _reduces(self, call: ast.Call, name: str, given: int) -> bool:
+        """Whether an operation leaves out a dimension, or all but one."""
+        after = call.args[len(call.args) - given :]
+        kept = any(k.arg == "keepdim" for k in call.keywords) or len(after) > 1
+        if name in _SHAPES:
+            return len(after) == 1 and integer(after[0]) == -1
+        if name in _FLATTENS:
+            return not after and not call.keywords
+        told = bool(after) or any(k.arg in ("dim", "axis") for k in call.keywords)
+        return name == "squeeze" or (name in ("sum", "mean") and told and not kept)

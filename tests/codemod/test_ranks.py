@@ -1,0 +1,64 @@
+"""Rankings of scores: of those of a whole batch, where a network gives one for each sample."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, script
+
+LOADERS = "loader = DataLoader(data, batch_size=16, shuffle=True)\ntest_loader = DataLoader(data, batch_size=16)"
+EVALUATION = """\
+best = []
+with torch.no_grad():
+    for x, y in test_loader:
+        x, y = x.to(device), y.to(device)
+        scores = model(x)
+        {ranked}
+        best.append(y[places])"""
+
+
+def evaluated(returned: str, ranked: str) -> str:
+    """A script whose network returns something, and whose evaluation ranks that."""
+    text = script(loader=LOADERS, after=EVALUATION.format(ranked=ranked), forward="loss = model(x).mean()")
+    return text.replace("return self.layer(x)", f"return {returned}")
+
+
+@pytest.mark.parametrize(
+    ("returned", "ranked"),
+    [
+        ("self.layer(x).sum(dim=-1)", "_, places = torch.topk(scores, 3)"),
+        ("torch.sum(self.layer(x), 1)", "places = scores.topk(3)[1]"),
+        ("self.layer(x).view(-1)", "places = torch.topk(scores, 3, dim=-1).indices"),
+        ("torch.sigmoid(self.layer(x).squeeze())", "places = torch.argsort(scores)"),
+        ("self.layer(x)[:, 0] + 1", "_, places = scores.sort(descending=True)"),
+    ],
+)
+def test_the_scores_of_all_samples_are_gathered_before_they_are_ranked(returned: str, ranked: str) -> None:
+    text = converted(evaluated(returned, ranked))
+    gathering = text.index("accelerator.gather_for_metrics((scores, y))")
+    assert text.index("scores = model(x)") < gathering < text.index(ranked)
+
+
+@pytest.mark.parametrize(
+    ("returned", "ranked"),
+    [
+        ("self.layer(x)", "_, places = torch.topk(scores, 1)"),
+        ("self.layer(x).sum(dim=-1)", "_, places = torch.topk(scores.unsqueeze(1), 1)"),
+        ("self.layer(x).sum(dim=-1, keepdim=True)", "places = scores.argsort()"),
+        ("self.layer(x).sum(dim=-1)", "_, places = torch.topk(scores.view(-1, 1), 1, 1)"),
+    ],
+)
+def test_what_is_ranked_for_each_sample_is_gathered_as_it_is(returned: str, ranked: str) -> None:
+    text = converted(evaluated(returned, ranked))
+    assert "gather_for_metrics((scores, y))" not in text
+    assert text.index(ranked) < text.index("gather_for_metrics(")
+
+
+@pytest.mark.parametrize(
+    ("ranked", "codes"),
+    [
+        ("model(x).sum(1)[x[:, 0].sort()[1]].mean()", []),  # another order of what is dealt
+        ("model(x).topk(2)[0].mean()", []),
+    ],
+)
+def test_other_rankings_leave_losses_known(ranked: str, codes: list[str]) -> None:
+    assert findings(script(forward=f"loss = {ranked}")) == codes
