@@ -57,6 +57,77 @@ def test_what_a_later_loss_is_measured_from_is_reported(write: str) -> None:
     assert findings(script(**CENTRES, batch_end=write)).count("TABLE-OWN") == 1
 
 
+KEYS = {
+    "before": "keys = torch.randn(3, 32).to(device)",
+    "forward": f"{ZERO}loss = F.cross_entropy(torch.cat([out, out @ keys], 1), y)",
+}
+MEANS = {
+    "before": "centre = torch.zeros(3).to(device)",
+    "forward": f"{ZERO}loss = F.cross_entropy(out - centre, y)",
+}
+KEPT = {
+    "before": "kept = []",
+    "forward": f"{ZERO}kept.append(out.detach())\nloss = F.cross_entropy(out - torch.cat(kept).mean(0), y)",
+}
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {**KEYS, "batch_end": "keys = torch.cat([keys, out.detach().T], 1)\nkeys = keys[:, len(out):]"},
+        {**KEYS, "batch_end": "more = torch.cat([keys, out.detach().T], 1)\nkeys = more[:, len(out):]"},
+        {**MEANS, "batch_end": "centre.mul_(0.9).add_(out.detach().mean(0))"},
+        {**MEANS, "batch_end": "centre += 0.1 * out.detach()[0]"},
+        KEPT,
+        {**KEPT, "batch_end": "if len(kept) > 8:\n    kept.pop(0)"},
+    ],
+)
+def test_what_an_iteration_joins_to_what_is_there_is_reported(slots: dict[str, str]) -> None:
+    assert findings(script(**slots)).count("TABLE-OWN") == 1
+
+
+ACCUMULATED = "if i % 4 == 3:\n    total.backward()\n    optimizer.step()\n    total = 0"
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        KEYS,
+        {**KEYS, "batch_end": "keys = keys * 0.9"},
+        {**KEYS, "batch_end": "keys = torch.cat([keys[:, 1:], model.layer.bias.detach()[:, None]], 1)"},
+        {**KEYS, "batch_end": "shown = torch.cat([keys, out.detach().T], 1)\nprint(shown.mean())"},
+        {**MEANS, "batch_end": "seen = 0\nseen += out.detach().mean().item()\nprint(seen)"},
+        {
+            "before": "total = 0",
+            "loop": "for i, (x, y) in enumerate(loader):",
+            "forward": "total = total + F.cross_entropy(model(x), y)",
+            "backward": ACCUMULATED,
+            "step": "",
+        },
+        {
+            "before": "total = 0",
+            "loop": "for i, (x, y) in enumerate(loader):",
+            "forward": "total += F.cross_entropy(model(x), y)",
+            "backward": ACCUMULATED,
+            "step": "",
+        },
+        {
+            "before": "out = None",
+            "forward": f"{ZERO}out = out * 2\nloss = F.cross_entropy(out, y)",
+        },
+        {  # of a batch before the loop
+            "before": "first = next(iter(loader))[0].to(device)\nclose = model(first).argmax(1)[0]",
+            "forward": "close = (close + 1) % 3\noptimizer.zero_grad()\nloss = F.cross_entropy(model(x) * close, y)",
+        },
+        {**KEPT, "batch_end": "kept.clear()"},
+        {**KEPT, "batch_end": "kept = []"},
+        {"before": "losses = []", "batch_end": "losses.append(loss.item())\nprint(sum(losses))"},
+    ],
+)
+def test_what_begins_anew_or_trains_nothing_is_not(slots: dict[str, str]) -> None:
+    assert "TABLE-OWN" not in findings(script(**slots))
+
+
 @pytest.mark.parametrize(
     "slots",
     [

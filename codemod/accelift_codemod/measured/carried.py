@@ -37,7 +37,7 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
                 continue
             own = statement is draft.facts.index.statement(load)  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
             after = own or position(binding.node) > position(load)
-            late = later or (after and not _bound_anew(draft, node, load))
+            late = later or (after and not bound_anew(draft, node, load))
             if late and (_measures(draft, loop, statement) or _is_chosen(draft, node, statement, local)):
                 found.setdefault(load.id, {})[statement] = None
                 continue
@@ -47,7 +47,7 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
     return {name: list(statements) for name, statements in found.items()}
 
 
-def _bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
+def bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
     """Whether every iteration has surely bound a variable before it is read: in both arms of an `if`, say.
 
     Or in those that settings choose: had the first iteration not bound it, it would have failed.

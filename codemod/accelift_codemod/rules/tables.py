@@ -6,15 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, Role, position
+from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.carried import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _DEALS = frozenset({Role.LOADER, Role.DATASET})
 _DATA = "torch.utils.data."
+_LISTS = frozenset({"append", "appendleft", "extend", "insert"})
 # What sets all that is there, and adds nothing to it.
 _REPLACE = frozenset(
     {"resize_", "resize_as_", "set_", "copy_", "index_copy_", "scatter_", "masked_scatter_", "index_put_", "fill_"}
@@ -25,7 +27,7 @@ class Tables(Rule):
     """Reports a tensor outside of a training loop that the loop writes entries of, if it has a part in the training.
 
     Class centres that a later loss is measured from, scores of samples that a sampler draws by, refined labels in a
-    data set: each process writes what its own share of a batch gives.
+    data set, a queue of keys: each process writes what its own share of a batch gives.
     """
 
     code = "TABLE"
@@ -35,9 +37,10 @@ class Tables(Rule):
             "TABLE-OWN",
             Severity.WARNING,
             "every process fills a table with its own share",
-            "A training loop writes what it computes from a batch into entries of a tensor or a data set that lies "
-            "outside of it, and a later loss, a sampler or a data set reads them: class centres, the losses of samples "
-            "that a sampler weighs, refined labels. Each process writes what its own share gives, and knows nothing of "
+            "A training loop writes what it computes from a batch into entries of a tensor, a list or a data set that "
+            "lies outside of it, or joins it to a tensor that it goes on with, and a later loss, a sampler or a data "
+            "set reads them: class centres, a queue of keys, the losses of samples that a sampler weighs, refined "
+            "labels. Each process writes what its own share gives, and knows nothing of "
             "the other samples. Gather the values and the indices before they are written.",
         ),
     )
@@ -65,6 +68,8 @@ class Tables(Rule):
 
     def _written(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> ast.Name | None:
         """The table that a node writes into, if the training reads it later."""
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and self._goes_on(draft, loop, node):
+            return _table(targets(node)[0])
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             for target in filter(_is_entry, targets(node)):
                 places = [n.slice for n in walk(target) if isinstance(n, ast.Subscript)]
@@ -81,7 +86,30 @@ class Tables(Rule):
             grows = name not in _REPLACE
             if self._keeps(draft, loop, node.func.value, node.args, node, grows):
                 return table
+        if name in _LISTS and table is node.func.value and not _is_emptied(draft, loop, table):
+            told = _is_told(draft, table)
+            return table if not told and self._keeps(draft, loop, table, node.args[-1:], node, True) else None
         return None
+
+    def _goes_on(self, draft: Draft, loop: BatchLoop, node: ast.Assign | ast.AugAssign) -> bool:
+        """Whether a statement makes a tensor of what an iteration before left, and of the batch: a queue of keys."""
+        target, index = targets(node)[0], draft.facts.index
+        owner = index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
+        if len(targets(node)) > 1 or not isinstance(target, ast.Name) or owner is None:
+            return False
+        own = [target]
+        if isinstance(node, ast.Assign):
+            within = [n for n in draft.facts.loads(owner, target.id) if _is_in(draft, loop, n)]
+            own = [n for n in within if any(is_within(draft, use, node.value) for use in reached(draft, [n]))]
+        reaching = draft.facts.resolver.reaching
+        left = [n for n in own if not all(_is_in(draft, loop, b.node) for b in reaching(n, owner))]
+        if isinstance(loop.node, ast.comprehension) or all(bound_anew(draft, loop.node, n) for n in left):
+            return False
+        if _is_emptied(draft, loop, target) or _is_told(draft, target):
+            return False
+        if not draft.facts.by_hand.of_batch(node.value) or not _is_dealt(draft, loop, node.value):
+            return False
+        return _is_read(draft, loop, target, target, node.value, True)
 
     def _keeps(
         self,
@@ -107,17 +135,55 @@ def _table(place: ast.expr) -> ast.Name | None:
     """The variable that something is written into: `centres[k]`, `data.targets[i]`, `mean.mul_(0.9)` before `.add_`."""
     node = place
     while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
-        if isinstance(node, ast.Call):
-            if not (isinstance(node.func, ast.Attribute) and _is_in_place(node.func.attr)):
+        if isinstance(node, ast.Call):  # `centre.mul_(0.9).add_(mean)`
+            if not isinstance(node.func, ast.Attribute) or not _is_in_place(node.func.attr):
                 return None
-            node = node.func.value
-        else:
-            node = node.value
+            node = node.func
+        node = node.value
     return node if isinstance(node, ast.Name) else None
 
 
-def _is_in_place(method: str) -> bool:
-    return method.endswith("_") and not method.endswith("__")
+def _is_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _is_in(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
+    return loop.node in draft.facts.index.ancestors(node)
+
+
+def _is_dealt(draft: Draft, loop: BatchLoop, value: ast.expr) -> bool:
+    """Whether something in an expression is of a batch that a loop draws, not of one that was there before it."""
+    queue, seen = [n for n in walk(value) if isinstance(n, ast.Name)], set[Binding]()
+    while queue:
+        name = queue.pop()
+        for binding in draft.facts.resolver.bindings(name):
+            if binding in seen or not _is_in(draft, loop, binding.node):
+                continue
+            seen.add(binding)
+            drawn = binding.how is How.LOOP or isinstance(binding.value, ast.Call)
+            if drawn and any(v.role in (Role.BATCH, Role.DATA) for v in draft.facts.resolver.values(name)):
+                return True
+            queue += [n for n in walk(binding.value or binding.node) if isinstance(n, ast.Name)]
+    return False
+
+
+def _is_told(draft: Draft, table: ast.Name) -> bool:
+    """Whether it has been said that what a variable holds decides on the training (see train_metrics.py)."""
+    told = (f.message for f in draft.findings if f.code == "COLL-RANKFLOW")
+    return any(message.startswith(f"`{table.id}` is measured") for message in told)
+
+
+def _is_emptied(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
+    """Whether a loop begins anew with what it keeps in a variable: what it has kept until then is of one step."""
+    owner = draft.facts.index.scope(table).owner(table.id)
+    clears = draft.facts.index.methods.get("clear", [])
+    if any(isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == table.id for c in clears):
+        return True
+    bound = owner.bindings[table.id] if owner is not None else []
+    inside = [b for b in bound if b.how is not How.AUGMENT and _is_in(draft, loop, b.node)]
+    loads = [n for n in draft.facts.loads(owner, table.id) if _is_in(draft, loop, n)] if owner is not None else []
+    used = list(reached(draft, loads)) if inside else []
+    return any(b.value is not None and not any(is_within(draft, use, b.value) for use in used) for b in inside)
 
 
 def _is_outside(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
