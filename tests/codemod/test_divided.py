@@ -34,6 +34,33 @@ def test_a_count_by_the_batch_size_is_warned_of(division: str, loader: str) -> N
     assert warned(script(setup=SIZED, loader=loader, batch_end=f"print({division})")) == [division]
 
 
+NOT_FOLLOWED = "from elsewhere import parts"
+
+
+@pytest.mark.parametrize(
+    "hits",
+    ["parts(model(x)).eq(y).cpu().sum()", "(parts(model(x)) == y).sum()", "parts(model(x)).eq(y).float().sum().item()"],
+)
+def test_a_count_of_what_is_not_followed_is_warned_of(hits: str) -> None:
+    slots = {"from_imports": NOT_FOLLOWED, "setup": SIZED, "loader": LOADER}
+    shown = f"hits = {hits}\nprint(hits / (batch_size * 3))"
+    assert warned(script(batch_end=shown, **slots)) == ["hits / (batch_size * 3)"]
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        "parts(model(x)).eq(y).sum(1)",
+        "parts(model(x)).eq(y).float().mean()",
+        "parts(model(x)).sum()",
+        "(parts(3) == 2).sum()",
+    ],
+)
+def test_what_is_no_count_of_the_batch_is_not(measured: str) -> None:
+    slots = {"from_imports": NOT_FOLLOWED, "setup": SIZED, "loader": LOADER}
+    assert warned(script(batch_end=f"print({measured} / batch_size)", **slots)) == []
+
+
 def test_a_count_of_several_batches_by_their_size_is_warned_of() -> None:
     slots = {
         "setup": SIZED,

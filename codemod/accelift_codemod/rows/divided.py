@@ -14,6 +14,9 @@ from accelift_codemod.measured.sums import Loop
 from accelift_codemod.rows import batch_sizes
 from accelift_codemod.rows.copies import is_place
 
+_LEAVES = frozenset("sum item cpu float double int long detach numpy".split())  # of a count, a count
+_MOST_STEPS = 12
+
 
 def by_batch_size(draft: Draft, loop: BatchLoop, node: Loop, sums: Collection[str]) -> list[ast.BinOp]:
     """Divisions in a training loop by its loader's batch size (or so many times it) of what one process adds up.
@@ -88,7 +91,33 @@ def _is_sum(draft: Draft, loop: BatchLoop, node: ast.expr, sums: Collection[str]
     if isinstance(node, ast.Name) and node.id in sums:
         return True
     env = draft.environment(loop, node)
-    return env is not None and draft.facts.layouts.read(node, env) is Layout.SUM
+    if env is None:
+        return False
+    layout = draft.facts.layouts.read(node, env)
+    return layout is Layout.SUM or (layout is Layout.UNKNOWN and _counts_hits(draft, node))
+
+
+def _counts_hits(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression counts where something of the batch is another thing: `pred.eq(y).sum().item()`."""
+    summed = False
+    for _ in range(_MOST_STEPS):
+        if isinstance(node, ast.Name):
+            values = [b.value for b in draft.facts.resolver.bindings(node) if not b.path and b.value is not None]
+            if len(values) != 1:
+                return False
+            node = values[0]
+        elif isinstance(node, ast.Compare):
+            return summed and len(node.ops) == 1 and draft.facts.by_hand.of_batch(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = node.func.attr
+            if name == "eq" and len(node.args) == 1:
+                return summed and draft.facts.by_hand.of_batch(node)
+            if name not in _LEAVES or node.args or node.keywords:
+                return False
+            summed, node = summed or name == "sum", node.func.value
+        else:
+            return False
+    return False
 
 
 def _unscaled(node: ast.expr) -> ast.expr:

@@ -42,6 +42,14 @@ class Calls:
             [self.layouts.read(f, env, frame) for f in factors], factors
         ):
             return Layout.ROWS
+        if factors is not None and products.is_batched(call, qualified):
+            layouts = {self.layouts.read(f, env, frame) for f in factors}
+            if Layout.ROWS in layouts and layouts <= {Layout.ROWS, *FIXED}:
+                return Layout.ROWS
+        averaged = products.whole_mean(call, qualified)
+        if averaged is not None and self.layouts.choosing.is_statistic(averaged):
+            if self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
+                return Layout.UNKNOWN
         compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
         if compares and len(call.args) > 1 and self.layouts.neighbours(call.args[0], call.args[1], env, frame):
             return Layout.MIXED
@@ -88,6 +96,8 @@ class Calls:
                     return Layout.CONST
             if not isinstance(receiver, tuple) and receiver not in FIXED:
                 return operations.method(func.attr, call, receiver, arguments, keywords)
+            if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
+                return Layout.ROWS  # the same for each sample
             if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)

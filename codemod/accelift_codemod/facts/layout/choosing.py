@@ -80,6 +80,19 @@ class Choosing:
         vector = self._is_losses(tensor) or self._is_reduced(tensor) or (name != "sort" and self._is_flat(tensor))
         return tensor if last and vector else None
 
+    def is_statistic(self, node: ast.expr) -> bool:
+        """Whether an expression is one number of a whole tensor that is no mean and no sum: its norm, its maximum."""
+        call = self._made(node)
+        if not isinstance(call, ast.Call):
+            return False
+        qualified = self.resolver.qualified(call.func) or ""
+        name = qualified.rpartition(".")[2] or getattr(call.func, "attr", "")
+        if name not in torch_ops.STATISTICS or not (qualified.startswith("torch.") or not qualified):
+            return False
+        given = call.args[bool(qualified) :]
+        most = 1 if name == "norm" else 0
+        return len(given) <= most and not {"dim", "axis"} & {k.arg for k in call.keywords}
+
     def _is_ranked(self, node: ast.expr, steps: int = 0) -> bool:
         """Whether places are those of the greatest numbers, or the first ones of places in some order."""
         if isinstance(node, ast.Subscript):

@@ -118,12 +118,37 @@ class Modules:
         """Whether every module that an argument of Sequential holds keeps rows."""
         owner = self.index.enclosing_class(node)
         if isinstance(node, ast.Starred) or not isinstance(node, ast.Call):
-            return owner is not None and self._all_layers_keep_rows(owner)
+            if owner is not None:
+                return self._all_layers_keep_rows(owner)
+            listed = self._listed(node.value) if isinstance(node, ast.Starred) else []
+            return bool(listed) and all(isinstance(n, ast.Call) and self._keeps_rows(n) for n in listed)
         values = self.resolver.values(node)
         modules = [v for v in values if v.role is Role.MODEL]
         if not modules or len(modules) != len(values):
             return owner is not None and self._all_layers_keep_rows(owner)
         return all(self.forward(v, [Layout.ROWS], {}) is Layout.ROWS for v in modules)
+
+    def _listed(self, node: ast.expr) -> list[ast.expr]:
+        """What is in a list that a function fills, entry by entry; nothing if that cannot be told."""
+        function = self.index.function(node)
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) and function is not None else []
+        found: list[ast.expr] = []
+        for binding in bindings:
+            if binding.how is not How.ASSIGN or binding.path or not isinstance(binding.value, ast.List):
+                return []
+            found += binding.value.elts
+        for name in ("append", "extend", "insert", "__setitem__"):
+            for call in self.index.methods.get(name, []):
+                owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+                if isinstance(owner, ast.Name) and self.resolver.bindings(owner) == bindings != []:
+                    more = call.args[-1:] if name == "append" else []
+                    if name == "extend" and call.args and isinstance(call.args[0], ast.List):
+                        more = call.args[0].elts
+                    if not more:
+                        return []
+                    found += more
+        grown = [b for b in bindings[:1] for b in b.scope.bindings[b.name] if b.how is How.AUGMENT]
+        return [] if grown else found
 
     def _all_layers_keep_rows(self, cls: ast.ClassDef) -> bool:
         """Whether every layer constructed anywhere in a class keeps rows (for layers kept in lists)."""

@@ -15,6 +15,21 @@ def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] 
     return None
 
 
+def is_batched(call: ast.Call, qualified: str | None) -> bool:
+    """Whether a product of matrices is one for each entry of dimension 0, which both factors have."""
+    return qualified == "torch.bmm" or (qualified is None and getattr(call.func, "attr", "") == "bmm")
+
+
+def whole_mean(call: ast.Call, qualified: str | None) -> ast.expr | None:
+    """What a call takes the mean of, if over all dimensions."""
+    if call.keywords or len(call.args) != (qualified == "torch.mean"):
+        return None
+    if qualified == "torch.mean":
+        return call.args[0]
+    method = qualified is None and isinstance(call.func, ast.Attribute) and call.func.attr == "mean"
+    return call.func.value if method and isinstance(call.func, ast.Attribute) else None
+
+
 def averaged(node: ast.BinOp) -> ast.expr | None:
     """What an expression averages by weights: x of `(w * x).sum(d) / w.sum(d)`."""
     parts = [

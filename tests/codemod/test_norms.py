@@ -1,0 +1,83 @@
+"""Norms and other statistics of whole batches in a loss, also where a network is built in steps."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import findings, script
+
+BLOCK = """\
+def block(wide):
+    {}
+
+
+class Turned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = block(9)
+
+    def forward(self, x):
+        self.rows = x.size(0)
+        matrix = self.layer(x).view(self.rows, 3, 3)
+        matrix = {}
+        return matrix[:, 0], matrix
+"""
+PLAIN = "return nn.Sequential(nn.Linear(8, wide))"
+NORM = "torch.mean(torch.norm(matrix))"
+
+
+def said(added: str, block: str = PLAIN, matrix: str = "matrix") -> list[str]:
+    """What is said of a loss with something added to it that is made of `matrix`, one for each sample."""
+    return findings(
+        script(
+            definitions=BLOCK.format(block, matrix),
+            model="model = Turned().to(device)",
+            forward=f"optimizer.zero_grad()\nout, matrix = model(x)\nloss = F.cross_entropy(out, y) + {added}",
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        "matrix + torch.eye(3, requires_grad=True).repeat(self.rows, 1, 1)",
+        "matrix + torch.eye(3).unsqueeze(0).expand(self.rows, 3, 3)",
+        "torch.bmm(matrix, matrix.transpose(1, 2)) - torch.eye(3)[None, :, :]",
+        "matrix.bmm(torch.eye(3).repeat(self.rows, 1, 1))",
+    ],
+)
+def test_a_norm_over_the_batch_is_no_mean(matrix: str) -> None:
+    assert said(NORM, matrix=matrix) == ["LOSS-INBATCH"]
+    assert said("matrix.pow(2).mean()", matrix=matrix) == []
+    assert said("torch.norm(matrix, dim=(1, 2)).mean()", matrix=matrix) == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "layers = [nn.Linear(8, wide), nn.ReLU()]\n    return nn.Sequential(*layers)",
+        "layers = []\n    if wide:\n        layers.append(nn.Linear(8, wide))\n    return nn.Sequential(*layers)",
+        "layers = [nn.Linear(8, wide)]\n    layers.extend([nn.Tanh()])\n    return nn.Sequential(*layers)",
+    ],
+)
+def test_layers_that_a_function_lists(block: str) -> None:
+    assert said(NORM, block) == ["LOSS-INBATCH"]
+    assert said("matrix.mean()", block) == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "layers = [nn.Linear(8, wide)]\n    layers += [nn.Softmax(dim=0)]\n    return nn.Sequential(*layers)",
+        "layers = [nn.Linear(8, wide)]\n    layers.append(nn.Softmax(dim=0))\n    return nn.Sequential(*layers)",
+        "layers = [nn.Linear(8, wide)]\n    layers.append(wide)\n    return nn.Sequential(*layers)",
+        "layers = [nn.Linear(8, wide)]\n    layers.extend(wide)\n    return nn.Sequential(*layers)",
+    ],
+)
+def test_a_norm_of_what_is_not_followed_is_not_taken_for_a_mean(block: str) -> None:
+    assert said(NORM, block) == ["LOSS-UNKNOWN"]
+    assert said("matrix.max().mean()", block) == ["LOSS-UNKNOWN"]
+    assert said("matrix.pow(2).mean()", block) == []
+
+
+def test_a_norm_of_parameters_is_that_of_all_processes() -> None:
+    assert said("sum(torch.mean(torch.norm(p)) for p in model.parameters())") == []
