@@ -10,10 +10,11 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
 from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.options import Options
-from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity
+from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity, Span
 from accelift_codemod.reach import states
 from accelift_codemod.reasons import Refused
 from accelift_codemod.rules import Rule, all_rules
+from accelift_codemod.rules.create import Create
 from accelift_codemod.rules.prepare import gives_loader
 
 _NOTHING = frozenset({"ALREADY-ACCELERATE", "ALREADY-DISTRIBUTED", "NO-TRAINING", "NO-ENTRY", "FRAMEWORK"})
@@ -62,7 +63,7 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         if outcome is Outcome.NOTHING:
             finding = replace(finding, severity=Severity.NOTE)
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
-    joined = headers.joined(work, sorted(work.edits, key=lambda e: e.span))
+    joined = headers.joined(work, sorted(work.edits, key=_order))
     edits = tuple(_as_written(work, e) for e in joined)
     findings = tuple(sorted(dict.fromkeys(work.findings), key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
@@ -113,6 +114,11 @@ def _left_out(rule: Rule, edits: list[Edit]) -> Finding:
         f"left out as asked ({where}); it is there for a reason: {edits[0].reason}",
         f"`accelift rule {rule.code}` tells what it does",
     )
+
+
+def _order(edit: Edit) -> tuple[Span, bool]:
+    """Edits in the order of the source; what makes the accelerator before what uses it, in front of one statement."""
+    return edit.span, edit.rule != Create.code or edit.operation is not Operation.BEFORE
 
 
 def _settle(work: Draft) -> None:

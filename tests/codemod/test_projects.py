@@ -55,6 +55,24 @@ def test_a_module_whose_name_the_script_binds_anew(folder: Path, made: str, seen
     assert ("NOTE-BN" in codes) == seen
 
 
+WRITER = "import numpy as np\n\n\ndef write(out):\n    path = f'{out}/a.npy'\n    np.save(path, np.zeros(3))\n"
+
+
+@pytest.mark.parametrize("listed", ["folder", "other"])
+def test_the_accelerator_is_made_before_all_wait_for_files_of_another_module(folder: Path, listed: str) -> None:
+    text = script("import os\nfrom data import write\nfrom engine import train\nfrom model import Net")
+    begin = f'folder, other = "x", "y"\nwrite(folder)\nnames = os.listdir({listed})\nloader = '
+    text = text.replace("loader = ", begin, 1).replace(
+        "Net()", 'Net().to("cuda" if torch.cuda.is_available() else "cpu")'
+    )
+    write({"train.py": text, "engine.py": ENGINE, "model.py": MODEL, "data.py": WRITER})
+    made = outputs("train.py")
+    assert "PartialState().is_main_process" in made["data.py"]
+    places = [made["train.py"].find(part) for part in ("= Accelerator(", "wait_for_everyone()", "names =")]
+    assert (places == sorted(places) and -1 not in places) == (listed == "folder")
+    assert ("wait_for_everyone" in made["train.py"]) == (listed == "folder")
+
+
 PACKAGES = {
     "submodule": ("from lib.engine import train", "train", {"lib/__init__.py": ""}),
     "no init": ("from lib.engine import train", "train", {}),

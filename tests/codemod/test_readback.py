@@ -159,6 +159,24 @@ def test_what_a_function_writes_is_read_after_its_call() -> None:
     assert WAIT not in converted(script(definitions=definitions, **other))
 
 
+@pytest.mark.parametrize(
+    ("path", "listed", "waits"),
+    [
+        ('os.path.join(out, "train", name)', 'os.listdir(os.path.join(folder, "train"))', True),
+        ('f"{out}/{name}"', "os.listdir(folder)", True),
+        ('"/".join([out, name])', "os.listdir(folder)", True),
+        ('os.path.join("cache", name)', "os.listdir(folder)", False),
+        ("os.path.join(out, name)", "os.listdir(other)", False),
+    ],
+)
+def test_files_that_a_function_puts_into_a_folder_that_is_listed_after_it(path: str, listed: str, waits: bool) -> None:
+    define = f"def write(out):\n    for name in ('a', 'b'):\n        path = {path}\n        np.save(path, np.zeros(3))"
+    call = f"write(folder)\nfound = {listed}"
+    slots = {"imports": f"import os\n{NUMPY}", "definitions": define, "setup": "folder, other = 'x', 'y'"}
+    text = converted(script(**slots, after=call))
+    assert (f"write(folder)\n{WAIT}\nfound" in text) == waits
+
+
 def test_a_file_that_is_opened_to_be_read() -> None:
     slots = {"imports": "import json", "before": "results = [1]"}
     save, load = "json.dump(results, open('r.json', 'w'))", "with open('r.json') as f:\n    print(f.read())"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role, files, library, position
+from accelift_codemod.facts import How, Role, files, library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation
@@ -224,7 +224,8 @@ exported = onnx.load("model.onnx")
         function = draft.function(call)
         for site in draft.facts.resolver.sites(function) if isinstance(function, FUNCTIONS) and depth else ():
             bound = draft.facts.resolver.bind(site, function) or {}  # type: ignore[arg-type]
-            names = [n.id for part in given for n in walk(part) if isinstance(n, ast.Name)]
+            of = (p for part in given for p in paths.parts(draft.facts.resolver, part))  # through variables
+            names = list(dict.fromkeys(n.id for part in of for n in walk(part) if isinstance(n, ast.Name)))
             handed = [bound[name] for name in names if name in bound]
             constants = [part for part in given if isinstance(part, ast.Constant)]
             yield from self._written(draft, site, [*handed, *constants], depth - 1)
