@@ -23,6 +23,14 @@ def test_setting_the_device_goes_and_is_reported(setup: str) -> None:
     assert findings(script(setup=setup)) == ["DEV-INDEX"]
 
 
+@pytest.mark.parametrize(("number", "codes"), [("cuda:1", ["DEV-INDEX"]), ("cuda", [])])
+def test_setting_the_device_that_is_in_a_variable_says_nothing_more(number: str, codes: list[str]) -> None:
+    device = f'device = torch.device("{number}" if torch.cuda.is_available() else "cpu")'
+    text = script(device=f"{device}\ntorch.cuda.set_device(device)")
+    assert converted(text) == lifted()
+    assert findings(text) == codes
+
+
 def test_setting_the_device_by_a_flag_goes_and_the_flag_stays() -> None:
     before = script(imports="import argparse", setup=f"{ARGUMENTS}torch.cuda.set_device(args.gpu)")
     assert converted(before) == lifted(imports="import argparse", setup=ARGUMENTS)

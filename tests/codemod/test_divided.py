@@ -26,6 +26,7 @@ def warned(text: str) -> list[str]:
         (f"{COUNT} / batch_size", LOADER),
         (f"100.0 * {COUNT} / batch_size", LOADER),
         (f"{COUNT} / loader.batch_size", LOADER),
+        (f"{COUNT} / float(batch_size * 3)", LOADER),
         ("F.cross_entropy(model(x), y, reduction='sum').item() / batch_size", LOADER),
     ],
 )

@@ -46,6 +46,8 @@ def is_size(draft: Draft, loop: BatchLoop, node: ast.expr) -> bool:
     """Whether an expression is the batch size of a loop's loaders, or a product with it."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return is_size(draft, loop, node.left) or is_size(draft, loop, node.right)
+    if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) in ("float", "int"):
+        return len(node.args) == 1 and is_size(draft, loop, node.args[0])
     sizes = list(batch_sizes.of_loaders(draft, loop))
     if isinstance(node, ast.Constant):
         literal = type(node.value) is int and node.value > 1

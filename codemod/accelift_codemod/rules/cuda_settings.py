@@ -105,7 +105,10 @@ class CudaSettings(Rule):
         statement = draft.facts.index.statement(call)
         if isinstance(statement, ast.Expr) and statement.value is call:
             yield draft.edit(_RULE, statement, Operation.DROP, "every process gets a GPU of its own")
-            if not any(draft.facts.devices.numbers.is_own(a) for a in call.args):
+            devices, given = draft.facts.devices, draft.facts.resolver.argument(call, 0, "device")
+            # Of a device in a variable, it is told where the variable is bound.
+            variable = isinstance(given, (ast.Name, ast.Attribute)) and devices.is_device(given)
+            if not variable and not any(devices.numbers.is_own(a) for a in call.args):
                 yield self._indexed(draft, call)
         else:
             yield self._same(draft, call)
