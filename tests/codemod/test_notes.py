@@ -56,6 +56,41 @@ def test_layers(layer: str, expected: list[str]) -> None:
     assert converted(text) == lifted(definitions=definitions, model="model = Deep()")
 
 
+READY = {"from_imports": "import timm\nimport segmentation_models_pytorch as smp\nfrom torchvision import models"}
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"),
+    [
+        ("models.resnet18(num_classes=3)", ["NOTE-BN"]),
+        ("models.vgg16_bn()", ["NOTE-BN", "RNG-SAMENOISE"]),
+        ("models.segmentation.deeplabv3_resnet50()", ["NOTE-BN"]),
+        ('models.get_model("densenet121")', ["NOTE-BN"]),
+        ('timm.create_model("resnet18", num_classes=3)', ["NOTE-BN"]),
+        ('smp.Unet("resnet34", classes=3)', ["NOTE-BN"]),
+        ("models.vgg16()", ["RNG-SAMENOISE"]),
+        ("models.vit_b_16()", []),
+        ('timm.create_model("vit_small_patch16_224")', []),
+        ("timm.create_model(name)", []),
+    ],
+)
+def test_layers_of_networks_that_libraries_have_ready(made: str, codes: list[str]) -> None:
+    text = script(**READY, setup="name = 'resnet18'", model=f"model = {made}.to(device)")
+    assert findings(text) == codes
+    assert findings(text + "model.eval()\n") == codes
+    inside = NET.format(made)
+    assert findings(script(**READY, definitions=inside, setup="name = 'a'", model="model = Deep().to(device)")) == codes
+
+
+@pytest.mark.parametrize("after", ["", "\nteacher.requires_grad_(False)"])
+def test_networks_that_only_evaluate_see_no_share(after: str) -> None:
+    teacher = f"teacher = models.resnet18(){after}\nteacher.to(device)"
+    slots = {**READY, "forward": "optimizer.zero_grad()\nloss = F.mse_loss(model(x), teacher(x).detach())"}
+    assert findings(script(**slots, before=teacher)) == ["NOTE-BN"]
+    assert findings(script(**slots, before=f"{teacher}\nteacher.eval()")) == []
+    assert findings(script(**slots, before=teacher.replace("resnet18()", "resnet18().eval()"))) == []
+
+
 def test_layers_outside_of_a_class() -> None:
     assert messages(script(model="model = nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3)).to(device)")) == [
         BATCH_NORM

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import padding
+from accelift_codemod import padding, ready_networks
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
@@ -77,9 +77,9 @@ class Notes(Rule):
         first: dict[str, ast.Call] = {}
         for call in draft.facts.index.calls:
             name = self._layer(draft, call)
-            if name in torch_ops.BATCH_NORM:
+            if name in torch_ops.BATCH_NORM or ready_networks.has_batch_norm(draft, call):
                 first.setdefault("BatchNorm", call)
-            elif name.startswith(("Dropout", "AlphaDropout", "dropout")):
+            if name.startswith(("Dropout", "AlphaDropout", "dropout")) or ready_networks.has_dropout(draft, call):
                 first.setdefault("dropout", call)
         for loop in draft.blueprint.train_loops:
             step = draft.blueprint.handmade.get(loop)

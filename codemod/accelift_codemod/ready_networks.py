@@ -1,0 +1,59 @@
+"""Networks that libraries have ready, and which layers they have that see the batch or draw random numbers."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+
+# How the names of networks begin that have layers of BatchNorm; those of torchvision, and those of timm as well.
+_NORMED = (
+    "resnet resnext wide_resnet seresnet densenet mobilenet efficientnet tf_efficientnet googlenet inception xception "
+    "mnasnet regnet shufflenet r3d_ mc3_ r2plus1d_ s3d fcn_ deeplabv3 lraspp maxvit dla hrnet"
+).split()
+_DROPPED = "alexnet vgg squeezenet googlenet inception mobilenet efficientnet tf_efficientnet mnasnet".split()
+_BY_NAME = frozenset(
+    {"torchvision.models.get_model", "timm.create_model", "timm.models.create_model", "torch.hub.load"}
+)
+_ALL_NORMED = ("segmentation_models_pytorch.", "efficientnet_pytorch.")
+
+
+def has_batch_norm(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes such a network with BatchNorm, and trains it, or may compute with it while training."""
+    name = _name(draft, call)
+    normed = name.startswith(tuple(_NORMED)) or (name.startswith("vgg") and name.endswith("_bn"))
+    return (normed or _is_of(draft, call, _ALL_NORMED)) and not _only_evaluates(draft, call)
+
+
+def has_dropout(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes such a network with dropout, and trains it, or may compute with it while training."""
+    return _name(draft, call).startswith(tuple(_DROPPED)) and not _only_evaluates(draft, call)
+
+
+def _name(draft: Draft, call: ast.Call) -> str:
+    """What the library calls the network; empty for other calls."""
+    qualified = draft.facts.resolver.qualified(call.func) or ""
+    if qualified in _BY_NAME:
+        place = 1 if qualified == "torch.hub.load" else 0
+        given = draft.facts.resolver.argument(call, place, "model" if place else "name")
+        given = given or draft.facts.resolver.argument(call, place, "model_name")
+        return given.value.lower() if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+    made = qualified.rpartition(".")[2]
+    return made.lower() if qualified.startswith("torchvision.models.") and not made.endswith("_Weights") else ""
+
+
+def _is_of(draft: Draft, call: ast.Call, libraries: tuple[str, ...]) -> bool:
+    qualified = draft.facts.resolver.qualified(call.func) or ""
+    return qualified.startswith(libraries) and any(
+        v.origin is call and draft.facts.objects.is_model(v) for v in draft.facts.resolver.values(call)
+    )
+
+
+def _only_evaluates(draft: Draft, call: ast.Call) -> bool:
+    """Whether a network is put into evaluation mode, and is none of those that are trained."""
+    values = [v for v in draft.facts.resolver.values(call) if v.origin is call]
+    if any(map(draft.blueprint.is_prepared, values)):
+        return False
+    evals = draft.facts.index.methods.get("eval", [])
+    owners = [c.func.value for c in evals if isinstance(c.func, ast.Attribute)]
+    return any(call in ast.walk(o) or any(v in values for v in draft.facts.resolver.values(o)) for o in owners)
