@@ -187,11 +187,16 @@ FUNCTIONS = "def f0(x, a):\n    if a > 3:\n        return x\n    return x + a\n\
     [
         {"forward": "optimizer.zero_grad()\nout = model(x)\n" + "out = out + out\n" * 60 + "loss = out.mean()"},
         {
+            "before": "kept = torch.zeros(3, device=device)",
+            "forward": "optimizer.zero_grad()\nout = model(x)\n" + "out = out + out\n" * 60 + "loss = out.mean()",
+            "batch_end": "kept = kept + out.topk(2)[1].sum()",
+        },
+        {
             "definitions": FUNCTIONS,
             "forward": "optimizer.zero_grad()\nloss = (model(x) + f3(x, x.mean()).mean()).mean()",
         },
     ],
-    ids=["variables", "calls"],
+    ids=["variables", "kept", "calls"],
 )
 def test_what_leads_to_one_thing_in_many_ways_is_followed_once(
     slots: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

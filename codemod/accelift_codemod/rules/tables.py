@@ -97,17 +97,17 @@ class Tables(Rule):
         owner = index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
         if len(targets(node)) > 1 or not isinstance(target, ast.Name) or owner is None:
             return False
-        own = [target]
-        if isinstance(node, ast.Assign):
-            within = [n for n in draft.facts.loads(owner, target.id) if _is_in(draft, loop, n)]
-            own = [n for n in within if any(is_within(draft, use, node.value) for use in reached(draft, [n]))]
         reaching = draft.facts.resolver.reaching
+        if all(_is_in(draft, loop, b.node) for b in owner.bindings[target.id]):
+            return False
+        read = _behind(draft, loop, node.value)
+        own = [target] if isinstance(node, ast.AugAssign) else [n for n in read if n.id == target.id]
         left = [n for n in own if not all(_is_in(draft, loop, b.node) for b in reaching(n, owner))]
         if isinstance(loop.node, ast.comprehension) or all(bound_anew(draft, loop.node, n) for n in left):
             return False
         if _is_emptied(draft, loop, target) or _is_told(draft, target):
             return False
-        if not draft.facts.by_hand.of_batch(node.value) or not _is_dealt(draft, loop, node.value):
+        if not draft.facts.by_hand.of_batch(node.value) or not any(_is_dealt(draft, loop, n) for n in read):
             return False
         return _is_read(draft, loop, target, target, node.value, True)
 
@@ -151,20 +151,26 @@ def _is_in(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
     return loop.node in draft.facts.index.ancestors(node)
 
 
-def _is_dealt(draft: Draft, loop: BatchLoop, value: ast.expr) -> bool:
-    """Whether something in an expression is of a batch that a loop draws, not of one that was there before it."""
-    queue, seen = [n for n in walk(value) if isinstance(n, ast.Name)], set[Binding]()
+def _behind(draft: Draft, loop: BatchLoop, value: ast.expr) -> list[ast.Name]:
+    """The variables that an expression is computed from, through what a loop binds."""
+    queue = [n for n in walk(value) if isinstance(n, ast.Name)]
+    seen = set[Binding]()
+    found: list[ast.Name] = []
     while queue:
         name = queue.pop()
+        found.append(name)
         for binding in draft.facts.resolver.bindings(name):
-            if binding in seen or not _is_in(draft, loop, binding.node):
-                continue
-            seen.add(binding)
-            drawn = binding.how is How.LOOP or isinstance(binding.value, ast.Call)
-            if drawn and any(v.role in (Role.BATCH, Role.DATA) for v in draft.facts.resolver.values(name)):
-                return True
-            queue += [n for n in walk(binding.value or binding.node) if isinstance(n, ast.Name)]
-    return False
+            if binding not in seen and _is_in(draft, loop, binding.node) and binding.value is not None:
+                seen.add(binding)
+                queue += [n for n in walk(binding.value) if isinstance(n, ast.Name)]
+    return found
+
+
+def _is_dealt(draft: Draft, loop: BatchLoop, name: ast.Name) -> bool:
+    """Whether a variable is of a batch that a loop draws, not of one that was there before it."""
+    bound = (b for b in draft.facts.resolver.bindings(name) if _is_in(draft, loop, b.node))
+    drawn = any(b.how is How.LOOP or isinstance(b.value, ast.Call) for b in bound)
+    return drawn and any(v.role in (Role.BATCH, Role.DATA) for v in draft.facts.resolver.values(name))
 
 
 def _is_told(draft: Draft, table: ast.Name) -> bool:
@@ -181,9 +187,8 @@ def _is_emptied(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
         return True
     bound = owner.bindings[table.id] if owner is not None else []
     inside = [b for b in bound if b.how is not How.AUGMENT and _is_in(draft, loop, b.node)]
-    loads = [n for n in draft.facts.loads(owner, table.id) if _is_in(draft, loop, n)] if owner is not None else []
-    used = list(reached(draft, loads)) if inside else []
-    return any(b.value is not None and not any(is_within(draft, use, b.value) for use in used) for b in inside)
+    read = [_behind(draft, loop, b.value) for b in inside if b.value is not None]
+    return any(not any(name.id == table.id for name in names) for names in read)
 
 
 def _is_outside(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:

@@ -27,6 +27,7 @@ class Ranks:
     def __init__(self, resolver: Resolver, dimensions: Dimensions) -> None:
         self.resolver = resolver
         self.dimensions = dimensions
+        self._seen: set[tuple[ast.expr, Path, bool]] = set()  # in the question that is asked
 
     def of(self, call: ast.Call) -> ast.expr | None:
         """The scores of a network that a call ranks along their last dimension, if that may be the samples'."""
@@ -35,6 +36,7 @@ class Ranks:
             return None
         dimension = self.resolver.argument(call, _RANKS[name] + len(call.args) - given, "dim")
         last = dimension is None or integer(dimension) == -1
+        self._seen.clear()
         return tensor if last and self._flat(tensor, (), False, _MOST_STEPS) else None
 
     def _operation(self, call: ast.Call) -> tuple[ast.expr | None, str, int]:
@@ -51,8 +53,9 @@ class Ranks:
     def _flat(self, node: ast.expr, path: Path, inside: bool, steps: int) -> bool:
         """Whether an expression, or a part of it, may have one dimension; `inside` a network, where that is told."""
         steps -= 1
-        if steps < 0:
+        if steps < 0 or (node, path, inside) in self._seen:
             return False
+        self._seen.add((node, path, inside))
         if isinstance(node, (ast.Tuple, ast.List)):
             part = path[0] if path else None
             return part is not None and part < len(node.elts) and self._flat(node.elts[part], path[1:], inside, steps)
