@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import converted, findings, script
 
 BLOCK = """\
 def block(wide):
@@ -81,3 +81,21 @@ def test_a_norm_of_what_is_not_followed_is_not_taken_for_a_mean(block: str) -> N
 
 def test_a_norm_of_parameters_is_that_of_all_processes() -> None:
     assert said("sum(torch.mean(torch.norm(p)) for p in model.parameters())") == []
+
+
+SUMMED = "out = model(x)\nloss = {}\nfor part in range(2):\n    loss += F.cross_entropy(out, y{})"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    ["0", "torch.tensor(0.0).to(device)", "torch.zeros(1, device=device)", "x.new_zeros(1)", "torch.zeros(()).float()"],
+)
+def test_a_sum_of_losses_begins_with_one_number(begun: str) -> None:
+    assert findings(script(forward=SUMMED.format(begun, ""))) == []
+    text = converted(script(forward=SUMMED.format(begun, ', reduction="sum"')))
+    assert 'accelerator.backward(loss, reduction="sum")' in text
+
+
+@pytest.mark.parametrize("begun", ["torch.ones(3)", "torch.zeros(3)", "torch.full((1,), 2.0)", "out.sum()"])
+def test_a_sum_of_losses_that_begins_with_something_else(begun: str) -> None:
+    assert findings(script(forward=SUMMED.format(begun, ""))) == ["LOSS-UNKNOWN"]

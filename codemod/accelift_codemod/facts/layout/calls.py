@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
 
 _CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
+_MOVES = frozenset({"to", "cuda", "cpu", "float", "double"})
 _NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 
 
@@ -35,6 +36,8 @@ class Calls:
         keywords = {k.arg: self.layouts.read(k.value, env, frame) for k in call.keywords if k.arg}
         everything = [*arguments, *keywords.values()]
         qualified = self.resolver.library_function(func)
+        if self._is_one_number(call, qualified):
+            return Layout.ZERO
         factors = products.factors(call, qualified)
         if factors is not None and products.squares(*factors) and everything[0] not in FIXED:
             return Layout.MIXED
@@ -101,6 +104,16 @@ class Calls:
             if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _is_one_number(self, call: ast.Call, qualified: str | None) -> bool:
+        """Whether a call makes a tensor of one number that is spelled out, and perhaps moves it: where sums begin."""
+        func = call.func
+        while qualified is None and isinstance(func, ast.Attribute) and func.attr in _MOVES:
+            if not isinstance(func.value, ast.Call):
+                return False
+            call, func = func.value, func.value.func
+            qualified = self.resolver.library_function(func)
+        return products.is_one_number(call, qualified)
 
     def _gradient(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         """What `torch.autograd.grad` returns. Of the parameters, the whole batch has one gradient, and what is no

@@ -30,6 +30,18 @@ def whole_mean(call: ast.Call, qualified: str | None) -> ast.expr | None:
     return call.func.value if method and isinstance(call.func, ast.Attribute) else None
 
 
+def is_one_number(call: ast.Call, qualified: str | None) -> bool:
+    """Whether a call makes a tensor of one number that is spelled out, for a sum to begin with: `torch.zeros(1)`."""
+    given = call.args[0] if call.args else None
+    if qualified == "torch.tensor":
+        given = given.elts[0] if isinstance(given, ast.List) and len(given.elts) == 1 else given
+        return isinstance(given, ast.Constant) and isinstance(given.value, (int, float))
+    if qualified != "torch.zeros" and not (qualified is None and getattr(call.func, "attr", "") == "new_zeros"):
+        return False
+    sizes = given.elts if isinstance(given, (ast.Tuple, ast.List)) else call.args
+    return given is not None and all(integer(size) == 1 for size in sizes)
+
+
 def averaged(node: ast.BinOp) -> ast.expr | None:
     """What an expression averages by weights: x of `(w * x).sum(d) / w.sum(d)`."""
     parts = [
