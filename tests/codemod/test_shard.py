@@ -662,13 +662,19 @@ SEQUENCES = [
     "out, h = self.rnn(x)\nreturn self.out(out.reshape(x.size(0), -1, out.size(2)).mean(1))",
     "h = torch.zeros(1, x.size(0), 3, device=x.device)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",
     "h = next(self.parameters()).new_zeros(1, x.size(0), 3)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",
+    "h = torch.zeros(1, x.size(0), 3).to(x.device)\nout, _ = self.rnn(x, h.detach())\nreturn self.out(out[:, -1])",
 ]
 ONE_SEQUENCE = [
     "out, _ = self.rnn(x)\nreturn self.out(out)",
     "out, _ = self.rnn(x)\nreturn self.out(out[-1:, :, None])",
     "out, _ = self.rnn(x)\nout = out.view(-1, 1, 3)\nreturn self.out(out[:, -1, :])",  # another `out`
     "h = None\nout, _ = self.rnn(x, h)\nreturn self.out(out)",
-    "h = torch.zeros(1, 16, 3)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",  # for the whole batch
+]
+# States for the whole batch, or with the samples elsewhere.
+STATES = [
+    "h = torch.zeros(1, 16, 3)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",
+    "h = torch.zeros(1, 16, 3).to(x.device)\nout, _ = self.rnn(x, h.detach())\nreturn self.out(out[:, -1])",
+    "h = torch.zeros(1, x.size(0), 3).sum(1)\nout, _ = self.rnn(x, h)\nreturn self.out(out[:, -1])",
 ]
 
 
@@ -688,6 +694,15 @@ def test_samples_that_may_be_one_sequence(forward: str) -> None:
     slots = {**WHOLE, "data": LOADED, "forward": STRICT}
     text = script(**slots, definitions=RECURRENT.format(textwrap.indent(forward, " " * 8)))
     assert "for one sequence" in unchanged(text, shard_manual=True).message
+
+
+@pytest.mark.parametrize("forward", STATES)
+def test_states_that_may_be_of_the_whole_batch(forward: str) -> None:
+    """What is lacking is the state, so nothing is said of sequences."""
+    definitions = RECURRENT.format(textwrap.indent(forward, " " * 8))
+    for slots in (NETWORK, {**WHOLE, "data": LOADED, "forward": STRICT}):
+        found = unchanged(script(**slots, definitions=definitions), shard_manual=True).message
+        assert "a mean or a sum" in found and "for one sequence" not in found
 
 
 # Functions that train on the whole data, which are bound outside of them.

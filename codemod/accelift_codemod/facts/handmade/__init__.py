@@ -227,7 +227,8 @@ class Handmade:
             for call in self._backwards(node):
                 self.proof.loss(step, call)
         except NotProved as lacking:
-            raise whole.sequence() or lacking from None
+            recurrent = isinstance(lacking.part, ast.Call) and self.layouts.recurrent(lacking.part)
+            raise (whole.sequence() if recurrent else None) or lacking from None
         for name in (n for n in sorted(whole.changing) if has_rows(env.get(n, Layout.CONST))):
             self.proof.read_later(node, node.body[-1], name)  # with the whole data, say
 

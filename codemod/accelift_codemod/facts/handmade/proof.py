@@ -172,7 +172,7 @@ class Proof:
             region = (step.loop.node, step.body, step.before[0])
             part = Unknown(self.handmade, region).part(call.func.value)
             lost = f", as `{self.facts.short(part)}` cannot be followed" if part is not call.func.value else ""
-            raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them{lost}")
+            raise NotProved(call, f"and it cannot be proved that `{name}` is a mean or a sum over them{lost}", part)
 
 
 def stored(statement: ast.AST) -> list[str]:

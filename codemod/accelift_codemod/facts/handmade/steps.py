@@ -12,12 +12,16 @@ from accelift_codemod.facts.loops import BatchLoop
 
 
 class NotProved(Exception):
-    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about."""
+    """Why the batches of a loop cannot be shared out: a clause, and the node that it is about.
 
-    def __init__(self, node: ast.AST, why: str) -> None:
+    If that is because a `part` of the loss cannot be followed, which one.
+    """
+
+    def __init__(self, node: ast.AST, why: str, part: ast.expr | None = None) -> None:
         super().__init__(why)
         self.node = node
         self.why = why
+        self.part = part
 
 
 @dataclass

@@ -29,6 +29,8 @@ _MOST_DIMENSIONS = 5
 _OF_STATISTICS = frozenset(
     "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand t contiguous".split()
 )
+# Methods that return a tensor of the same shape, whatever they are given.
+_OF_SHAPES = frozenset("detach cpu cuda to clone float double half type type_as contiguous requires_grad_".split())
 # What puts the rows into another order, if it is told dimension 0 or none at all.
 _TURNS = frozenset({"flip", "roll", "flipud"})
 # Methods of lists and dicts, and of what else a batch may be if it is no tensor.
@@ -75,7 +77,7 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if receiver is Layout.COLUMNS:
         if name in ("matmul", "mm") and arguments:
             return combine(ast.MatMult(), receiver, arguments[0])
-        if name == "expand" and len(arguments) > 1 and arguments[1] is Layout.COUNT:
+        if name in _OF_SHAPES or (name == "expand" and len(arguments) > 1 and arguments[1] is Layout.COUNT):
             return receiver
         return (
             Layout.ROWS

@@ -247,7 +247,7 @@ class Picked(Layouts):
         if found is Layout.CONST and not self._computes(call, qualified):
             return Layout.UNKNOWN
         parts = [*call.args, *(k.value for k in call.keywords)]
-        if isinstance(found, tuple) and self._recurrent(call) and not self.dimensions.batched(call):
+        if isinstance(found, tuple) and self.recurrent(call) and not self.dimensions.batched(call):
             states = [self.read(part, env, frame) for part in parts[1:]]
             if not states or not all(map(_columns, states)):
                 return Layout.UNKNOWN  # of two dimensions, the rows may be the steps of one sequence
@@ -310,7 +310,7 @@ class Picked(Layouts):
         named = own and self.resolver.method(frame.owner, func.attr) is not None
         return bool(self.objects.models(func.value)) or (own and not named)
 
-    def _recurrent(self, call: ast.Call) -> bool:
+    def recurrent(self, call: ast.Call) -> bool:
         """Whether a call is one of a recurrent layer."""
         names = {v.name.rpartition(".")[2] for v in self.dimensions.layers(call.func)}
         return bool(names & torch_ops.RECURRENT)
