@@ -310,10 +310,22 @@ def test_left_alone(slots: dict[str, str], reason: str) -> None:
 # Why there is nothing to share out: other slots of a loop over epochs alone, the reason, and the line it is told at.
 WHOLE = {"data": DATA, "loader": "", "loop": "for _ in range(9):", "move": ""}
 ON_ALL = "optimizer.zero_grad()\nloss = F.mse_loss(model(X), Y)"
+UNSURE = ON_ALL.replace("model(X)", "model(X) * w")
 REASONS = [
-    ({"forward": ON_ALL}, "every step trains on the whole data (`model(X)` computes on the same in each)"),
+    (
+        {"before": "w = torch.load('w.pt')", "forward": UNSURE},
+        "every step trains on the whole data (`model(X)` computes on the same in each)",
+    ),
     ({"forward": "loss = F.cross_entropy(model(X[mask]), Y[mask])", "before": "mask = Y > 0"}, "the whole data"),
-    ({"loop": "for step in range(9):", "forward": ON_ALL, "batch_end": "print(step, loss.item())"}, "the whole data"),
+    (
+        {
+            "loop": "for step in range(9):",
+            "forward": UNSURE,
+            "before": "w = torch.load('w.pt')",
+            "batch_end": "print(step, loss.item())",
+        },
+        "the whole data",
+    ),
     (
         {
             "definitions": "def step(model, X, Y):\n    loss = F.cross_entropy(model(X), Y)\n    loss.backward()",
@@ -427,6 +439,75 @@ def test_the_whole_data_are_dealt_once(data: str, forward: str, names: str) -> N
     assert found.code == "DATA-UNSHARDED" and "whole data" in found.message and "--shard-manual" in found.remedy
 
 
+# Targets of which nothing tells how many rows they have: `split_batch` sees it when the script runs.
+COMPARED = [
+    (LOADED, ON_ALL),
+    (LOADED, ON_ALL.replace("model(X), Y", "Y, model(X)")),
+    (LOADED, "out = model(X)\noptimizer.zero_grad()\nloss = nn.SmoothL1Loss()(out.squeeze(), Y.float())"),
+    (LOADED, "loss = (model(X) - Y).pow(2).mean()"),
+    (LOADED, "out = model(X)\nloss = torch.mean((Y.view(-1, 3) - out) ** 2)"),
+    (LOADED, "out, goal = model(X), Y.to(device)\noptimizer.zero_grad()\nloss = F.l1_loss(out, goal)"),
+    ("X = torch.load('x.pt')\nY = torch.tensor(pd.read_csv('y.csv')['y'].values).view(-1, 1)", ON_ALL),
+    ("X = torch.load('x.pt')\nY = torch.load('y.pt')\nY = (Y - Y.mean(0)) / Y.std(0)", ON_ALL),
+]
+
+
+@pytest.mark.parametrize(("data", "forward"), COMPARED)
+def test_targets_are_seen_to_have_a_row_for_each_sample_when_they_are_dealt(data: str, forward: str) -> None:
+    output = converted(
+        script(**WHOLE | {"data": data, "forward": forward}, imports="import pandas as pd"), shard_manual=True
+    )
+    assert re.search(r"    (X_share, Y|Y_share, X)_share = accelerator.split_batch\((X, Y|Y, X)\)\n", output)
+
+
+# What is compared with what a network returned, and surely or maybe has no row for each sample.
+NOT_COMPARED = [
+    (LOADED, ON_ALL.replace(", Y", ", Y * w").replace("opt", "w = torch.load('w.pt')\nopt"), "the whole data"),
+    ("X = torch.load('x.pt')\nY = X.mean(0)", ON_ALL, "`Y` has a row for each"),
+    ("X = torch.load('x.pt')\nY = torch.load('y.pt').mean(0).to(device)", ON_ALL, "`Y` has a row for each"),
+    ("X = torch.load('x.pt')\nY = torch.zeros(70, 3, requires_grad=True)", ON_ALL, "`Y` has a row for each"),
+    ("X, Y = torch.randn(70, 8), torch.randn(3)", ON_ALL, "`Y` has a row for each"),
+    (LOADED, ON_ALL.replace("model(X)", "model(X).mean(0)"), "a mean or a sum"),
+    (LOADED, ON_ALL.replace("model(X)", "model(X).t()"), "a mean or a sum"),
+    (LOADED, "loss = (model(X).mean() - Y).pow(2).mean()", "a mean or a sum"),
+    (LOADED, "loss = (model(X) * Y).mean()", "`Y` has a row for each"),  # it may be a weight for each column
+    # what has one dimension is one sample for a layer
+    ("X, Y = torch.randn(8), torch.randn(8)", ON_ALL, "`X` has one dimension"),
+    ("X, Y = torch.tensor([0.1, 0.2, 0.3]), torch.load('y.pt')", ON_ALL, "`X` has one dimension"),
+]
+
+
+@pytest.mark.parametrize(("data", "forward", "reason"), NOT_COMPARED)
+def test_targets_that_may_be_something_else(data: str, forward: str, reason: str) -> None:
+    found = unchanged(script(**WHOLE | {"data": data, "forward": forward}), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
+
+
+CURVE = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {}
+
+    def forward(self, x):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "returned", "shared"),
+    [
+        ("self.a, self.b = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.ones(1))", "self.a * x + self.b", True),
+        ("self.line = nn.Linear(1, 1)", "self.line(x.unsqueeze(1)).squeeze(1)", True),
+        ("self.line = nn.Linear(70, 70)", "self.line(x)", False),
+    ],
+)
+def test_data_of_one_dimension(made: str, returned: str, shared: bool) -> None:
+    slots = WHOLE | {"data": "X = torch.linspace(0, 1, 70)\nY = torch.sin(X)", "forward": ON_ALL}
+    text = script(**slots, model="model = Net().to(device)", definitions=CURVE.format(made, returned))
+    assert (convert(text, shard_manual=True).output is not None) == shared
+
+
 def test_the_rows_of_whole_data_are_told_apart_from_all_of_them() -> None:
     """A note says of what is shown in the loop that it is of a share; what is shown of all data is not meant."""
     slots = {**WHOLE, "data": LOADED, "forward": STRICT, "batch_end": "print(loss.item())", "after": "print(len(X))"}
@@ -465,7 +546,6 @@ def test_a_new_name_is_one_that_is_free() -> None:
 
 # What the data of each step are, or what is done with them, so that their rows are not shared out; and the reason.
 NOT_ENTIRE = [
-    ({"forward": ON_ALL}, "`Y` has a row for each of `X`"),  # nothing tells
     ({"data": "X, Y = torch.randn(70, 8), torch.randn(3)", "forward": ON_ALL}, "`Y` has a row for each of `X`"),
     (
         {"data": "X, Y = torch.randn(70, 8), torch.randn(3)", "forward": "loss = (model(X) - Y).pow(2).mean()"},

@@ -31,8 +31,10 @@ class Shard(Rule):
 
     Where every step computes on the whole data, their rows are dealt once, before the loop, under names of their own:
     `x_share, y_share = accelerator.split_batch(x, y)`. That inputs and targets have a row for each other is proved by
-    how they are made, or the loss fails otherwise. What is computed from these rows must not be used after the loop. A
-    look at all of them without gradients, by which nothing of a share is measured, stays one at all of them.
+    how they are made, or the loss fails otherwise, or, of targets that a loss compares with outputs element by element,
+    `split_batch` sees it: it raises a `ValueError` if they have not. Data that surely have one dimension are one sample
+    for a layer of weights, and are left alone. What is computed from these rows must not be used after the loop. A look
+    at all of them without gradients, by which nothing of a share is measured, stays one at all of them.
 
     Recurrent layers take a tensor of two dimensions for one sequence, so it has to be proved that theirs have three.
     """

@@ -206,9 +206,7 @@ class Handmade:
             raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
         for name in step.names:
             self.proof.read_later(node, node.body[0], name)
-        self._follow(step, env)
-        for call in self._backwards(node):
-            self.proof.loss(step, call)
+        self._follow(step, env, self._backwards(node))
         return True
 
     def _backwards(self, node: ast.For | ast.While) -> list[ast.Call]:
@@ -223,16 +221,14 @@ class Handmade:
         env = self.start(node)
         env.update(dict.fromkeys(step.whole, Layout.ROWS))
         try:
-            self._follow(step, env)
-            for call in self._backwards(node):
-                self.proof.loss(step, call)
+            self._follow(step, env, self._backwards(node))
         except NotProved as lacking:
             recurrent = isinstance(lacking.part, ast.Call) and self.layouts.recurrent(lacking.part)
             raise (whole.sequence() if recurrent else None) or lacking from None
         for name in (n for n in sorted(whole.changing) if has_rows(env.get(n, Layout.CONST))):
             self.proof.read_later(node, node.body[-1], name)  # with the whole data, say
 
-    def _follow(self, step: Step, env: Environment) -> None:
+    def _follow(self, step: Step, env: Environment, backwards: list[ast.Call]) -> None:
         """See what becomes of rows that are there when the statements begin."""
         step.before = []
         for statement in step.body:
@@ -240,6 +236,8 @@ class Handmade:
             self.layouts.begin(step.loop.node)
             self.layouts.step(statement, env)
         self.proof.state(step)
+        for call in backwards:
+            self.proof.loss(step, call)
         self.proof.flow(step, -1)
 
     def _handed(self, backward: ast.Call) -> Step | None:
@@ -260,9 +258,7 @@ class Handmade:
             if len(set(picks.values())) > 1:
                 raise NotProved(step.picks[0], "and it cannot be proved that its parts have the same number of rows")
             self._taken(site)
-            self._follow(step, env)
-            for call in (c for c in self._apart if self.index.function(c) is function):
-                self.proof.loss(step, call)
+            self._follow(step, env, [c for c in self._apart if self.index.function(c) is function])
         except NotProved as obstacle:
             step.obstacle, step.names = obstacle, ()
         return step

@@ -12,6 +12,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.gradients import off
 from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
+from accelift_codemod.facts.handmade.targets import Targets
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # Losses that fail, whatever the shapes, if outputs and targets do not have as many rows.
 _STRICT = frozenset("cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits".split())
 _STRICT_LAYERS = frozenset({"CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss"})
+# Layers that take the last dimension for the features of a sample, and what makes rows of features of numbers.
+_FEATURES = frozenset({"Linear", "LazyLinear", "Bilinear", "LayerNorm"})
+_SHAPES = frozenset({"unsqueeze", "view", "reshape", "Embedding", "EmbeddingBag", "one_hot", "stack"})
 _DATA = {Role.OBJECT, Role.TUPLE, Role.SEQUENCE}
 _MOST_STEPS = 4
 
@@ -48,15 +52,38 @@ class Whole:
         Raises:
             NotProved: if that cannot be told.
         """
-        inputs = self._given(self._forwards())
+        inputs = self._given(self.forwards)
         if not inputs:
             raise NotProved(self.loop, "")
         count = self.counts.of(inputs[0]) or ("made by", self._bound(inputs[0]))
         if count == ("number", 1):
             raise NotProved(inputs[0], f"and `{inputs[0].id}` has one row")
+        self._apart_from_features()
         names = self._alike(count, inputs)
         self._safe(names)
         return names
+
+    def _apart_from_features(self) -> None:
+        """A layer of weights takes what has one dimension for one sample, whose numbers are no rows."""
+        for call in self.forwards:
+            extent = self.facts.extents.of(call.args[0] if call.args else None)
+            if extent is not None and extent.flat and self._takes_features(call):
+                shown = self.facts.short(call.args[0])
+                raise NotProved(call, f"and `{shown}` has one dimension, so it is one sample for the network")
+
+    def _takes_features(self, call: ast.Call) -> bool:
+        """Whether a network has such layers, and neither looks up rows nor makes other shapes."""
+        waiting: list[ast.AST] = [v.declaration or v.origin for v in self.facts.objects.trained_models(call.func)]
+        made: set[str] = set()
+        seen: list[ast.AST] = []
+        while waiting:
+            seen.append(waiting.pop())
+            for part in (n for n in ast.walk(seen[-1]) if isinstance(n, ast.Call)):
+                made.add((self.resolver.qualified(part.func) or "").rpartition(".")[2])
+                made.add(part.func.attr if isinstance(part.func, ast.Attribute) else "")
+                inner = (v.declaration for v in self.resolver.values(part) if v.role is Role.MODEL)
+                waiting += (cls for cls in inner if cls is not None and cls not in (*seen, *waiting))
+        return bool(made & _FEATURES) and not made & _SHAPES
 
     def _leading(self) -> list[ast.expr]:
         found: list[ast.expr] = []
@@ -67,18 +94,21 @@ class Whole:
             node = waiting.pop()
             found.append(node)
             for name in (n for n in loads(node) if n.id in self.changing):
-                owner = self.index.scope(name).owner(name.id)
-                for binding in owner.bindings[name.id] if owner is not None else ():
-                    inside = self.loop in self.index.ancestors(binding.node)
-                    if inside and binding.value is not None and binding.value not in (*found, *waiting):
-                        waiting.append(binding.value)
+                waiting += (value for value in self.made(name) if value not in (*found, *waiting))
         return found
+
+    def made(self, name: ast.Name) -> list[ast.expr]:
+        """What the loop binds a variable to."""
+        owner = self.index.scope(name).owner(name.id)
+        bindings = owner.bindings[name.id] if owner is not None else ()
+        return [b.value for b in bindings if b.value is not None and self.loop in self.index.ancestors(b.node)]
 
     @cached_property
     def _calls(self) -> list[ast.Call]:
         return [n for expression in self.expressions for n in walk(expression) if isinstance(n, ast.Call)]
 
-    def _forwards(self) -> list[ast.Call]:
+    @cached_property
+    def forwards(self) -> list[ast.Call]:
         return [c for c in self._calls if self.facts.objects.trained_models(c.func) and not self._loss(c)]
 
     def _given(self, calls: list[ast.Call]) -> list[ast.Name]:
@@ -87,14 +117,14 @@ class Whole:
         return [n for argument in arguments for n in self._origins(argument, 0)]
 
     def _origins(self, node: ast.AST, steps: int) -> list[ast.Name]:
-        found = self._variables(node)
+        found = self.variables(node)
         for name in (n for n in loads(node) if n.id in self.changing and steps < _MOST_STEPS):
             for binding in self.resolver.bindings(name):
                 made = binding.value if self.loop in self.index.ancestors(binding.node) else None
                 found += self._origins(made, steps + 1) if made is not None else []
         return found
 
-    def _variables(self, node: ast.AST) -> list[ast.Name]:
+    def variables(self, node: ast.AST) -> list[ast.Name]:
         return [n for n in loads(node) if n.id not in self.changing and not self._called(n) and self._data(n)]
 
     def _called(self, name: ast.Name) -> bool:
@@ -112,9 +142,9 @@ class Whole:
 
     def _alike(self, count: Count, inputs: list[ast.Name]) -> dict[str, list[ast.Name]]:
         """The variables that the losses are computed from, all with so many rows, and where the loop reads them."""
-        strict = {n.id for n in self._strict()}
+        strict = {n.id for n in self._strict()} | Targets(self).names(count)
         names = {inputs[0].id}
-        for name in (n for expression in self.expressions for n in self._variables(expression)):
+        for name in (n for expression in self.expressions for n in self.variables(expression)):
             if name.id not in names | strict and self.counts.of(name) != count:
                 outer = self.index.parents.get(name)
                 shown = self.facts.short(outer if isinstance(outer, ast.Attribute) else name)

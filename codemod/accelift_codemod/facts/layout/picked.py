@@ -255,8 +255,9 @@ class Picked(Layouts):
             return Layout.UNKNOWN
         each = found is Layout.ROWS and self._compares(call, qualified)  # a loss for each sample
         if (found in SCALARS or each) and not isinstance(self._runs(call), FUNCTIONS):
-            if self._compares(call, qualified) and any(self.read(a, env, frame) is Layout.CONST for a in call.args[:2]):
-                return Layout.UNKNOWN  # the loss of a share against something for the whole batch
+            compared = {self.read(a, env, frame) for a in call.args[:2]} if self._compares(call, qualified) else set()
+            if Layout.CONST in compared or {Layout.ROWS, Layout.COLUMNS} <= compared:
+                return Layout.UNKNOWN  # the loss of a share against something for the whole batch, or of other shape
             if isinstance(call.func, ast.Attribute) and not qualified and not self.resolver.values(call.func):
                 parts.append(call.func.value)
             if any(_unknown(self.read(part, env, frame)) for part in parts):
