@@ -8,6 +8,7 @@ from accelift_codemod.facts import Facts, Role, library, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.handmade.unknown import Lacking, in_no_loop
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Finding, Severity
 
 _CODE = "DATA-UNSHARDED"
@@ -26,6 +27,14 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             environment,
             f"its data come step by step from `{facts.segment(environment)}`, a simulated environment",
             "let several environments run in processes of their own; the training itself stays on one",
+        )
+    parameter = _bare(facts) if not facts.objects.trained else None
+    if parameter is not None:
+        return _finding(
+            parameter,
+            f"it trains `{facts.short(parameter)}`, which is in no network, so nothing would average its gradients "
+            "over the processes; and no DataLoader feeds it",
+            f"put the parameters into a torch.nn.Module, and {_LOADER[4:]}",
         )
     carried = lacking.carried(backward)
     if carried is not None:
@@ -59,14 +68,6 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
             backward,
             "its backward pass is in no loop, so there are no batches to share out",
             "keep it on one process; convert the script that trains",
-        )
-    parameter = _bare(facts) if not facts.objects.trained else None
-    if parameter is not None:
-        return _finding(
-            parameter,
-            f"it trains `{facts.short(parameter)}`, which is in no network, so nothing would average its gradients "
-            "over the processes; and no DataLoader feeds it",
-            f"put the parameters into a torch.nn.Module, and {_LOADER[4:]}",
         )
     unknown = Lacking(facts).unknown(backward)
     loop = next((n for n in facts.index.enclosing_loops(unknown)), None) if unknown is not None else None
@@ -102,13 +103,25 @@ def _not_followed(facts: Facts, backward: ast.Call) -> Finding:
     )
 
 
-def _bare(facts: Facts) -> ast.Call | None:
-    """Where a tensor is made that a script differentiates by, if one is."""
+def _bare(facts: Facts) -> ast.expr | None:
+    """Where a tensor is made that a script differentiates by, or is said to be one, if one is."""
     for call in facts.index.calls:
         wanted = next((k.value for k in call.keywords if k.arg == "requires_grad"), None)
         if isinstance(wanted, ast.Constant) and wanted.value is True and facts.runs(call):
             return call
+    for node in (n for n in walk(facts.index.tree) if isinstance(n, ast.Assign) and facts.runs(n)):
+        said = [t.value for t in node.targets if isinstance(t, ast.Attribute) and t.attr == "requires_grad"]
+        if said and isinstance(node.value, ast.Constant) and node.value.value is True and _listed(facts, said[0]):
+            return said[0]
     return None
+
+
+def _listed(facts: Facts, node: ast.expr) -> bool:
+    """Whether something is a tensor of a list that the script writes out: `for p in [w, b]:`."""
+    made = [b.value for b in facts.resolver.bindings(node)] if isinstance(node, ast.Name) else []
+    for name in (v for v in made if isinstance(v, ast.Name)):
+        made += [b.value for b in facts.resolver.bindings(name)]
+    return any(isinstance(value, (ast.List, ast.Tuple)) for value in made)
 
 
 def _graph(facts: Facts) -> ast.Call | None:

@@ -725,6 +725,13 @@ def test_products_for_each_sample(forward: str) -> None:
     assert DEALT in converted(_network(forward), shard_manual=True)
 
 
+def test_what_comes_after_a_return_never_runs() -> None:
+    output = converted(_network("return self.key(x)\nreturn F.softmax(self.key(x))"), shard_manual=True)
+    assert DEALT in output
+    found = unchanged(_network("if later():\n    return self.key(x)\nreturn F.softmax(self.key(x))"), shard_manual=True)
+    assert "a mean or a sum" in found.message
+
+
 @pytest.mark.parametrize("forward", TOGETHER)
 def test_products_that_may_bring_samples_together(forward: str) -> None:
     found = unchanged(_network(forward), shard_manual=True)
@@ -1013,6 +1020,27 @@ LACKING = [
             "step": "w.data -= w.grad",
         },
         "it trains `torch.zeros(8, requires_grad=True)`, which is in no network",
+    ),
+    (
+        {
+            "model": "w, b = torch.zeros(8), torch.zeros(1)\nweights = [w, b]\n"
+            "for p in weights:\n    p.requires_grad = True",
+            "optimizer": "",
+            "loop": "for k in range(9):",
+            "move": "rows = torch.randint(0, 70, (16,))",
+            "forward": "loss = ((X[rows] * w).sum(1) + b - Y[rows]).pow(2).mean()",
+            "step": "for p in weights:\n    p.data -= p.grad",
+        },
+        "it trains `p`, which is in no network",
+    ),
+    (
+        {
+            "imports": "from elsewhere import Net",
+            "model": "model = Net()\nfor p in model.parameters():\n    p.requires_grad = True",
+            "loop": "for k in range(9):",
+            "forward": "loss = F.mse_loss(model(X[k]), Y[k])",
+        },
+        "by way of `X[k]`",  # whatever it is, it may be one
     ),
     (
         {

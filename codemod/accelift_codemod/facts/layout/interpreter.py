@@ -68,7 +68,8 @@ class Layouts:
         frame = frame or Frame(None)
         for statement in statements:
             self.step(statement, env, frame)
-            if isinstance(statement, ast.If) and settled.leaves(self.resolver, statement):
+            ends = isinstance(statement, (ast.Return, ast.Raise))  # what comes after it never runs
+            if ends or (isinstance(statement, ast.If) and settled.leaves(self.resolver, statement)):
                 return
 
     def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
