@@ -28,7 +28,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             f"its data come step by step from `{facts.segment(environment)}`, a simulated environment",
             "let several environments run in processes of their own; the training itself stays on one",
         )
-    parameter = _bare(facts) if not facts.objects.trained else None
+    parameter = _bare(facts) if not facts.objects.trained and not in_no_loop(handmade, backward) else None
     if parameter is not None:
         return _finding(
             parameter,
@@ -108,7 +108,8 @@ def _bare(facts: Facts) -> ast.expr | None:
     for call in facts.index.calls:
         wanted = next((k.value for k in call.keywords if k.arg == "requires_grad"), None)
         if isinstance(wanted, ast.Constant) and wanted.value is True and facts.runs(call):
-            return call
+            if facts.resolver.qualified(call.func) != "torch.nn.Parameter":  # which a module keeps
+                return call
     for node in (n for n in walk(facts.index.tree) if isinstance(n, ast.Assign) and facts.runs(n)):
         said = [t.value for t in node.targets if isinstance(t, ast.Attribute) and t.attr == "requires_grad"]
         if said and isinstance(node.value, ast.Constant) and node.value.value is True and _listed(facts, said[0]):

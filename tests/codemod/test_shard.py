@@ -1035,6 +1035,18 @@ LACKING = [
     ),
     (
         {
+            "definitions": "class Scale:\n    weight = nn.Parameter(torch.ones(8), requires_grad=True)\n\n"
+            "    def __call__(self, x):\n        return x * self.weight",
+            "model": "model = Scale()",
+            "optimizer": "",
+            "loop": "for k in range(9):",
+            "forward": "loss = F.mse_loss(model(X[k]), Y[k])",
+            "step": "",
+        },
+        "by way of `X[k]`",
+    ),
+    (
+        {
             "imports": "from elsewhere import Net",
             "model": "model = Net()\nfor p in model.parameters():\n    p.requires_grad = True",
             "loop": "for k in range(9):",
