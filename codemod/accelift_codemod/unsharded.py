@@ -47,7 +47,7 @@ def reason(facts: Facts, backward: ast.Call) -> Finding:
             f"give each process its own rows before the loop begins, and a `{name}` for as many: data[rank::processes]",
         )
     source = lacking.source(backward)
-    if source is not None:
+    if source is not None and not any(source in step.picks for step in picking):
         return _finding(
             source,
             f"the training loop gets its data by `{facts.short(source)}`, which cannot be followed, and from no "

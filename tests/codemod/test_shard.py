@@ -337,8 +337,8 @@ REASONS = [
     ({"imports": "import gymnasium as gym", "before": "env = gym.make('CartPole-v1')", "forward": ON_ALL}, "simulated"),
     ({"before": "stream = iter(X)", "forward": "x = next(stream)\nloss = model(x).sum()"}, "`next(stream)`"),
     (
-        {"imports": "import mnist", "forward": "x = mnist.train().batch(5)\nloss = model(x).sum()"},
-        "`mnist.train().batch(5)`",
+        {"imports": "import mnist", "forward": "x = mnist.train().batch()\nloss = model(x).sum()"},
+        "`mnist.train().batch()`",
     ),
 ]
 

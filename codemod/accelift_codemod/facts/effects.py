@@ -183,3 +183,12 @@ def _parts(target: ast.expr) -> list[ast.expr]:
     if isinstance(target, (ast.Tuple, ast.List)):
         return [p for e in target.elts for p in _parts(e.value if isinstance(e, ast.Starred) else e)]
     return [target]
+
+
+def appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The list in a variable that a statement appends to, and what."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    func = call.func if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
+    if not isinstance(call, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "append":
+        return None
+    return (func.value.id, call.args[0]) if isinstance(func.value, ast.Name) else None

@@ -18,10 +18,14 @@ class Shard(Rule):
 
     A batch is what the loop picks anew in each iteration: a slice whose bounds change with the loop, drawn indices and
     what they select, what a function of the script returns that picks so; or what it is dealt by a generator of the
-    script, or by data that are cut to pieces (`order.split(32)`). `split_batch` takes the batch that the main process
-    made, so all processes train on one order of the data, and `backward` weights a last, smaller batch. On one process
-    it returns the batch itself. If the loop hands its batches to a function that trains on them, and nothing else calls
-    it, that function begins with its rows of them.
+    script, or by data that are cut to pieces (`order.split(32)`). It may also be what a call returns that is not
+    followed (`x, y = batches.next_batch(64)`): one that is told a number greater than one, the same in each iteration,
+    or a function of the script that puts several samples together. No network may take part in it, and it may not be
+    told what the loop computes; that its parts have a row for each sample, `split_batch` sees.
+
+    `split_batch` takes the batch that the main process made, so all processes train on one order of the data, and
+    `backward` weights a last, smaller batch. On one process it returns the batch itself. If the loop hands its batches
+    to a function that trains on them, and nothing else calls it, that function begins with its rows of them.
 
     It is done where it is proved that rows are computed one by one from there, up to losses that are means or sums over
     them, that nothing else reads the whole batch, and that nothing is kept by its rows. Otherwise, and without the

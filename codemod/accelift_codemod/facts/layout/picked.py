@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.effects import appended, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Shape
 from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.layout.products import flattened
+from accelift_codemod.facts.layout.sources import Sources
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
@@ -80,6 +82,8 @@ class Picked(Layouts):
         self._lost: list[ast.expr] = []
         self._loop: ast.AST | None = None
         self._strides = Strides(self.resolver, None)
+        self.methods = METHODS
+        self._sources = Sources(self)
 
     def begin(self, loop: ast.AST) -> None:
         """Interpret code of this loop from now on, and forget what was picked, also by functions that it called."""
@@ -103,10 +107,14 @@ class Picked(Layouts):
         return Layout.ROWS
 
     def step(self, statement: ast.stmt, env: Environment, frame: Frame | None = None) -> None:
+        source = self._sources.of(statement, self._loop, env) if frame is None else None
         frame = frame or Frame(None)
         filled = self._filled(statement, env, frame) if isinstance(statement, ast.For) else set()
         super().step(statement, env, frame)
         env.update(dict.fromkeys(filled, Layout.ROWS))
+        names = stores(statement)
+        if source is not None and not self.picks and all(_unknown(env.get(n, Layout.CONST)) for n in names):
+            env.update(dict.fromkeys(names, self._pick(source, f"dealt by {ast.unparse(source)}")))
         decides = getattr(statement, "test", getattr(statement, "iter", None))
         if isinstance(decides, ast.expr) and self._by_chance(decides):
             # Another process may draw otherwise, and compute its rows otherwise.
@@ -122,13 +130,13 @@ class Picked(Layouts):
         later = {n for statement in loop.body for n in stores(statement)}  # what another row may have left
         found: list[str] = []
         for statement in loop.body:
-            appended = _appended(statement)
+            put = appended(statement)
             plain = isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets)
-            made = appended[1] if appended is not None else statement.value if plain else None  # type: ignore[attr-defined]
+            made = put[1] if put is not None else statement.value if plain else None  # type: ignore[attr-defined]
             if made is None or not self._of_row(made, own, env) or {n.id for n in loads(made)} & later - own:
                 return set()
             own |= stores(statement)
-            found += [appended[0]] if appended is not None else []
+            found += [put[0]] if put is not None else []
         return {name for name in found if env.get(name) == () and found.count(name) == 1}
 
     def _of_row(self, node: ast.expr, own: set[str], env: Environment) -> bool:
@@ -137,7 +145,7 @@ class Picked(Layouts):
         inner = {n for part in inside if isinstance(part, ast.comprehension) for n in stores(part.target)}
         shared = {n.id for n in inside if isinstance(n, ast.Name)} - own - inner
         calls = any(isinstance(n, ast.Call) and isinstance(self.resolver.callee(n), FUNCTIONS) for n in inside)
-        others = any(isinstance(n, ast.Call) and (self._chance(n) or self._takes(n)) for n in inside)
+        others = any(isinstance(n, ast.Call) and (self.chance(n) or self._takes(n)) for n in inside)
         return not calls and not others and all(env.get(n, Layout.CONST) in FIXED for n in shared)
 
     def _takes(self, call: ast.Call) -> bool:
@@ -157,14 +165,14 @@ class Picked(Layouts):
             return isinstance(node, ast.Call) and any(map(self._by_chance, node.args))
         if isinstance(node, ast.Call) and self.resolver.builtin(node.func) == "len" and len(node.args) == 1:
             return isinstance(node.args[0], ast.Call) and self._by_chance(node.args[0])
-        return self._chance(node) or any(map(self._by_chance, children(node)))
+        return self.chance(node) or any(map(self._by_chance, children(node)))
 
     # ---- expressions
 
-    def _chance(self, node: ast.AST) -> bool:
+    def chance(self, node: ast.AST) -> bool:
         """Whether an expression draws a random number, or is a variable that holds one."""
         if isinstance(node, ast.Name):
-            return any(isinstance(b.value, ast.Call) and self._chance(b.value) for b in self.resolver.bindings(node))
+            return any(isinstance(b.value, ast.Call) and self.chance(b.value) for b in self.resolver.bindings(node))
         qualified = self.resolver.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
         module, _, name = qualified.rpartition(".")
         return qualified.startswith(_CHANCE) or (module == "torch" and name in _TORCH_CHANCE)
@@ -236,6 +244,8 @@ class Picked(Layouts):
         qualified = self.resolver.qualified(call.func) or ""
         if self._parameters(call, frame):
             return Layout.CONST
+        if flattened(call) and self.read(call.func.value, env, frame) is Layout.ROWS:  # type: ignore[attr-defined]
+            return Layout.ROWS
         drawn = self._drawn(call, qualified, env, frame)
         if drawn is not None:
             return drawn
@@ -244,7 +254,10 @@ class Picked(Layouts):
             return Layout.UNKNOWN if elsewhere else Layout.ROWS
         found = super()._call(call, env, frame)
         self.drew |= found is Layout.ROWS and qualified in ("torch.rand_like", "torch.randn_like", "torch.randint_like")
-        if found is Layout.CONST and not self._computes(call, qualified):
+        if found is Layout.CONST and not self.computes(call, qualified):
+            return Layout.UNKNOWN
+        function = self.resolver.callee(call)
+        if isinstance(function, FUNCTIONS) and _without_rows(found) and self._sources.renews(function):
             return Layout.UNKNOWN
         parts = [*call.args, *(k.value for k in call.keywords)]
         if isinstance(found, tuple) and self.recurrent(call) and not self.dimensions.batched(call):
@@ -281,7 +294,7 @@ class Picked(Layouts):
             if any(self.read(a, env, frame) not in FIXED for a in call.args):
                 return Layout.UNKNOWN
         else:
-            return Layout.UNKNOWN if self._chance(call) else None
+            return Layout.UNKNOWN if self.chance(call) else None
         if isinstance(size, (ast.Tuple, ast.List)):
             size = size.elts[0] if len(size.elts) == 1 else None
         if size is None or frame.owner is not None or self.read(size, env, frame) not in FIXED:
@@ -347,7 +360,7 @@ class Picked(Layouts):
         """Whether an expression draws an order of all rows."""
         return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in _PERMUTES
 
-    def _computes(self, call: ast.Call, qualified: str) -> bool:
+    def computes(self, call: ast.Call, qualified: str) -> bool:
         """Whether a call returns what its arguments make it return, and nothing else."""
         if qualified:
             return qualified.startswith(_PURE)
@@ -372,17 +385,12 @@ class Picked(Layouts):
         return None
 
 
-def _appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The list in a variable that a statement appends to, and what."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    func = call.func if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
-    if not isinstance(call, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "append":
-        return None
-    return (func.value.id, call.args[0]) if isinstance(func.value, ast.Name) else None
-
-
 def _columns(value: Shape) -> bool:
     return all(map(_columns, value)) if isinstance(value, tuple) else value is Layout.COLUMNS
+
+
+def _without_rows(value: Shape) -> bool:
+    return all(map(_without_rows, value)) if isinstance(value, tuple) else value in (Layout.UNKNOWN, *FIXED)
 
 
 def _unknown(value: Shape) -> bool:

@@ -93,3 +93,12 @@ def integer(node: ast.expr | None) -> int | None:
         inner = integer(node.operand)
         return None if inner is None else -inner
     return None
+
+
+def flattened(call: ast.Call) -> bool:
+    """Whether a call puts all dimensions of a tensor but the last one into one: `x.view(-1, x.size(-1))`."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in ("view", "reshape") or len(call.args) != 2:
+        return False
+    of, last = ast.unparse(func.value), ast.unparse(call.args[1])
+    return integer(call.args[0]) == -1 and last in (f"{of}.size(-1)", f"{of}.shape[-1]")
