@@ -103,6 +103,27 @@ KEPT = [
         {"definitions": LOADED, "before": "source = Batches(X, Y)", "move": "x, y = source.take(16)"},
         "the DataLoader of line",
     ),
+    # it is no batch, or one that is made for another one
+    (
+        {
+            "loop": "for k in range(9):",
+            "definitions": "def rate(k, n):\n    return draw(k, n)",
+            "move": "lr = rate(k, 100)\nfor g in optimizer.param_groups:\n    g['lr'] = lr",
+            "forward": "loss = F.cross_entropy(model(X * w), Y)",
+            "before": "w = torch.load('w.pt')",
+        },
+        "every step trains on the whole data",
+    ),
+    (
+        {
+            "before": "batches = draw()",
+            "loop": "for x, y in batches:",
+            "move": "z = noise(x.size(0), 16)",
+            "definitions": "def noise(n, size):\n    return draw(n, size)",
+            "forward": "loss = F.cross_entropy(model(x + z), y)",
+        },
+        "the training loop iterates over `batches`",
+    ),
     # it may be no tensors, or not of as many rows
     ({"move": "b = source.next_batch(16)", "forward": "loss = F.cross_entropy(model(b[0]), b[1])"}, "`b[0]`"),
     ({"move": "b = source.next_batch(16)", "forward": "loss = F.cross_entropy(model(b.x), b.y)"}, "`b.x`"),
@@ -110,7 +131,7 @@ KEPT = [
         {"move": "b = source.next_batch(16)", "forward": "loss = F.cross_entropy(model(**b), Y)"},
         "which cannot be followed",
     ),
-    ({"move": "x = source.next_batch(16)\ny = source.labels(16)"}, "its parts have the same number of rows"),
+    ({"move": "x = source.next_batch(16)\ny = source.labels(16)"}, "`source.labels(16)` cannot be followed"),
     ({"move": f"{DRAW.replace('y', 'y, n')}\nfor _ in range(n):\n    x = x * 2"}, "which cannot be followed"),
     # and what is done with any batch
     ({"forward": "loss = F.cross_entropy(model(x) - model(x).mean(0), y)"}, "compares the samples of a batch"),

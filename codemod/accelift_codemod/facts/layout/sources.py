@@ -15,6 +15,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout.algebra import FIXED, Environment
 from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -68,7 +69,7 @@ class Sources:
         names = _names(statement.targets[0])  # type: ignore[attr-defined]
         if not names or not self._deals(call) or not self._asked(call, loop, env):
             return None
-        if any(not self._as_rows(name, loop) for name in names):
+        if any(not self._as_rows(name, loop) for name in names) or not self._fed(loop) & {*names}:
             return None
         return None if self._learns(call) or self._is_told(call, loop) else call
 
@@ -123,7 +124,7 @@ class Sources:
 
     def _asked(self, call: ast.Call, loop: ast.For | ast.While, env: Environment) -> bool:
         """Whether nothing but settings and the number of the iteration says which batch it is."""
-        counted = stores(loop.target) if isinstance(loop, ast.For) else set()
+        counted = {Strides(self.resolver, loop).number}
         bound = {name for statement in loop.body for name in stores(statement)} - counted
         root = _root(call)
         if isinstance(root, ast.Name) and (root.id in bound | counted or self.picked.read(root, env) not in FIXED):
@@ -143,6 +144,16 @@ class Sources:
             if isinstance(outer, ast.Call) and self.resolver.builtin(outer.func) in ("range", "int", "float", "bool"):
                 return False
         return True
+
+    def _fed(self, loop: ast.For | ast.While) -> set[str]:
+        """The variables of a loop that networks, or functions of the script, are given something of."""
+        calls = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Call)]
+        calls = [c for c in calls if self._is_network(c.func) or isinstance(self.resolver.callee(c), FUNCTIONS)]
+        found = {n.id for c in calls for part in (*c.args, *(k.value for k in c.keywords)) for n in loads(part)}
+        for statement in reversed([s for s in loop.body if isinstance(s, ast.Assign)]):
+            if stores(statement) & found:
+                found |= {n.id for n in loads(statement.value)}
+        return found
 
     # ---- what a batch may come from
 
