@@ -640,11 +640,13 @@ def test_the_whole_data_of_a_loop_in_another(inside: str) -> None:
 # every sample with every other.
 HEAD = """\
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self, size=3):
         super().__init__()
-        self.key, self.query = nn.Linear(8, 3), nn.Linear(8, 3)
+        self.key, self.query = nn.Linear(8, size), nn.Linear(8, 3)
         self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
         self.register_buffer("mask", torch.tril(torch.ones(8, 8)))
+        self.bias = nn.Parameter(torch.ones(1, 1, 1, 1))
+        self.size = size
 
     def forward(self, x):
 {}
@@ -669,6 +671,13 @@ APART = [
     HEADS,
     ATTENTION.replace("x.shape", "x.size()"),
     ATTENTION.replace("q @ k.transpose(-2, -1)", "torch.bmm(q, k.transpose(1, 2))"),
+    # what scales a product is a number: of a shape, a setting, or a size that a layer was told
+    ATTENTION.replace("k.shape[-1] ** -0.5", "c**-0.5"),
+    ATTENTION.replace("k.shape[-1] ** -0.5", "size**-0.5").replace("b, t, c = ", "size = 8\nb, t, c = "),
+    ATTENTION.replace("k.shape[-1] ** -0.5", "(self.size // 2) ** -0.5"),
+    ATTENTION.replace(
+        "w = F.softmax(w, dim=-1)", "w = F.softmax(w, dim=-1)\nw = F.dropout(w)\nw = w.float()\nw = w * 2"
+    ),
     "for layer in self.layers:\n    x = F.relu(layer(x))\nreturn x",
     "return torch.cat([layer(x) for layer in self.layers], dim=-1)",
     "return self.layers[1](x)",
@@ -679,6 +688,9 @@ TOGETHER = [
     ATTENTION.replace("b, t, c", "*b, t"),
     ATTENTION.replace("b, t, c = x.shape\n", "t = 8\nif self.training:\n    b, t, c = x.shape\n"),
     ATTENTION.replace("b, t, c = x.shape\n", "b, t, c = x.shape\nx = x[0]\n"),
+    ATTENTION.replace("k.shape[-1] ** -0.5", "self.mask"),  # of how many dimensions?
+    ATTENTION.replace("k.shape[-1] ** -0.5", "self.bias ** -0.5"),
+    ATTENTION.replace("k.shape[-1] ** -0.5", "unknown() ** -0.5"),
     HEADS.replace("view(n, t, 1, 3).transpose(1, 2)", "view(n, -1)").replace("(2, 3)", "(-2, -1)"),
     HEADS.replace("torch.matmul(q, k.transpose(2, 3))", "torch.matmul(q, self.key(x).t())"),
     "for layer in self.others:\n    x = layer(x)\nreturn x",

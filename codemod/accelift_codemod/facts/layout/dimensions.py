@@ -26,7 +26,10 @@ _SHAPES = frozenset({"view", "reshape"})
 _CUTS = frozenset({"split", "chunk"})
 # Methods that are told numbers of dimensions.
 _PLACED = frozenset({"size", "transpose", "swapaxes", "permute", "mean", "sum", "max", "softmax", "log_softmax"})
-_MOST_STEPS = 12
+# Layers whose first two arguments are numbers.
+_SIZED = frozenset({"torch.nn.Linear", "torch.nn.Embedding", "torch.nn.Conv1d", "torch.nn.Conv2d"})
+_MOST_STEPS = 40
+_MOST_NAMES = 4
 
 
 class Dimensions:
@@ -35,6 +38,7 @@ class Dimensions:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self._known: dict[ast.expr, int | None] = {}
 
     def apart(self, left: ast.expr, right: ast.expr) -> bool:
         """Whether a product of two tensors that have the samples in dimension 0 is one for each of these by itself."""
@@ -72,9 +76,14 @@ class Dimensions:
 
     def of(self, node: ast.expr | None, steps: int = 0) -> int | None:
         """The number of dimensions of an expression, if it is known."""
-        if steps > _MOST_STEPS:
+        if node is None or steps > _MOST_STEPS:
             return None
-        steps += 1
+        if node not in self._known:
+            self._known[node] = None  # what depends on itself is not known
+            self._known[node] = self._of(node, steps + 1)
+        return self._known[node]
+
+    def _of(self, node: ast.expr, steps: int) -> int | None:
         if isinstance(node, ast.Name):
             found = {self._bound(binding, steps) for binding in self.resolver.bindings(node)}
             return 1 if self._counts_steps(node) else found.pop() if len(found) == 1 else None
@@ -108,9 +117,13 @@ class Dimensions:
             return left
         return right if numbers[0] else None
 
-    def _number(self, node: ast.expr) -> bool:
+    def _number(self, node: ast.expr, steps: int = 0) -> bool:
         if isinstance(node, (ast.UnaryOp, ast.BinOp)):
-            return all(self._number(side) for side in ast.iter_child_nodes(node) if isinstance(side, ast.expr))
+            return all(self._number(side, steps) for side in ast.iter_child_nodes(node) if isinstance(side, ast.expr))
+        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+        if (own or isinstance(node, ast.Name)) and steps < _MOST_NAMES:
+            bindings = self._own(node) if own else self.resolver.bindings(node)  # type: ignore[arg-type]
+            return bool(bindings) and all(self._named(binding, steps + 1) for binding in bindings)
         if isinstance(node, ast.Subscript):  # an entry of a shape
             return (
                 isinstance(node.value, ast.Attribute)
@@ -122,6 +135,26 @@ class Dimensions:
             size = isinstance(node.func, ast.Attribute) and node.func.attr == "size" and bool(node.args)
             return qualified.startswith("math.") or size
         return isinstance(node, ast.Constant)
+
+    def _own(self, node: ast.Attribute) -> list[Binding]:
+        """What an attribute of a module is bound to."""
+        cls = self.index.enclosing_class(node)
+        owners = self.resolver.ancestry(cls) if cls is not None else []
+        bindings = self.index.attribute_bindings.get(node.attr, [])
+        return [b for b in bindings if self.index.enclosing_class(b.node) in owners]
+
+    def _named(self, binding: Binding, steps: int) -> bool:
+        """Whether a variable is bound to a number: also where a layer takes it for one of its sizes."""
+        if binding.how is How.ASSIGN and binding.value is not None:
+            if binding.path:  # `b, t, c = x.shape`
+                return len(binding.path) == 1 and _is_shape(binding.value)
+            return self._number(binding.value, steps)
+        function = binding.scope.node
+        if binding.how is not How.PARAMETER or not isinstance(function, FUNCTIONS):
+            return False
+        calls = (n for n in walk(function) if isinstance(n, ast.Call))
+        sizes = (a for call in calls if self.resolver.qualified(call.func) in _SIZED for a in call.args[:2])
+        return any(isinstance(size, ast.Name) and size.id == binding.name for size in sizes)
 
     def _bound(self, binding: Binding, steps: int) -> int | None:
         told = self._unpacked(binding)
@@ -207,3 +240,10 @@ class Dimensions:
                 if self.index.enclosing_class(binding.node) is owner:
                     values += self.resolver.values(binding.value) or [Value(Role.OBJECT, binding.node)]
         return values
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """Whether an expression is the whole shape of a tensor."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "size" and not node.args and not node.keywords
+    return isinstance(node, ast.Attribute) and node.attr == "shape"
