@@ -517,6 +517,31 @@ def test_the_rows_of_whole_data_are_told_apart_from_all_of_them() -> None:
     assert "`loss`" in note.message and "X" not in note.message
 
 
+LATER = [
+    ("out = model(X)", "print(out.shape)"),
+    ("out = model(X).squeeze(1)", "out = out.detach().numpy()\nprint((out == Y).mean())"),
+    ("out = model(X)", "if (out.argmax(1) == Y).float().mean() > 0.9:\n    torch.save(model.state_dict(), 'good.pt')"),
+]
+
+
+@pytest.mark.parametrize(("forward", "later"), LATER)
+def test_what_is_used_after_the_loop_is_gathered(forward: str, later: str) -> None:
+    """After the last step it is that of all rows: nothing is said of it, and what is decided by it is the same."""
+    forward = f"{forward}\noptimizer.zero_grad()\nloss = F.cross_entropy(out, Y)"
+    text = script(**{**WHOLE, "data": LOADED, "forward": forward, "epochs": "if True:", "epoch_end": later})
+    output = converted(text, shard_manual=True)
+    assert "        optimizer.step()\n    out = accelerator.gather_for_metrics(out)\n" in output
+    assert found_in(convert(text, shard_manual=True)) == []
+
+
+def test_several_that_are_used_after_the_loop_are_gathered_together() -> None:
+    forward = "out = model(X)\nother = model(X)\nloss = F.cross_entropy(out + other, Y)"
+    slots = {**WHOLE, "data": LOADED, "forward": forward, "after": "print(out, other)"}
+    assert "other, out = accelerator.gather_for_metrics((other, out))\n" in converted(
+        script(**slots), shard_manual=True
+    )
+
+
 LOOK = "with torch.no_grad():\n    seen = model(X).argmax(1)\n    right = (seen == Y).sum().item(){}\nprint(right)"
 
 
@@ -555,8 +580,15 @@ NOT_ENTIRE = [
     ({"data": "X, Y = torch.randn(1, 8), torch.zeros(1)"}, "`X` has one row"),
     ({"forward": "out = model(X)\nloss = F.cross_entropy(out - out.mean(0), Y)"}, "a mean or a sum"),
     ({"forward": "loss = F.cross_entropy(model(X) @ model(X).t(), Y)"}, "a mean or a sum"),
-    ({"forward": f"out = model(X)\n{STRICT}", "after": "plot(X, out)"}, "`out` is used after the loop"),
-    ({"forward": f"out = model(X)\n{STRICT}", "epoch_end": "print((out.argmax(1) == Y).sum())"}, "after the loop"),
+    # what is used after the loop is a part of what was computed, was there before, or may be of no tensor
+    ({"forward": f"out = model(X).numpy()\n{STRICT}", "after": "plot(X, out)"}, "`out` is used after the loop"),
+    ({"forward": f"out = model(X)\n{STRICT}", "before": "out = X", "after": "plot(X, out)"}, "after the loop"),
+    ({"forward": f"if epoch:\n    out = model(X)\n{STRICT}", "after": "plot(X, out)"}, "after the loop"),
+    (
+        {"forward": f"out = model(X)\n{STRICT}", "after": "plot(out)", "batch_end": "if loss < 1:\n    break"},
+        "after the",
+    ),
+    ({"forward": f"x = X.float()\n{STRICT}", "after": "plot(x)"}, "`x` is used after the loop"),
     ({"batch_end": "shuffle(X)", "from_imports": "from random import shuffle"}, "also used in `shuffle(X)`"),
     ({"batch_end": "X.mul_(0.5)"}, ""),
     ({"batch_end": "X[0] = 0.0"}, ""),

@@ -58,7 +58,8 @@ def entries_of(node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
 def reads_after(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
     """Reads after the loop of what it left in a variable, or in an object that a variable held before."""
     owner = draft.facts.index.scope(node).owner(name)
-    if owner is None:
+    step = draft.facts.handmade.steps.get(node)
+    if owner is None or (step is not None and name in step.gathered):  # it is that of all rows after the loop
         return []
     last = node.end_lineno or 0
     if owner.is_class:

@@ -33,12 +33,13 @@ class Shard(Rule):
     dealt with them, so it is that of one process. Evaluation on batches made by hand stays as it is: every process
     evaluates all of them.
 
-    Where every step computes on the whole data, their rows are dealt once, before the loop, under names of their own:
-    `x_share, y_share = accelerator.split_batch(x, y)`. That inputs and targets have a row for each other is proved by
-    how they are made, or the loss fails otherwise, or, of targets that a loss compares with outputs element by element,
-    `split_batch` sees it: it raises a `ValueError` if they have not. Data that surely have one dimension are one sample
-    for a layer of weights, and are left alone. What is computed from these rows must not be used after the loop. A look
-    at all of them without gradients, by which nothing of a share is measured, stays one at all of them.
+    Where every step computes on the whole data, their rows are dealt once, before the loop, under names of their
+    own: `x_share, y_share = accelerator.split_batch(x, y)`. That inputs and targets have a row for each other is
+    proved by how they are made, or the loss fails otherwise, or, of targets that a loss compares with outputs
+    element by element, `split_batch` sees it: it raises a `ValueError` if they have not. Data that surely have one
+    dimension are one sample for a layer of weights, and are left alone. What a network returned for these rows and
+    is used after the loop is gathered there; anything else that is computed from them must not be used. A look at
+    all of them without gradients, by which nothing of a share is measured, stays one at all of them.
 
     Recurrent layers take a tensor of two dimensions for one sequence, so it has to be proved that theirs have three.
     """
@@ -85,6 +86,16 @@ for i in range(0, len(X), 32):
             f"{shares} = {{accelerator}}.split_batch({data})",
             need=Need.STRONG,
         )
+        if step.gathered:
+            names = ", ".join(step.gathered)
+            yield draft.edit(
+                _RULE,
+                step.loop.node,
+                Operation.AFTER,
+                "what is used later is that of all rows",
+                f"{names} = {{accelerator}}.gather_for_metrics({f'({names})' if len(step.gathered) > 1 else names})",
+                need=Need.STRONG,
+            )
         for name, reads in step.whole.items():
             for read in reads:
                 yield draft.edit(_RULE, read, Operation.BECOME, "the rows of this process", own[name], need=Need.NONE)

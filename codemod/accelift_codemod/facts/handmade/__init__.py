@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.dealing import Dealing
 from accelift_codemod.facts.handmade.proof import HARMLESS, Proof, has_rows, stored
-from accelift_codemod.facts.handmade.steps import NotProved, Step
+from accelift_codemod.facts.handmade.steps import NotProved, Step, UsedLater
 from accelift_codemod.facts.handmade.whole import Whole
 from accelift_codemod.facts.index import FUNCTIONS, Function, parameters
 from accelift_codemod.facts.layout import Environment, Layout, Picked
@@ -187,7 +187,7 @@ class Handmade:
             elif isinstance(node, ast.For) and all(map(self.whole, self._backwards(node))):
                 self._share_whole(step, node)
         except NotProved as obstacle:
-            step.obstacle, step.names, step.whole, step.apart = obstacle, (), {}, frozenset()
+            step.obstacle, step.names, step.whole, step.apart, step.gathered = obstacle, (), {}, frozenset(), ()
         return step
 
     def _dealt(self, step: Step, node: ast.For) -> bool:
@@ -226,7 +226,12 @@ class Handmade:
             recurrent = isinstance(lacking.part, ast.Call) and self.layouts.recurrent(lacking.part)
             raise (whole.sequence() if recurrent else None) or lacking from None
         for name in (n for n in sorted(whole.changing) if has_rows(env.get(n, Layout.CONST))):
-            self.proof.read_later(node, node.body[-1], name)  # with the whole data, say
+            try:
+                self.proof.read_later(node, node.body[-1], name)
+            except UsedLater:
+                if env[name] is not Layout.ROWS or not whole.can_be_gathered(name):
+                    raise
+                step.gathered += (name,)
 
     def _follow(self, step: Step, env: Environment, backwards: list[ast.Call]) -> None:
         """See what becomes of rows that are there when the statements begin."""

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.handmade.steps import NotProved, Step
+from accelift_codemod.facts.handmade.steps import NotProved, Step, UsedLater
 from accelift_codemod.facts.handmade.unknown import Unknown
 from accelift_codemod.facts.handmade.writes import written_by_rows
 from accelift_codemod.facts.index import FUNCTIONS
@@ -111,7 +111,7 @@ class Proof:
                 if node in chain:
                     continue
                 if any(node in self.index.ancestors(b.node) for b in self.resolver.reaching(load, owner)):
-                    raise NotProved(load, f"and `{name}` is used after the loop")
+                    raise UsedLater(load, f"and `{name}` is used after the loop")
             elif top > node.body.index(made):
                 later = True
         return later

@@ -24,6 +24,10 @@ class NotProved(Exception):
         self.part = part
 
 
+class UsedLater(NotProved):
+    """A variable that a loop binds to a share is used after the loop."""
+
+
 @dataclass
 class Step:
     """One loop that trains without a loader.
@@ -32,8 +36,8 @@ class Step:
     them after the statement `made`, and all that is computed from these is computed row by row, up to losses that are
     means or sums over the rows; else `obstacle` says why not. Without picks, if every step computes on the same data
     and the rows of these can be shared out before the loop, `whole` are the variables that hold them, with their reads;
-    what stands `apart` looks at all of them. If the loop hands its batches to a `function` that trains on them, `names`
-    are parameters of that.
+    what stands `apart` looks at all of them, and `gathered` are computed for each row and used after the loop, for all
+    of them. If the loop hands its batches to a `function` that trains on them, `names` are parameters of that.
     """
 
     loop: BatchLoop
@@ -44,6 +48,7 @@ class Step:
     made: ast.stmt | None = None
     whole: dict[str, list[ast.Name]] = field(default_factory=dict)
     apart: frozenset[ast.AST] = frozenset()
+    gathered: tuple[str, ...] = ()
     obstacle: NotProved | None = None
     before: list[Environment] = field(default_factory=list)  # what holds before each statement of the loop's body
 

@@ -13,7 +13,7 @@ from accelift_codemod.facts.gradients import off
 from accelift_codemod.facts.handmade.rowcounts import Count, RowCounts
 from accelift_codemod.facts.handmade.steps import NotProved
 from accelift_codemod.facts.handmade.targets import Targets
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -27,6 +27,7 @@ _STRICT_LAYERS = frozenset({"CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLo
 # Layers that take the last dimension for the features of a sample, and what makes rows of features of numbers.
 _FEATURES = frozenset({"Linear", "LazyLinear", "Bilinear", "LayerNorm"})
 _SHAPES = frozenset({"unsqueeze", "view", "reshape", "Embedding", "EmbeddingBag", "one_hot", "stack"})
+_SAME = frozenset("squeeze view reshape flatten detach cpu float double to".split())  # methods that return a tensor
 _DATA = {Role.OBJECT, Role.TUPLE, Role.SEQUENCE}
 _MOST_STEPS = 4
 
@@ -210,6 +211,24 @@ class Whole:
         if any(stores(part) & shared or own & {n.id for n in loads(part)} for part in regions):
             return frozenset()
         return frozenset(inside)
+
+    def can_be_gathered(self, name: str) -> bool:
+        """Whether a variable that every iteration binds, and nothing else, is a tensor that a network returned."""
+        owner = self.index.scope(self.loop).owner(name)
+        for binding in owner.bindings[name] if owner is not None else ():
+            statement = self.index.statement(binding.node)
+            if position(statement) > position(self.loop) and self.loop not in self.index.ancestors(statement):
+                continue  # after the loop
+            if statement not in self.loop.body or not isinstance(statement, ast.Assign):
+                return False
+            if binding.path or not self._tensor(binding.value) or self.loop.orelse:
+                return False
+        return not any(isinstance(n, (ast.Break, ast.Continue)) for s in self.loop.body for n in walk(s))
+
+    def _tensor(self, node: ast.expr | None) -> bool:
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+            node = node.func.value
+        return isinstance(node, ast.Call) and node in self.forwards
 
     def _filled(self, statement: ast.stmt) -> set[str]:
         """The variable whose method a statement calls, which may keep what it is given: `losses.append(...)`."""
