@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from accelift_codemod import unsharded
 from accelift_codemod.called_back import measured
 from accelift_codemod.facts import Facts, library, position
+from accelift_codemod.facts.handmade.unknown import in_no_loop
 from accelift_codemod.facts.index import LOOPS, How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
@@ -251,6 +252,8 @@ def _no_loader(facts: Facts, backward: ast.Call) -> Refused:
         unknown = [v for v in _flat(values) if v.role is Role.OBJECT and not v.name.startswith(library.NO_LOADERS)]
         if unknown:
             return _not_a_loader(facts, loop, unknown[0])
+    if loaders and (in_no_loop(facts.handmade, backward) or facts.handmade.whole(backward)):
+        return Refused(unsharded.reason(facts, backward))  # whatever the loaders are for, it is not this
     if loaders:
         made = loaders[0][0]
         cls = facts.unfollowed(made)
@@ -282,6 +285,8 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
     if isinstance(value.origin, ast.Call):
         made = " ".join(facts.segment(value.origin.func).split())
         message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
+        if _undefined(facts, value.origin.func):
+            return refuse("LOADER-UNKNOWN", loop.lineno, f"{message}this file never defines", "import it")
         source = value.name or _receiver(facts, value.origin)
         own = library.matches(source, frozenset(library.OWN_LOADERS))
         message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"

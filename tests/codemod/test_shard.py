@@ -623,6 +623,23 @@ def test_the_whole_data_are_left_alone(slots: dict[str, str], reason: str) -> No
     assert "--shard-manual" not in found.remedy
 
 
+def test_a_loader_that_has_nothing_to_do_with_the_training_is_not_blamed() -> None:
+    """It was said of features that a loader's data were made into, that the loader does not reach the loop."""
+    loader = "loader = DataLoader(TensorDataset(X, Y), 16)\nV = torch.cat([x for x, _ in loader])"
+    slots = {**WHOLE, "data": LOADED, "loader": loader, "forward": STRICT.replace("X", "V")}
+    found = unchanged(script(**slots), shard_manual=True)
+    assert found.code == "DATA-UNSHARDED" and "the whole data (`model(V)`" in found.message
+    assert "a DataLoader deals batches beside it" in found.message
+    attack = {"epochs": "if True:", "loop": "if True:", "forward": "loss = F.cross_entropy(model(X[:1]), Y[:1])"}
+    found = unchanged(script(**{**slots, **attack}))
+    assert found.code == "DATA-UNSHARDED" and "in no loop" in found.message
+    missing = script(loader="loader = Loader(TensorDataset(X, Y), 16)")
+    assert "made by `Loader` in line" in unchanged(missing).message and "never defines" in unchanged(missing).message
+    dealt = {"loop": "for batch in deal(loader):", "forward": "loss = model(batch).sum()"}
+    found = unchanged(script(**{**slots, **dealt, "from_imports": "from elsewhere import deal"}))
+    assert found.code == "LOADER-UNKNOWN"
+
+
 def test_the_whole_data_are_left_alone_beside_a_loader() -> None:
     """What a loader deals in between would be taken for what the loss is over."""
     slots = {**WHOLE, "data": LOADED, "forward": STRICT, "epoch_end": "for x, y in loader:\n    print(model(x))"}
