@@ -473,3 +473,10 @@ def test_a_function_that_does_something_else_on_several_gpus_is_refused(written:
 def test_such_a_function_that_is_handed_on_is_refused() -> None:
     text = script(definitions=HELPER, forward=FORWARD.format(CHOICE), after="print(on_all)")
     assert unchanged(text).code == "MODEL-PARALLEL"
+
+
+@pytest.mark.parametrize(("saved", "codes"), [(SAVE, ["CKPT-KEYS"]), ("print(model)", [])])
+def test_a_network_that_one_branch_wraps(saved: str, codes: list[str]) -> None:
+    wrapped = "if torch.cuda.is_available():\n    model = nn.DataParallel(Net().cuda())\nelse:\n    model = Net()"
+    assert findings(script(model=wrapped, after=saved)) == codes
+    assert findings(script(model=wrapped.replace("nn.DataParallel(Net().cuda())", "Net().cuda()"), after=saved)) == []

@@ -148,9 +148,11 @@ model = nn.DataParallel(model)
 
 
 def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
-    """Whether the state of a wrapped model is taken with the wrapper's prefix."""
+    """Whether the state of a model that is wrapped, always or in one branch, is taken with the wrapper's prefix."""
+    models = {key(v) for c in calls for v in draft.facts.resolver.values(c)}
     taken = (c.func.value for c in draft.facts.index.methods.get("state_dict", []) if isinstance(c.func, ast.Attribute))
-    return any(_wrapped(draft, calls, r) and not (isinstance(r, ast.Attribute) and r.attr == "module") for r in taken)
+    bare = (r for r in taken if not (isinstance(r, ast.Attribute) and r.attr == "module"))
+    return any(key(v) in models for read in bare for v in draft.facts.resolver.values(read))
 
 
 def checkpoints(draft: Draft, call: ast.Call, wrapper: str) -> Finding:
