@@ -39,7 +39,7 @@ class InputGradients(Rule):
         Explained(
             "GRAD-INPUT",
             Severity.WARNING,
-            "the gradient of a sample depends on the number of processes",
+            "gradients of samples are averaged by nobody",
             "The gradient of a mean loss with regard to one sample is divided by the number of samples: on several "
             "processes, by that of the process's share. accelerator.backward makes the gradients of the parameters "
             "those of the whole batch by averaging them over the processes; nobody averages those of samples, which "
