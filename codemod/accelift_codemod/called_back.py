@@ -12,7 +12,7 @@ _OBJECTS = frozenset({Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER, R
 
 def measured(facts: Facts) -> Iterator[tuple[ast.Attribute, bool]]:
     """The attributes of a trainer that functions outside of it ask for, and that may be those of one process; with
-    whether they are only printed there."""
+    whether they are only shown there."""
     for node, cls in facts.instances.asked.items() if facts.instances.called else ():
         name = f"{facts.instances.followed[cls]}.{node.attr}"
         bindings = facts.index.scopes[cls].bindings.get(name, [])
@@ -21,7 +21,7 @@ def measured(facts: Facts) -> Iterator[tuple[ast.Attribute, bool]]:
             method = facts.resolver.method(cls, node.attr)
             told = method is not None and bool(facts.resolver.returns(method))
             if told or not all(_is_alike(facts, binding) for binding in bindings):
-                yield node, _is_printed(facts, node)
+                yield node, _is_shown(facts, node)
 
 
 def _is_alike(facts: Facts, binding: Binding) -> bool:
@@ -42,8 +42,27 @@ def _is_alike(facts: Facts, binding: Binding) -> bool:
     return bool(values) and all(v.role in _OBJECTS for v in values)
 
 
-def _is_printed(facts: Facts, node: ast.Attribute) -> bool:
-    """Whether a statement prints what is read, and does nothing else with it."""
+def _is_shown(facts: Facts, node: ast.expr, steps: int = 0) -> bool:
+    """Whether what is read is printed, saved or handed to a library by statements that do nothing else; perhaps by a
+    variable, or in a list, of which that holds."""
     statement = facts.index.statement(node)
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and facts.resolver.builtin(call.func) == "print"
+    name: ast.expr | None = None
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and steps < 3:
+        name = statement.targets[0]
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        func = statement.value.func
+        if isinstance(func, ast.Attribute) and func.attr == "append" and steps < 3:
+            name = func.value
+        else:
+            library = facts.resolver.qualified(func) or "torch."
+            shows = not library.startswith("torch.") or library == "torch.save" or Role.WRITER in _roles(facts, func)
+            return facts.resolver.builtin(func) == "print" or shows
+    owner = facts.index.scope(name).owner(name.id) if isinstance(name, ast.Name) else None
+    if owner is None or not isinstance(name, ast.Name):
+        return False
+    reads = [n for n in facts.loads(owner, name.id) if facts.index.statement(n) is not statement]
+    return all(_is_shown(facts, read, steps + 1) for read in reads)
+
+
+def _roles(facts: Facts, func: ast.expr) -> frozenset[Role]:
+    return facts.resolver.roles(func.value) if isinstance(func, ast.Attribute) else frozenset()

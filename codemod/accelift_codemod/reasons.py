@@ -62,7 +62,7 @@ REASONS = (
         "trains inside a class",
         "The training loop is a method of a class whose attributes cannot be followed. They can where the script "
         "keeps each object of the class in one variable and only asks it for attributes and methods, calls it, or sets "
-        "numbers in it, also in functions that are handed it, make it, or are the one that it calls back: no property "
+        "numbers in it, also in functions that are handed it, make it, or are called back by it: no property "
         "that computes, no other place for the object. Of classes derived from one base, objects of one may be made, "
         "or the script chooses once between them. A network may train itself in one method, which calls `self(x)` and "
         "runs once for each object: that method gets a variable for what wraps the network. One that steps in other "

@@ -189,14 +189,14 @@ def _training(facts: Facts, options: Options) -> None:
 
 
 def _called_back(facts: Facts) -> None:
-    """Refuse trainers that hand themselves to functions which do more with what one process measures than print it."""
-    for node, printed in measured(facts):
+    """Refuse trainers that hand themselves to functions which do more with what one process measures than show it."""
+    for node, shown in measured(facts):
         function = facts.index.function(node)
-        if not printed and function is not None:
+        if not shown and function is not None:
             raise refuse(
                 "LOOP-IN-CLASS",
                 node.lineno,
-                f"{function.name}(), to which the trainer hands itself, does more than print "
+                f"{function.name}(), to which the trainer hands itself, does more than show "
                 f"`{facts.segment(node)}`, which is what one process has measured: processes might decide differently",
                 "move what decides into the class that trains, or decide by what all processes have",
             )

@@ -64,6 +64,7 @@ def calling(after: str = AFTER, **parts: str) -> str:
             AFTER,
             {"kept": "{}", "called": "if 'epoch' in self.callbacks:\n                self.callbacks['epoch'][0](self)"},
         ),
+        (AFTER.replace("trainer.run", "trainer.set_callback('end', other)\ntrainer.run"), {}),
         (AFTER, {"kept": "None", "put": "self.callbacks = callback", "called": "self.callbacks(self)"}),
         (
             "trainer = Trainer(Net(), [log])\ntrainer.run(loader)",
@@ -75,7 +76,7 @@ def calling(after: str = AFTER, **parts: str) -> str:
         ),
     ],
 )
-def test_the_one_function_that_a_trainer_keeps(after: str, parts: dict[str, str]) -> None:
+def test_the_functions_that_a_trainer_keeps(after: str, parts: dict[str, str]) -> None:
     text = calling(after, **parts)
     assert "accelerator.print(trainer.epoch, trainer.loss.item())" in converted(text)
     assert [code for code in findings(text) if code not in ("DEV-CPU",)] == ["METRIC-TRAIN"]
@@ -89,6 +90,11 @@ def test_the_one_function_that_a_trainer_keeps(after: str, parts: dict[str, str]
             'accelerator.save(accelerator.unwrap_model(trainer.model).state_dict(), "net.pt")',
         ),
         ("if trainer.epoch == 1:\n        trainer.stop = True", "trainer.stop = True"),
+        (
+            "loss = trainer.loss.item()\n    torch.save({'loss': loss, 'step': trainer.epoch}, 'net.pt')",
+            "accelerator.save({'loss': loss, 'step': trainer.epoch}, \"net.pt\")",
+        ),
+        ("losses.append(trainer.loss.item())\n\n\nlosses = []", "losses.append(trainer.loss.item())"),
         ("for g in trainer.optimizer.param_groups:\n        g['lr'] *= 0.5", "g['lr'] *= 0.5"),
     ],
 )
@@ -102,12 +108,13 @@ def test_what_it_does_with_what_all_processes_have(body: str, new: str) -> None:
         "if trainer.loss.item() < 1:\n        trainer.stop = True",
         "low = trainer.loss.item() < 1\n    if low:\n        trainer.stop = True",
         "for g in trainer.optimizer.param_groups:\n        g['lr'] *= min(1.0, trainer.loss.item())",
+        "losses.append(trainer.loss.item())\n    if losses[-1] < 1:\n        trainer.stop = True\n\n\nlosses = []",
         "if trainer.last() < 1:\n        trainer.stop = True",
     ],
 )
 def test_what_one_process_has_measured_decides_nothing(body: str) -> None:
     finding = unchanged(calling(body=body, more="def last(self):\n        return self.loss.item()"))
-    assert finding.code == "LOOP-IN-CLASS" and "does more than print" in finding.message, finding.message
+    assert finding.code == "LOOP-IN-CLASS" and "does more than show" in finding.message, finding.message
 
 
 @pytest.mark.parametrize(
@@ -116,7 +123,7 @@ def test_what_one_process_has_measured_decides_nothing(body: str) -> None:
         (AFTER.replace("log)", "lambda t: log(t))"), {}),
         (AFTER.replace("log)", "print)"), {}),
         (AFTER.replace("log)", "globals()['log'])"), {}),
-        (AFTER.replace("trainer.run", "trainer.set_callback('epoch', other)\ntrainer.run"), {}),
+        (AFTER.replace("trainer.run", "trainer.set_callback('epoch', print)\ntrainer.run"), {}),
         (AFTER.replace("trainer.run", "trainer.callbacks['epoch'] = [other]\ntrainer.run"), {}),
         (AFTER.replace("trainer.set_callback", "put = trainer.set_callback\nput"), {}),
         (AFTER, {"put": "self.callbacks[event] += [callback]"}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts.classes import Classes
-from accelift_codemod.facts.index import FUNCTIONS, How, Index
+from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index, position
 from accelift_codemod.facts.signatures import bind, default
 from accelift_codemod.facts.tree import children
 from accelift_codemod.facts.uses import reads
@@ -33,16 +33,17 @@ class Callbacks:
         self.cls = cls
         self.self_name = self_name
 
-    def called(self, call: ast.Call) -> ast.AST | None:
-        """The one function of the script that a call of what an attribute of the object holds can run."""
+    def called(self, call: ast.Call) -> list[Function]:
+        """The functions of the script of which a call of what an attribute of the object holds runs one; empty if it
+        may be another."""
         attribute = self._held_in(call.func)
         if attribute is None:
-            return None
+            return []
         try:
             found = self._contents(attribute.attr)
         except Unclear:
-            return None
-        return found.pop() if len(found) == 1 else None
+            return []
+        return sorted((f for f in found if isinstance(f, FUNCTIONS)), key=position)
 
     def _held_in(self, node: ast.expr | None) -> ast.Attribute | None:
         """The attribute of the object that an expression, or what its variable was given, comes out of."""

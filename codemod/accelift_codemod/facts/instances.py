@@ -18,7 +18,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 from accelift_codemod.facts.copying import Copier, around
-from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.index import Function, Index
 from accelift_codemod.facts.inheritance import trainers
 from accelift_codemod.facts.insides import Unknown, is_property
 from accelift_codemod.facts.keepers import keepers
@@ -41,7 +41,7 @@ class Instances:
         default_factory=dict
     )  # `trainer.epoch = 3`: which variable
     asked: dict[ast.Attribute, ast.ClassDef] = field(default_factory=dict)  # `trainer.model`: of which class
-    called: dict[ast.AST, ast.AST] = field(default_factory=dict)  # `callback(self)`: which function the object keeps
+    called: dict[ast.AST, list[Function]] = field(default_factory=dict)  # `callback(self)`: functions that it keeps
 
 
 def find(index: Index, barred: Set[ast.AST] = frozenset(), modules: Set[str] = frozenset()) -> Instances:
@@ -84,7 +84,7 @@ def _with(found: Instances, new: list[Candidate]) -> Instances:
     names = {**found.followed, **{c.cls: c.self_name for c in new}}
     outside = found.outside | {n: (c.cls, f"{c.self_name}.{n.attr}") for c in new for n in c.outside}
     asked = found.asked | {n: c.cls for c in new for n in c.asked}
-    called = found.called | {call: function for c in new for call, function in c.called.items()}
+    called = found.called | {call: functions for c in new for call, functions in c.called.items()}
     several = found.several | {c.cls for c in new if c.several()}
     originals = {copy: original for copy, original in found.originals.items() if copy not in copies}
     originals |= {copy: found.originals.get(node, node) for copy, node in copier.originals.items()}
@@ -97,7 +97,7 @@ def _with(found: Instances, new: list[Candidate]) -> Instances:
         {copies.get(cls, cls) for cls in several},
         {copies.get(n, n): (copies.get(cls, cls), name) for n, (cls, name) in outside.items()},  # type: ignore[misc]
         {copies.get(n, n): copies.get(cls, cls) for n, cls in asked.items()},  # type: ignore[misc]
-        {copies.get(n, n): copies.get(function, function) for n, function in called.items()},
+        {copies.get(n, n): [copies.get(f, f) for f in functions] for n, functions in called.items()},  # type: ignore[misc]
     )
     result.index.bind_outside(result.outside)
     return result

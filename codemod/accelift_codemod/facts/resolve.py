@@ -40,7 +40,7 @@ class Resolver(Classes):
         followed: Mapping[ast.ClassDef, str] | None = None,
         known: Mapping[str, Role] | None = None,
         outside: Mapping[ast.AST, tuple[ast.ClassDef, str]] | None = None,
-        called: Mapping[ast.AST, ast.AST] | None = None,
+        called: Mapping[ast.AST, list[Function]] | None = None,
     ) -> None:
         super().__init__(index, followed or {}, known or {})
         self.outside = outside or {}  # attributes of followed objects that are set where they are not called self
@@ -193,7 +193,7 @@ class Resolver(Classes):
         """The function or class of the script that a call certainly runs; None if unknown or not one."""
         func = call.func
         if call in self.called:
-            return self.called[call]
+            return self.called[call][0] if len(self.called[call]) == 1 else None
         if isinstance(func, ast.Name):
             bindings = self.bindings(func)
             if len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
@@ -230,7 +230,8 @@ class Resolver(Classes):
         for call in self.index.calls:
             bindings = self.bindings(call.func) if isinstance(call.func, ast.Name) else []
             if call in self.called:
-                sites.setdefault(self.called[call], []).append(call)
+                for function in self.called[call]:
+                    sites.setdefault(function, []).append(call)
             elif len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS):
                 sites.setdefault(bindings[0].node, []).append(call)
                 if isinstance(bindings[0].node, ast.ClassDef):  # runs its constructor
@@ -295,10 +296,10 @@ class Resolver(Classes):
                 elif isinstance(node, ast.Call):
                     if isinstance(node.func, ast.Attribute) and not self.roles(node.func.value) & _PASSIVE:
                         found.update((name, self._holds_data(node)) for name in self._kept_in(node.func))
-                    target = self.callee(node)
-                    if isinstance(target, FUNCTIONS) and target not in seen:
-                        seen.add(target)
-                        queue.append(target)
+                    for target in [self.callee(node), *self.called.get(node, ())]:
+                        if isinstance(target, FUNCTIONS) and target not in seen:
+                            seen.add(target)
+                            queue.append(target)
         return frozenset(found)
 
     def _holds_data(self, node: ast.AST) -> bool:

@@ -142,7 +142,7 @@ class Timeline:
             node = stack.pop()
             if isinstance(node, ast.Call):
                 target = self.resolver.callee(node)
-                targets = [target] if isinstance(target, FUNCTIONS) else []
+                targets = [target] if isinstance(target, FUNCTIONS) else [*self.resolver.called.get(node, ())]
                 for argument in (*node.args, *(k.value for k in node.keywords)):
                     targets += [
                         v.declaration for v in self.resolver.values(argument) if isinstance(v.declaration, FUNCTIONS)

@@ -46,7 +46,7 @@ class Candidate(Insides):
         self.asked: dict[ast.Attribute, None] = {}  # where attributes are read that are no methods' own
         self.asked_of: dict[ast.Call, list[ast.Attribute]] = {}  # the same for each of the objects
         self._asked_now: list[ast.Attribute] = []
-        self.called: dict[ast.Call, Function] = {}  # where the object hands itself to a function that it keeps
+        self.called: dict[ast.Call, list[Function]] = {}  # where the object hands itself to functions that it keeps
         self.wanted: set[ast.ClassDef] = set()  # whose objects keep an object of this one, and must be followed before
         self.returning: list[Function] = []  # functions that are looked at, for they return an object
 
@@ -61,15 +61,16 @@ class Candidate(Insides):
         return problem or trained_again(self)
 
     def calls_back(self, name: ast.Name) -> Unknown | bool:
-        """Whether the object hands itself to the one function that it keeps in an attribute, which only asks it."""
+        """Whether the object hands itself to functions that it keeps in an attribute, which only ask it."""
         call = self.index.parents[name]
         if not isinstance(call, ast.Call) or name not in call.args:
             return False
-        function = Callbacks(self.index, self.names, self.cls, self.self_name).called(call)
-        if not isinstance(function, FUNCTIONS) or function.decorator_list:
+        functions = Callbacks(self.index, self.names, self.cls, self.self_name).called(call)
+        if not functions or any(function.decorator_list for function in functions):
             return False
-        self.called[call] = function
-        return self._taken(name, call, function, False, set()) or True
+        self.called[call] = functions
+        found = (self._taken(name, call, function, False, set()) for function in functions)
+        return next((problem for problem in found if problem is not None), True)
 
     def several(self) -> bool:
         """Whether more than one object may be made."""

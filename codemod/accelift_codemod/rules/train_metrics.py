@@ -97,13 +97,13 @@ scheduler.step(running / len(loader))
             if not isinstance(loop.node, ast.comprehension):
                 yield from self._loop(draft, loop, loop.node)
         yield from layers_by_chance(draft)
-        for node, printed in measured(draft.facts):
-            if printed and draft.facts.resolver.roles(node) & BATCH_LIKE:
+        for node, shown in measured(draft.facts):
+            if shown and draft.facts.resolver.roles(node) & BATCH_LIKE:
                 yield draft.finding(
                     "METRIC-TRAIN",
                     Severity.NOTE,
                     node,
-                    f"`{draft.facts.segment(node)}` covers only the share of the process that prints it",
+                    f"`{draft.facts.segment(node)}` covers only the share of the process that shows it",
                     "gather the values if the exact figure matters",
                 )
 
