@@ -137,3 +137,19 @@ def test_what_one_process_has_measured_decides_nothing(body: str) -> None:
 )
 def test_functions_that_cannot_be_told_or_do_more_than_ask(after: str, parts: dict[str, str]) -> None:
     assert unchanged(calling(after, **parts)).code == "LOOP-IN-CLASS"
+
+
+def test_a_network_that_is_evaluated_by_its_trainer_s_name() -> None:
+    body = """trainer.model.eval()
+    right = 0
+    with torch.no_grad():
+        for x, y in test:
+            right += (trainer.model(x).argmax(1) == y).sum().item()
+    trainer.stop = right > 60
+    print(right)"""
+    after = f"test = DataLoader(data, batch_size=8)\nnet = Net()\n{AFTER}".replace("Trainer(Net())", "Trainer(net)")
+    text = converted(
+        calling(after, body=body.replace("trainer.stop = right > 60", "if right > 60:\n        trainer.stop = True"))
+    )
+    assert "net, test = accelerator.prepare(net, test)" in text or "accelerator.prepare(net, loader, test)" in text
+    assert "accelerator.gather_for_metrics(trainer.model(x)).argmax(1)" in text

@@ -150,7 +150,7 @@ class Roots:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""
         if isinstance(node, ast.Attribute):
             wrapped = node.attr == "module" and self.resolver.values(node) == self.resolver.values(node.value)
-            return self._trace(node.value, search) if wrapped else self._of_objects(node)
+            return self._trace(node.value, search) if wrapped else self._of_objects(node, search)
         if isinstance(node, _CHOICES):
             return self._choice(node, search)
         if self._is_made(node, search):
@@ -294,17 +294,18 @@ class Roots:
         loaders = self.facts.loops.loaders(values)
         return isinstance(node, ast.Call) and bool(loaders) and not set(loaders) & set(values)
 
-    def _of_objects(self, node: ast.Attribute) -> set[tuple[Scope, str]] | None:
-        """The variable that an attribute of a followed object is (`trainer.model`)."""
+    def _of_objects(self, node: ast.Attribute, search: _Search) -> set[tuple[Scope, str]] | None:
+        """The variable that an attribute of a followed object is (`trainer.model`), or that it was handed in by."""
         found: set[tuple[Scope, str]] = set()
         for value in self.resolver.values(node.value):
             cls = value.declaration
             if not isinstance(cls, ast.ClassDef) or cls not in self.resolver.followed:
                 return None
             name = f"{self.resolver.followed[cls]}.{node.attr}"
-            if name not in self.index.scopes[cls].bindings:
+            bindings = self.index.scopes[cls].bindings.get(name)
+            if not bindings:
                 return None
-            found.add((self.index.scopes[cls], name))
+            found |= self._handed_to(bindings[0], search) or {(self.index.scopes[cls], name)}
         return found or None
 
     def _handed_to(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
@@ -351,8 +352,7 @@ class Roots:
         return traced
 
     def _short_for(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
-        """The attribute for which several variables are short: `model = self.model.train()`. They get the prepared
-        object."""
+        """The attribute for which variables are short, which get the prepared object: `model = self.model.train()`."""
         node = itself(binding.value)
         if not search.before or search.wanted[1] == Role.LOADER.value or binding.path or binding.scope.is_class:
             return set()
@@ -365,8 +365,7 @@ class Roots:
         return traced
 
     def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]] | None:
-        """The variables outside whose object a function is handed and goes on calling by its parameter's name, or by
-        another one: `model = model.to(device)`, `net = model.eval()`."""
+        """The variables outside whose object a function goes on calling by a name: `net = model.to(device)`."""
         node = itself(binding.value)
         if binding.path or binding.scope.is_class or not isinstance(node, ast.Name):
             return None
