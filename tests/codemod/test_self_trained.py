@@ -280,3 +280,7 @@ def test_accelerate_has_no_way_to_send_other_methods_through_the_wrapper() -> No
     assert "DDP-METHOD" in findings(text, target="accelerate") and "DDP-METHOD" not in findings(text)
     assert "net.loss" not in (convert(text, target="accelerate").output or b"").decode()
     assert "DDP-METHOD" not in findings(own(), target="accelerate")
+    kept = own(init="self.loss = nn.CrossEntropyLoss()", forward="loss = self.loss(self(x), y)")
+    assert "DDP-METHOD" not in findings(kept, target="accelerate")
+    part = own(forward="loss = F.cross_entropy(self(x), y) + self.layer(x).mean()")
+    assert "DDP-METHOD" in findings(part, target="accelerate")

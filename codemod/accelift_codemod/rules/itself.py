@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.blueprint import Item
 from accelift_codemod.bypassing import trains
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
 from accelift_codemod.facts.self_trained import is_run
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 from accelift_codemod.rules import Rule
@@ -56,7 +57,8 @@ def fit(self, loader):
         run = is_run(call, name.id)
         if isinstance(func, ast.Attribute) and not run:
             method = draft.facts.resolver.method(item.value.declaration, func.attr)
-            if not trains(draft, call, func.attr, (item.value,)):
+            loss = draft.facts.resolver.only(func, Role.LOSS)  # of which no gradients are averaged
+            if loss or not trains(draft, call, func.attr, (item.value,)):
                 return
             if not draft.runtime:
                 yield draft.finding(
