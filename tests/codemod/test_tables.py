@@ -147,6 +147,37 @@ def test_what_samples_are_dealt_by_is_reported(slots: dict[str, str]) -> None:
     assert "TABLE-OWN" in findings(script(**INDEXED, **slots))
 
 
+STEPS = """\
+class Steps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x, state):
+        state = self.cell(x, state)
+        return self.out(state), state
+"""
+
+
+@pytest.mark.parametrize(
+    ("update", "reported"),
+    [
+        ("out, state = model(x, state.detach())", 0),  # a row for each sample, which stays in its process
+        ("state = state.detach()\nout, state = model(x, state)", 0),
+        ("out, new = model(x, state)\nstate = torch.cat([state, new.detach()])[-16:]", 1),
+    ],
+)
+def test_the_state_of_a_network_is_none(update: str, reported: int) -> None:
+    slots = {
+        "definitions": STEPS,
+        "model": "model = Steps().to(device)",
+        "epoch": "state = torch.zeros(16, 8).to(device)",
+        "forward": f"{ZERO}{update}\nloss = F.cross_entropy(out, y)",
+    }
+    assert findings(script(**slots)).count("TABLE-OWN") == reported
+
+
 def test_a_data_set_that_is_refined() -> None:
     update = "data.update(i, out.detach().cpu())"
     assert "TABLE-OWN" in findings(script(**DEALT, batch_end=update))

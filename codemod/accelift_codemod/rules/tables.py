@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.carried import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
@@ -105,7 +105,7 @@ class Tables(Rule):
         left = [n for n in own if not all(_is_in(draft, loop, b.node) for b in reaching(n, owner))]
         if isinstance(loop.node, ast.comprehension) or all(bound_anew(draft, loop.node, n) for n in left):
             return False
-        if _is_emptied(draft, loop, target) or _is_told(draft, target):
+        if _is_emptied(draft, loop, target) or _is_told(draft, target) or _is_state(draft, loop, target, owner):
             return False
         if not draft.facts.by_hand.of_batch(node.value) or not any(_is_dealt(draft, loop, n) for n in read):
             return False
@@ -177,6 +177,13 @@ def _is_told(draft: Draft, table: ast.Name) -> bool:
     """Whether it has been said that what a variable holds decides on the training (see train_metrics.py)."""
     told = (f.message for f in draft.findings if f.code == "COLL-RANKFLOW")
     return any(message.startswith(f"`{table.id}` is measured") for message in told)
+
+
+def _is_state(draft: Draft, loop: BatchLoop, table: ast.Name, owner: Scope) -> bool:
+    """Whether a variable has what a network is given and returns again: a state, with a row for each sample."""
+    inside = (b.value for b in owner.bindings[table.id] if _is_in(draft, loop, b.node))
+    calls = (v for v in inside if isinstance(v, ast.Call) and draft.facts.objects.models(v.func))
+    return any(table.id in (n.id for a in call.args for n in walk(a) if isinstance(n, ast.Name)) for call in calls)
 
 
 def _is_emptied(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
