@@ -35,7 +35,7 @@ class Entry:
 
     def text(self) -> str:
         """The entry for a terminal."""
-        lines = [f"{self.code}: {self.title}", "", *textwrap.wrap(self.body, 88), ""]
+        lines = [f"{self.code}: {self.title}", "", *textwrap.wrap(self.body, 88, break_on_hyphens=False), ""]
         if self.kind == "rule":
             ignorable = "part of every conversion" if self.required else f"--ignore {self.code} leaves it out"
             lines.append(f"Edits are safe; {ignorable}.")

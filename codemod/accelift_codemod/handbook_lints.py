@@ -47,7 +47,7 @@ _TAIL = """\
 
 def text(lint: Lint) -> str:
     """A lint for a terminal."""
-    lines = textwrap.wrap(lint.text(), 88)
+    lines = textwrap.wrap(lint.text(), 88, break_on_hyphens=False)
     lines += ["", f"Severity: {lint.severity.value}. Found by `accelift check`{_only(lint)}.", *_fixed(lint)]
     for title, code in (("Wrong:", lint.wrong), ("Right:", lint.right)):
         lines += ["", title, "", textwrap.indent(code.rstrip(), "    ")]

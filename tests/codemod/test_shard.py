@@ -89,6 +89,31 @@ SHARED = [
     # nothing but its number ends a loop
     (f"{ROWS}\n{TAKEN}", {"epoch": "i = 0", "loop": "while i < len(X):", "batch_end": "i += 16"}, ROWS, DEALT),
     (f"{ROWS}\n{TAKEN}", {"epoch": "i = 0", "loop": "while i + 16 < 70:", "batch_end": "i = i + 16"}, ROWS, DEALT),
+    # a number that each iteration raises, and that may begin again; an order that is drawn in the loop
+    (
+        "x, y = X[at : at + 16], Y[at : at + 16]",
+        {"loop": "for _ in range(9):", "before": "at = 0", "batch_end": "at = (at + 16) % 70"},
+        "",
+        "x, y = accelerator.split_batch(x, y)",
+    ),
+    (
+        "rows = order[at : at + 16]\nat += 16\nif at + 16 > 70:\n    at = 0\n" + TAKEN,
+        {"loop": "for _ in range(9):", "before": "at = 0"},
+        "rows = order[at : at + 16]",
+        DEALT,
+    ),
+    (
+        "rows = order[at : at + 16]\nat += 16\n" + TAKEN,
+        {"epoch": "at = 0", "loop": "while at < len(X):"},
+        "rows = order[at : at + 16]",
+        DEALT,
+    ),
+    (
+        f"drawn = torch.randperm(70)\nrows = drawn[:16]\n{TAKEN}",
+        {"loop": "for _ in range(9):"},
+        "rows = drawn[:16]",
+        DEALT,
+    ),
     (
         f"{ROWS}\nx = torch.from_numpy(X[rows]).float()\ny = torch.tensor([Y[r] for r in rows])",
         {},
@@ -294,7 +319,12 @@ KEPT = [
     ({"epoch": "i, n = 0, 70", "loop": "while i < n:", "batch_end": "n -= len(x) - 16\ni += 16"}, "while loop"),
     ({"epoch": "i = 0", "loop": "while i < read():", "batch_end": "i += 16"}, "while loop"),
     (
-        {"epoch": "i = 0", "loop": "while i < 70:", "move": f"rows = torch.randint(70, (16,))\n{TAKEN}\ni += 16"},
+        {
+            "epoch": "i = 0",
+            "loop": "while i < 70:",
+            "move": f"rows = torch.randint(70, (16,))\n{TAKEN}",
+            "batch_end": "if loss > 1:\n    continue\ni += 16",
+        },
         "while loop",
     ),
 ]
@@ -305,6 +335,29 @@ def test_left_alone(slots: dict[str, str], reason: str) -> None:
     found = unchanged(script(**{**OPEN, "move": f"{ROWS}\n{TAKEN}", **slots}), shard_manual=True)
     assert found.code == "DATA-UNSHARDED" and reason in found.message, found.message
     assert "--shard-manual" not in found.remedy
+
+
+# A number that each iteration raises, but not by as many rows as are taken, or before they are, or not alone.
+RAISED = {"loop": "for _ in range(9):", "before": "at = 0", "move": "x, y = X[at : at + 16], Y[at : at + 16]"}
+UNLIKE = [
+    {"batch_end": "at += 1"},
+    {"batch_end": "at += 16\nat -= 8"},
+    {"batch_end": "at = at * 2 + 16"},
+    {"batch_end": "if loss < 1:\n    at += 16"},
+    {"move": f"at += 16\n{RAISED['move']}"},
+    {"batch_end": "at += 16\nat = int(loss)"},
+    {"loop": "while at < 70:", "batch_end": "at += 16\nif at > 60:\n    at = 0"},
+    {
+        "move": "rows = drawn[:16]\nx, y = X[rows], Y[rows]",
+        "before": "drawn = torch.randperm(70)",
+        "batch_end": "drawn = drawn + 1",
+    },
+]
+
+
+@pytest.mark.parametrize("slots", UNLIKE)
+def test_slices_that_follow_no_number(slots: dict[str, str]) -> None:
+    assert unchanged(script(**OPEN | RAISED | slots), shard_manual=True).code == "DATA-UNSHARDED"
 
 
 # Why there is nothing to share out: other slots of a loop over epochs alone, the reason, and the line it is told at.

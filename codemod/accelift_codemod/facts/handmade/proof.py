@@ -9,7 +9,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.handmade.steps import NotProved, Step, UsedLater
 from accelift_codemod.facts.handmade.unknown import Unknown
 from accelift_codemod.facts.handmade.writes import written_by_rows
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, position
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.strides import Strides
 from accelift_codemod.facts.tree import walk
@@ -71,7 +71,11 @@ class Proof:
         """Whether a loop has as many iterations on every process: nothing but its number decides that it ends."""
         if isinstance(node, ast.For):
             return True
-        counted = Strides(self.resolver, node).number
+        strides = Strides(self.resolver, node)
+        counted = strides.number
+        early = (n for n in walk(node) if isinstance(n, ast.Continue) and counted in strides.raised)
+        if any(position(n) < position(strides.raised[counted]) for n in early):
+            return False  # it goes on without being raised
         bound = {name for statement in node.body for name in stores(statement)}
         names = {n.id for n in loads(node.test)}
         calls = (n for n in walk(node.test) if isinstance(n, ast.Call))

@@ -38,16 +38,14 @@ _COPIES = frozenset(
     "torch.stack torch.tensor torch.as_tensor torch.from_numpy torch.Tensor torch.FloatTensor torch.LongTensor "
     "numpy.stack numpy.array numpy.asarray numpy.float32 numpy.int64".split()
 )
-# Libraries whose functions compute from their arguments alone.
-_PURE = ("torch.", "numpy.", "math.")
+_PURE = ("torch.", "numpy.", "math.")  # libraries whose functions compute from their arguments alone
 METHODS = (
     torch_ops.ROW_WISE
     | torch_ops.REDUCES.keys()
     | frozenset("size item t transpose view reshape format squeeze unsqueeze flatten permute swapaxes expand".split())
 )
 _OF_NETWORKS = frozenset({"parameters", "named_parameters"})  # methods that return what does not depend on a batch
-# What is asked for a new tensor of some size.
-_TENSORS = (*FIXED, Layout.ROWS)
+_TENSORS = (*FIXED, Layout.ROWS)  # what is asked for a new tensor of some size
 _CHANGES = frozenset("pop popleft popitem append extend insert remove add update setdefault clear sort reverse".split())
 _FOREIGN = frozenset({"next", "input", "open", "iter"})
 
@@ -357,7 +355,12 @@ class Picked(Layouts):
         )
 
     def permutes(self, node: ast.expr) -> bool:
-        """Whether an expression draws an order of all rows."""
+        """Whether an expression draws an order of all rows, or is a variable that the loop keeps one in."""
+        if isinstance(node, ast.Name):
+            made = self.resolver.bindings(node)
+            one = made[0] if len(made) == 1 and not made[0].path and isinstance(made[0].value, ast.Call) else None
+            inside = one is not None and any(outer is self._loop for outer in self.index.ancestors(one.node))
+            return inside and self.permutes(made[0].value)  # type: ignore[arg-type]
         return isinstance(node, ast.Call) and self.resolver.qualified(node.func) in _PERMUTES
 
     def computes(self, call: ast.Call, qualified: str) -> bool:

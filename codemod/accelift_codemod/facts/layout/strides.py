@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import How, position
 from accelift_codemod.facts.resolve import Resolver
 
 
@@ -15,10 +15,76 @@ class Strides:
     def __init__(self, resolver: Resolver, loop: ast.AST | None) -> None:
         self.resolver = resolver
         self.loop = loop
-        self.number, self.step = self._counts(loop) if isinstance(loop, ast.For) else self._raised(loop)
+        self.raised: dict[str, ast.stmt] = {}  # the statement that raises a variable
+        raised = self._raised(loop)
+        counted = self._counts(loop) if isinstance(loop, ast.For) else next(iter(raised), ("", ""))
+        self.number, self.step = counted
+        self._pairs = dict.fromkeys((counted, *raised))
 
     def rows(self, bounds: ast.Slice) -> str | None:
         """The code that says how many rows a slice has, if the slices of two iterations have no row in common."""
+        for number, step in self._pairs:
+            if number in self.raised and not self._before(bounds, self.raised[number]):
+                continue
+            found = Stride(self.resolver, self.loop, number, step).rows(bounds) if number else None
+            if found is not None:
+                return found
+        return None
+
+    def _before(self, bounds: ast.Slice, statement: ast.stmt) -> bool:
+        """Whether a slice is taken in the loop, before a variable in its bounds is raised."""
+        inside = self.loop is not None and self.loop in self.resolver.index.ancestors(bounds)
+        return inside and position(bounds.lower or bounds) < position(statement)
+
+    def _raised(self, loop: ast.AST | None) -> list[tuple[str, str]]:
+        """The variables that each iteration raises, and by how much; nothing else in the loop changes them, but that a
+        `for` loop may begin again at a number. What is raised last comes first."""
+        found: list[tuple[str, str]] = []
+        for statement in reversed(loop.body) if isinstance(loop, (ast.For, ast.While)) else ():
+            target, step = _added(statement)
+            if step is None or not isinstance(target, ast.Name) or self._set_otherwise(target.id, statement):
+                continue
+            self.raised[target.id] = statement
+            found.append((target.id, ast.unparse(step)))
+        return found
+
+    def _set_otherwise(self, name: str, raises: ast.stmt) -> bool:
+        """Whether something else in the loop binds a variable, other than to a number that is written there."""
+        if self.loop is None:
+            return True
+        index = self.resolver.index
+        stored = [n for n in ast.walk(self.loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+        others = [index.statement(n) for n in stored if n.id == name and index.statement(n) is not raises]
+        again = isinstance(self.loop, ast.For)
+        return not all(again and isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in others)
+
+    def _counts(self, loop: ast.For) -> tuple[str, str]:
+        """The variable that a loop over a range counts with, and the step."""
+        target, node = loop.target, loop.iter
+        while isinstance(node, ast.Call) and node.args:
+            name = self.resolver.builtin(node.func) or self.resolver.qualified(node.func) or ""
+            if name == "range" or name.endswith("trange"):
+                step = ast.unparse(node.args[2]) if len(node.args) == 3 else "1"
+                return (target.id, step) if isinstance(target, ast.Name) else ("", "")
+            if name == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+                target = target.elts[1]
+            elif name not in library.ITERATES:
+                break
+            node = node.args[0]
+        return "", ""
+
+
+class Stride:
+    """One number that follows a loop, and slices whose bounds follow it."""
+
+    def __init__(self, resolver: Resolver, loop: ast.AST | None, number: str, step: str) -> None:
+        self.resolver = resolver
+        self.loop = loop
+        self.number = number
+        self.step = step
+
+    def rows(self, bounds: ast.Slice) -> str | None:
+        """The code that says how many rows a slice has, if its bounds follow the number."""
         lower, upper = self._plain(bounds.lower), self._plain(bounds.upper)
         if bounds.upper is None and bounds.step is None and lower is not None and self.number:
             return self._rest(bounds, lower)
@@ -72,37 +138,14 @@ class Strides:
                 return bindings[0].value
         return node
 
-    def _raised(self, loop: ast.AST | None) -> tuple[str, str]:
-        """The variable that a `while` loop raises at its end, and by how much; nothing else in it changes that."""
-        last = loop.body[-1] if isinstance(loop, ast.While) else None
-        target, step = _added(last)
-        if loop is None or step is None or not isinstance(target, ast.Name):
-            return "", ""
-        bound = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-        changed = [n for n in bound if n.id == target.id]
-        return (target.id, ast.unparse(step)) if len(changed) == 1 else ("", "")
-
-    def _counts(self, loop: ast.For) -> tuple[str, str]:
-        """The variable that a loop over a range counts with, and the step."""
-        target, node = loop.target, loop.iter
-        while isinstance(node, ast.Call) and node.args:
-            name = self.resolver.builtin(node.func) or self.resolver.qualified(node.func) or ""
-            if name == "range" or name.endswith("trange"):
-                step = ast.unparse(node.args[2]) if len(node.args) == 3 else "1"
-                return (target.id, step) if isinstance(target, ast.Name) else ("", "")
-            if name == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-                target = target.elts[1]
-            elif name not in library.ITERATES:
-                break
-            node = node.args[0]
-        return "", ""
-
 
 def _added(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
     """What a statement raises, and by how much: `i += size`, `i = i + size`."""
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
         return statement.target, statement.value
     value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod):  # `i = (i + size) % len(x)`
+        value = value.left
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         target = statement.targets[0]  # type: ignore[union-attr]
         if ast.unparse(value.left) == ast.unparse(target):
