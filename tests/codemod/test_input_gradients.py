@@ -76,7 +76,7 @@ def test_a_penalty_on_gradients() -> None:
         ("delta.data.add_(0.1 * delta.grad)", ["GRAD-INPUT"]),
         ("delta.data = (delta + 0.1 * delta.grad.sign()).clamp(-1, 1)", []),
         ("step = delta.grad / (delta.grad.norm() + 1e-8)\n        delta.data += step", []),
-        ("print(delta.grad.mean())", []),
+        ("print(delta.grad.mean())", ["METRIC-TRAIN"]),
     ],
 )
 def test_steps_of_an_attack(step: str, codes: list[str]) -> None:

@@ -57,7 +57,8 @@ def bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
     owner = index.scope(load).owner(load.id)
     bindings = owner.bindings[load.id] if owner is not None else []
     bound = {index.statement(b.node) for b in bindings if b.how is How.ASSIGN}
-    if certainty.passed({s for s in bound if node in index.ancestors(s)} - {read}, read):
+    inside = {s for s in bound if node in index.ancestors(s)} - {read}
+    if inside and certainty.passed(inside, read):
         return True
     if owner is None or not all(node in index.ancestors(b.node) for b in bindings):
         return False

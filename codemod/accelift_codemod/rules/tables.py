@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.carried import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
@@ -52,8 +53,9 @@ class Tables(Rule):
         for loop in draft.blueprint.train_loops:
             if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
                 continue
+            outer = _Outer(draft, loop)
             for node in (n for statement in loop.body for n in walk(statement)):
-                written = self._written(draft, loop, node)
+                written = self._written(draft, outer, node)
                 if written is None or written.id in seen:
                     continue
                 seen.add(written.id)
@@ -66,9 +68,10 @@ class Tables(Rule):
                     "write what all processes have: gather the values and the indices by accelerator.gather",
                 )
 
-    def _written(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> ast.Name | None:
+    def _written(self, draft: Draft, outer: _Outer, node: ast.AST) -> ast.Name | None:
         """The table that a node writes into, if the training reads it later."""
-        if isinstance(node, (ast.Assign, ast.AugAssign)) and self._goes_on(draft, loop, node):
+        loop = outer.loop
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and self._goes_on(draft, outer, node):
             return _table(targets(node)[0])
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             for target in filter(_is_entry, targets(node)):
@@ -91,14 +94,14 @@ class Tables(Rule):
             return table if not told and self._keeps(draft, loop, table, node.args[-1:], node, True) else None
         return None
 
-    def _goes_on(self, draft: Draft, loop: BatchLoop, node: ast.Assign | ast.AugAssign) -> bool:
+    def _goes_on(self, draft: Draft, outer: _Outer, node: ast.Assign | ast.AugAssign) -> bool:
         """Whether a statement makes a tensor of what an iteration before left, and of the batch: a queue of keys."""
-        target, index = targets(node)[0], draft.facts.index
+        target, index, loop = targets(node)[0], draft.facts.index, outer.loop
         owner = index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
         if len(targets(node)) > 1 or not isinstance(target, ast.Name) or owner is None:
             return False
         reaching = draft.facts.resolver.reaching
-        if all(_is_in(draft, loop, b.node) for b in owner.bindings[target.id]):
+        if not outer.binds((owner, target.id)):
             return False
         read = _behind(draft, loop, node.value)
         own = [target] if isinstance(node, ast.AugAssign) else [n for n in read if n.id == target.id]
@@ -125,6 +128,20 @@ class Tables(Rule):
         if table is None or not _is_outside(draft, loop, table):
             return False
         return any(map(draft.facts.by_hand.of_batch, given)) and _is_read(draft, loop, table, place, value, grows)
+
+
+class _Outer:
+    """What there is before an iteration of a loop."""
+
+    def __init__(self, draft: Draft, loop: BatchLoop) -> None:
+        self.draft = draft
+        self.loop = loop
+
+    @memoised
+    def binds(self, variable: tuple[Scope, str]) -> bool:
+        """Whether a variable is bound outside of the loop, too."""
+        owner, name = variable
+        return not all(_is_in(self.draft, self.loop, b.node) for b in owner.bindings[name])
 
 
 def _is_entry(target: ast.expr) -> bool:
