@@ -89,8 +89,9 @@ class Tables(Rule):
             grows = name not in _REPLACE
             if self._keeps(draft, loop, node.func.value, node.args, node, grows):
                 return table
-        if name in _LISTS and table is node.func.value and not _is_emptied(draft, loop, table):
-            told = _is_told(draft, table)
+        if name in _LISTS and isinstance(table, ast.Name) and table is node.func.value:
+            owner = draft.facts.index.scope(table).owner(table.id)
+            told = _is_told(draft, table) or (owner is not None and outer.empties((owner, table.id)))
             return table if not told and self._keeps(draft, loop, table, node.args[-1:], node, True) else None
         return None
 
@@ -100,15 +101,15 @@ class Tables(Rule):
         owner = index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
         if len(targets(node)) > 1 or not isinstance(target, ast.Name) or owner is None:
             return False
-        reaching = draft.facts.resolver.reaching
-        if not outer.binds((owner, target.id)):
+        reaching, variable = draft.facts.resolver.reaching, (owner, target.id)
+        if not outer.binds(variable) or not outer.matters(variable):
             return False
-        read = _behind(draft, loop, node.value)
+        read = outer.behind(node.value)
         own = [target] if isinstance(node, ast.AugAssign) else [n for n in read if n.id == target.id]
         left = [n for n in own if not all(_is_in(draft, loop, b.node) for b in reaching(n, owner))]
         if isinstance(loop.node, ast.comprehension) or all(bound_anew(draft, loop.node, n) for n in left):
             return False
-        if _is_emptied(draft, loop, target) or _is_told(draft, target) or _is_state(draft, loop, target, owner):
+        if outer.empties(variable) or _is_told(draft, target) or outer.is_state(variable):
             return False
         if not draft.facts.by_hand.of_batch(node.value) or not any(_is_dealt(draft, loop, n) for n in read):
             return False
@@ -131,7 +132,7 @@ class Tables(Rule):
 
 
 class _Outer:
-    """What there is before an iteration of a loop."""
+    """What there is before an iteration of a loop, and what becomes of it there."""
 
     def __init__(self, draft: Draft, loop: BatchLoop) -> None:
         self.draft = draft
@@ -142,6 +143,52 @@ class _Outer:
         """Whether a variable is bound outside of the loop, too."""
         owner, name = variable
         return not all(_is_in(self.draft, self.loop, b.node) for b in owner.bindings[name])
+
+    @memoised
+    def matters(self, variable: tuple[Scope, str]) -> bool:
+        """Whether something that has a part in the training may be made of a variable."""
+        parents = self.draft.facts.index.parents
+        loads = self.draft.facts.loads(*variable)
+        starts = [n for n in loads if not (isinstance(a := parents[n], ast.AugAssign) and a.target is n)]
+        return _has_part(self.draft, self.loop, starts)
+
+    @memoised
+    def is_state(self, variable: tuple[Scope, str]) -> bool:
+        """Whether a variable has what a network is given and returns again: a state, with a row for each sample."""
+        owner, name = variable
+        inside = (b.value for b in owner.bindings[name] if _is_in(self.draft, self.loop, b.node))
+        calls = (v for v in inside if isinstance(v, ast.Call) and self.draft.facts.objects.models(v.func))
+        return any(name in (n.id for a in call.args for n in walk(a) if isinstance(n, ast.Name)) for call in calls)
+
+    @memoised
+    def empties(self, variable: tuple[Scope, str]) -> bool:
+        """Whether the loop begins anew with what it keeps in a variable: what it has kept until then is of one step."""
+        owner, name = variable
+        clears = self.draft.facts.index.methods.get("clear", [])
+        if any(isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == name for c in clears):
+            return True
+        bound = (b for b in owner.bindings[name] if b.how is not How.AUGMENT and b.value is not None)
+        inside = [b.value for b in bound if b.value is not None and _is_in(self.draft, self.loop, b.node)]
+        return any(all(n.id != name for n in self.behind(value)) for value in inside)
+
+    def behind(self, value: ast.expr) -> list[ast.Name]:
+        """The variables that an expression is computed from, through what the loop binds."""
+        queue = [n for n in walk(value) if isinstance(n, ast.Name)]
+        seen: set[Binding] = set()
+        found: list[ast.Name] = []
+        while queue:
+            name = queue.pop()
+            found.append(name)
+            new = self._bound(name) - seen
+            seen |= new
+            queue += [n for b in new for n in walk(b.value or b.node) if isinstance(n, ast.Name)]
+        return found
+
+    @memoised
+    def _bound(self, name: ast.Name) -> frozenset[Binding]:
+        """What the loop may have bound to a variable where it is read."""
+        bindings = self.draft.facts.resolver.bindings(name)
+        return frozenset(b for b in bindings if b.value is not None and _is_in(self.draft, self.loop, b.node))
 
 
 def _is_entry(target: ast.expr) -> bool:
@@ -168,21 +215,6 @@ def _is_in(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
     return loop.node in draft.facts.index.ancestors(node)
 
 
-def _behind(draft: Draft, loop: BatchLoop, value: ast.expr) -> list[ast.Name]:
-    """The variables that an expression is computed from, through what a loop binds."""
-    queue = [n for n in walk(value) if isinstance(n, ast.Name)]
-    seen = set[Binding]()
-    found: list[ast.Name] = []
-    while queue:
-        name = queue.pop()
-        found.append(name)
-        for binding in draft.facts.resolver.bindings(name):
-            if binding not in seen and _is_in(draft, loop, binding.node) and binding.value is not None:
-                seen.add(binding)
-                queue += [n for n in walk(binding.value) if isinstance(n, ast.Name)]
-    return found
-
-
 def _is_dealt(draft: Draft, loop: BatchLoop, name: ast.Name) -> bool:
     """Whether a variable is of a batch that a loop draws, not of one that was there before it."""
     bound = (b for b in draft.facts.resolver.bindings(name) if _is_in(draft, loop, b.node))
@@ -194,25 +226,6 @@ def _is_told(draft: Draft, table: ast.Name) -> bool:
     """Whether it has been said that what a variable holds decides on the training (see train_metrics.py)."""
     told = (f.message for f in draft.findings if f.code == "COLL-RANKFLOW")
     return any(message.startswith(f"`{table.id}` is measured") for message in told)
-
-
-def _is_state(draft: Draft, loop: BatchLoop, table: ast.Name, owner: Scope) -> bool:
-    """Whether a variable has what a network is given and returns again: a state, with a row for each sample."""
-    inside = (b.value for b in owner.bindings[table.id] if _is_in(draft, loop, b.node))
-    calls = (v for v in inside if isinstance(v, ast.Call) and draft.facts.objects.models(v.func))
-    return any(table.id in (n.id for a in call.args for n in walk(a) if isinstance(n, ast.Name)) for call in calls)
-
-
-def _is_emptied(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
-    """Whether a loop begins anew with what it keeps in a variable: what it has kept until then is of one step."""
-    owner = draft.facts.index.scope(table).owner(table.id)
-    clears = draft.facts.index.methods.get("clear", [])
-    if any(isinstance(c.func, ast.Attribute) and ast.unparse(c.func.value) == table.id for c in clears):
-        return True
-    bound = owner.bindings[table.id] if owner is not None else []
-    inside = [b for b in bound if b.how is not How.AUGMENT and _is_in(draft, loop, b.node)]
-    read = [_behind(draft, loop, b.value) for b in inside if b.value is not None]
-    return any(not any(name.id == table.id for name in names) for names in read)
 
 
 def _is_outside(draft: Draft, loop: BatchLoop, table: ast.Name) -> bool:
@@ -232,10 +245,16 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
     within = [n for n in reads if loop.node in draft.facts.index.ancestors(n)]
     grows = grows or any(is_within(draft, n, value) for n in within)
     earlier = [n for n in within if grows or position(n) < position(place)]
+    return _has_part(draft, loop, [*earlier, *(n for n in reads if n not in within)])
+
+
+def _has_part(draft: Draft, loop: BatchLoop, reads: list[ast.Name]) -> bool:
+    """Whether a loss of a loop is computed with what it reads, or what deals samples is made of what others read."""
     losses = [c.func.value for c in draft.facts.loops.backwards_in(loop.node) if isinstance(c.func, ast.Attribute)]
-    if any(is_within(draft, use, loss) for use in reached(draft, earlier) for loss in losses):
+    inside = [n for n in reads if _is_in(draft, loop, n)]
+    if any(is_within(draft, use, loss) for use in reached(draft, inside) for loss in losses):
         return True
-    return any(_deals(draft, use) for use in reached(draft, [n for n in reads if n not in within]))
+    return any(_deals(draft, use) for use in reached(draft, [n for n in reads if n not in inside]))
 
 
 def _deals(draft: Draft, use: ast.expr) -> bool:
