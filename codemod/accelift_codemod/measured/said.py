@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.showing import is_beside_a_bar, is_logging
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.measured.sums import Loop
-from accelift_codemod.rules.printing import is_logging
-from accelift_codemod.rules.progress import is_shown
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 _INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
@@ -65,9 +64,10 @@ def _how(draft: Draft, call: ast.Call) -> str:
 
 def _logs(draft: Draft, call: ast.Call) -> bool:
     """Whether a call hands numbers to an experiment tracker, a progress bar or a logger."""
-    if draft.facts.resolver.qualified(call.func) in _LOGS or is_shown(draft, call) or is_logging(draft, call):
+    resolver = draft.facts.resolver
+    if resolver.qualified(call.func) in _LOGS or is_beside_a_bar(resolver, call) or is_logging(resolver, call):
         return True
-    return isinstance(call.func, ast.Attribute) and Role.WRITER in draft.facts.resolver.roles(call.func.value)
+    return isinstance(call.func, ast.Attribute) and Role.WRITER in resolver.roles(call.func.value)
 
 
 def _writes(draft: Draft, call: ast.Call) -> bool:

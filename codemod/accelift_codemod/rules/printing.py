@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Binding
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.showing import is_logging
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -68,7 +69,7 @@ class Printing(Rule):
                     "take the answer from the command line, or ask under `if accelerator.is_main_process:` and "
                     "broadcast it",
                 )
-            elif is_logging(draft, call):
+            elif is_logging(draft.facts.resolver, call):
                 function = draft.function(call)
                 if function not in logged:
                     logged.add(function)
@@ -157,16 +158,6 @@ class Printing(Rule):
                 block = draft.facts.index.parents[parent]
                 return isinstance(block, ast.Try) and any(draft.collective(s) is not None for s in block.body)
         return False
-
-
-def is_logging(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call logs something by Python's own module."""
-    func = call.func
-    if not isinstance(func, ast.Attribute) or func.attr not in ("info", "warning", "debug", "error", "log"):
-        return False
-    if (draft.facts.resolver.qualified(func) or "").startswith("logging."):
-        return True
-    return any(v.name == "logging.getLogger" for v in draft.facts.resolver.values(func.value))
 
 
 def _beside(binding: Binding) -> ast.expr | None:

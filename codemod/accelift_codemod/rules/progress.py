@@ -6,12 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, Role, library
+from accelift_codemod.facts import Role, library
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
 _RULE = "TQDM"
-_SHOWS = frozenset({"set_postfix", "set_postfix_str", "set_description", "set_description_str"})
 
 
 class Progress(Rule):
@@ -66,13 +65,3 @@ class Progress(Rule):
             yield draft.edit(_RULE, own, Operation.KEYWORD, reason, f"disable={others}", need=Need.WEAK)
         else:
             yield draft.edit(_RULE, own, Operation.SURROUND, reason, f"{{}} or {others}", need=Need.WEAK)
-
-
-def is_shown(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call shows something beside a progress bar: `bar.set_postfix(loss=loss.item())`."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _SHOWS:
-        return False
-    bar, resolver = call.func.value, draft.facts.resolver
-    bindings = resolver.bindings(bar) if isinstance(bar, ast.Name) else []
-    made = [b.value for b in bindings if b.how in (How.ASSIGN, How.WITH) and not b.path]
-    return any(isinstance(value, ast.Call) and resolver.qualified(value.func) in library.TQDM for value in made)
