@@ -890,6 +890,10 @@ class Recurrent(nn.Module):
         ("real = torch.ones(15, 3)", "loss = loss + F.mse_loss(model(x), real)", []),
         ("real = torch.ones(3, 16)", "loss = loss + F.mse_loss(model(x), real)", []),
         ("grid = torch.zeros(16, 8)", "shown = model(grid)", []),
+        ("state = torch.zeros(1, 16, 3)", "out, state = other(x, state.detach())", ["BATCH-LITERAL"]),  # of layers
+        ("state = torch.zeros((1, 16, 3))", "out, state = other(x, state.detach())", ["BATCH-LITERAL"]),
+        ("state = torch.zeros(1, 3, 16)", "out, state = other(x, state.detach())", []),
+        ("grid = torch.zeros(1, 16, 8)", "shown = model(grid)", []),
     ],
 )
 def test_a_batch_size_written_out_before_the_loop_is_reported(made: str, used: str, codes: list[str]) -> None:

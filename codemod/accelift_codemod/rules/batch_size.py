@@ -14,6 +14,7 @@ from accelift_codemod.rows import batch_sizes, elsewhere, fallbacks, made_before
 from accelift_codemod.rows.copies import is_place, name_of, same
 from accelift_codemod.rows.counted_rows import Counted
 from accelift_codemod.rows.early_rows import DRAWS, EarlyRows, own_rows
+from accelift_codemod.rows.states import is_state
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "BATCHSIZE"
@@ -209,14 +210,14 @@ class BatchSize(Rule):
         inside = [n for statement in loop.body for n in walk(statement)]
         names = [n for n in inside if sizes and isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         before = [n for n in names if early.calls(n) and draft.facts.batches.meets(n, loop)]
+        states = self._states(draft, loop, early, before)
         for node in dict.fromkeys([*inside, *(call for name in before for call in early.calls(name))]):
             if not isinstance(node, ast.Call) or not node.args or not row_numbers.takes(draft, node):
                 continue
-            first = node.args[0]
-            if isinstance(first, (ast.Tuple, ast.List)) and first.elts:
-                first = first.elts[0]
+            shape = node.args[0].elts if isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
+            first = shape[1 if node in states and len(shape) == 3 else 0] if shape else None  # (layers, rows, features)
             number = first.value if isinstance(first, ast.Constant) else None
-            if not isinstance(number, int) or number <= 1 or number not in sizes:
+            if first is None or not isinstance(number, int) or number <= 1 or number not in sizes:
                 continue
             place = place or node
             found = draft.finding(
@@ -240,6 +241,12 @@ class BatchSize(Rule):
                 assumes=_NUMBER,
                 otherwise=found,
             )
+
+    def _states(self, draft: Draft, loop: BatchLoop, early: EarlyRows, names: list[ast.Name]) -> set[ast.Call]:
+        """The calls that make what some variables hold which have the state of a network."""
+        owners = {n: draft.facts.index.scope(n).owner(n.id) for n in names}
+        states = [n for n, owner in owners.items() if owner is not None and is_state(draft, loop, owner, n.id)]
+        return {call for name in states for call in early.calls(name)}
 
     def _together(
         self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST], early: EarlyRows

@@ -13,6 +13,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.carried import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
 from accelift_codemod.plan import Edit, Finding, Severity
+from accelift_codemod.rows.states import is_state
 from accelift_codemod.rules import Explained, Rule
 
 _DEALS = frozenset({Role.LOADER, Role.DATASET})
@@ -154,11 +155,8 @@ class _Outer:
 
     @memoised
     def is_state(self, variable: tuple[Scope, str]) -> bool:
-        """Whether a variable has what a network is given and returns again: a state, with a row for each sample."""
-        owner, name = variable
-        inside = (b.value for b in owner.bindings[name] if _is_in(self.draft, self.loop, b.node))
-        calls = (v for v in inside if isinstance(v, ast.Call) and self.draft.facts.objects.models(v.func))
-        return any(name in (n.id for a in call.args for n in walk(a) if isinstance(n, ast.Name)) for call in calls)
+        """Whether a variable has the state of a network, of which each process needs that of its own rows."""
+        return is_state(self.draft, self.loop, *variable)
 
     @memoised
     def empties(self, variable: tuple[Scope, str]) -> bool:
