@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 
 from accelift_codemod.draft import Draft
@@ -10,6 +11,7 @@ from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Need, Operation, Span
 
+_CELL = re.compile(r"# ?(?:%%|In\[)")  # what begins a cell of a notebook that is written as a script
 # Builtin functions that only compute.
 _COMPUTING = frozenset("range len int float str min max round abs enumerate zip reversed sorted isinstance".split())
 
@@ -148,7 +150,10 @@ def _follows(work: Draft, before: Edit, edit: Edit) -> bool:
 
 
 def _between(work: Draft, first: ast.stmt, second: ast.stmt) -> bool:
-    """Whether something is put between two statements, which does not belong under their header."""
+    """Whether something stands between two statements that does not belong under their header: an edit, a new cell."""
+    original = work.facts.original
+    if any(map(_CELL.match, work.facts.source.between(original(first), original(second)))):  # type: ignore[arg-type]
+        return True
     return any(e.operation is Operation.AFTER for e in work.edits_at(first)) or any(
         e.operation is Operation.BEFORE for e in work.edits_at(second)
     )

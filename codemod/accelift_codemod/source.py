@@ -186,6 +186,10 @@ class Source:
         tail = _columns(self.lines[last - 1], 0, end)
         return "".join([head, *self.lines[first : last - 1], tail])
 
+    def between(self, first: ast.stmt, second: ast.stmt) -> list[str]:
+        """The lines between two statements."""
+        return self.lines[first.end_lineno or first.lineno : second.lineno - 1]
+
     def encode(self, text: str) -> bytes:
         """Text in the script's own encoding (with its byte order mark, if it has one)."""
         return text.encode(self.encoding)

@@ -34,6 +34,14 @@ def test_downloads(imports: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("between", "guards"), [("", 1), ("# the test set\n", 1), ("#%%\n", 2), ("# %% [markdown]\n", 2), ("# In[3]:\n", 2)]
+)
+def test_cells_of_a_script_stay_apart(between: str, guards: int) -> None:
+    data = f'{MNIST}\n{between}test = datasets.MNIST("d", train=False, download=True)'
+    assert converted(script(from_imports=DATASETS, data=data)).count(FIRST) == guards
+
+
+@pytest.mark.parametrize(
     ("imports", "line"),
     [
         ("import urllib.request", 'urllib.request.urlretrieve("u", "f")'),

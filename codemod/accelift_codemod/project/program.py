@@ -120,6 +120,11 @@ class Program:
         """The author's text of an expression or statement."""
         return self.unit(node.lineno).source.segment(self.originals.get(node, node))  # type: ignore[attr-defined]
 
+    def between(self, first: ast.stmt, second: ast.stmt) -> list[str]:
+        """The lines between two statements of a file."""
+        ends = (self.originals.get(node, node) for node in (first, second))
+        return self.unit(first.lineno).source.between(*ends)  # type: ignore[arg-type]
+
     def unit(self, line: int) -> Unit:
         """The file in which a line of the program lies."""
         return self.units[max(bisect_right(self._bases, line - 1) - 1, 0)]
