@@ -124,7 +124,9 @@ class Blueprint:
 
     def is_itself(self, node: ast.AST) -> bool:
         """Whether an expression is `self` in a network that trains itself: the network inside, not what wraps it."""
-        found = self.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        if not self.facts.resolver.self_trained or not isinstance(node, ast.Name):
+            return False
+        found = self.facts.resolver.bindings(node)
         return any(b.how is How.PARAMETER and self._wraps(v) for b in found for v in self.facts.resolver.bound(b))
 
     def _wraps(self, value: Value) -> bool:

@@ -113,15 +113,16 @@ with torch.no_grad():
         for name in (*draft.facts.reads(), *returned):
             if (not isinstance(name, ast.Call) and not isinstance(name.ctx, ast.Load)) or not draft.facts.runs(name):
                 continue
-            models = draft.blueprint.prepared_models(name)
             if draft.blueprint.is_itself(name):
                 continue
+            models = draft.blueprint.prepared_models(name)
             if not models:
                 yield from self._container(draft, name, parents.get(name))
+                continue
             others = [v for v in draft.facts.resolver.values(name) if v not in models]
             if any(v.role is Role.MODEL for v in others):  # one that was kept, and put back: none if there was none
                 others = [v for v in others if not v.is_none]
-            if not models or not all(self._may_be_unwrapped(draft, v) for v in others):
+            if not all(self._may_be_unwrapped(draft, v) for v in others):
                 continue
             if any(draft.blueprint.meets_prepared(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
