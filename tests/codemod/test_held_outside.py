@@ -5,11 +5,12 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import added, findings, script
+from scripts import TRAINS, added, findings, script
 
 CALL = "train(model, loader, optimizer, device, kept)"
 AVERAGED = 'accelerator.reduce(loss.detach(), reduction="mean").item()'
-TRAIN = """
+TRAIN = (
+    """
 class Meter:
     def __init__(self):
         self.total, self.many, self.best = 0.0, 0, 1e9
@@ -47,14 +48,9 @@ def count_own(x):
 
 
 def train(model, loader, optimizer, device, kept):
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        {}
 """
+    + f"{TRAINS}        {{}}\n"
+)
 NO_LOOP = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
 
 

@@ -93,9 +93,10 @@ def named_after_labels(draft: Draft, call: ast.Call) -> ast.Name | None:
     resolver = draft.facts.resolver
     names = [name for text in paths.texts(resolver, call) for name in paths.origins(resolver, text)]
     shares = {name: [v for v in resolver.values(name) if is_share(draft, v)] for name in names}
-    compared = _compared(draft)
-    labels = {n: bool(v) and all(_parts(draft, one) & compared for one in v) for n, v in shares.items()}
-    return next((n for n in names if labels[n]), None) if all(labels[n] for n in names if shares[n]) else None
+    named = {name: values for name, values in shares.items() if values}
+    compared = _compared(draft) if named else set()
+    labels = all(_parts(draft, one) & compared for values in named.values() for one in values)
+    return next(iter(named), None) if labels else None
 
 
 def _compared(draft: Draft) -> set[tuple[ast.AST, str]]:

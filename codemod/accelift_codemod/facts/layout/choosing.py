@@ -85,13 +85,17 @@ class Choosing:
         call = self._made(node)
         if not isinstance(call, ast.Call):
             return False
-        qualified = self.resolver.qualified(call.func) or ""
-        name = qualified.rpartition(".")[2] or getattr(call.func, "attr", "")
+        qualified, name = self._operation(call)
         if name not in torch_ops.STATISTICS or not (qualified.startswith("torch.") or not qualified):
             return False
         given = call.args[bool(qualified) :]
         most = 1 if name == "norm" else 0
         return len(given) <= most and not {"dim", "axis"} & {k.arg for k in call.keywords}
+
+    def _operation(self, call: ast.Call) -> tuple[str, str]:
+        """What a call is called by its library, empty for a method of an object, and the last part of that."""
+        qualified = self.resolver.qualified(call.func) or ""
+        return qualified, qualified.rpartition(".")[2] or getattr(call.func, "attr", "")
 
     def _is_ranked(self, node: ast.expr, steps: int = 0) -> bool:
         """Whether places are those of the greatest numbers, or the first ones of places in some order."""
@@ -100,8 +104,7 @@ class Choosing:
         if isinstance(node, ast.Attribute):
             return self._is_ranked(node.value, steps)
         if isinstance(node, ast.Call):
-            name = (self.resolver.qualified(node.func) or "").rpartition(".")[2]
-            return (name or getattr(node.func, "attr", "")) in ("topk", "kthvalue")
+            return self._operation(node)[1] in ("topk", "kthvalue")
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) and steps < _MOST_STEPS else []
         return any(b.value is not None and self._is_ranked(b.value, steps + 1) for b in bindings)
 
@@ -110,8 +113,7 @@ class Choosing:
         source = self._source(node)
         if not isinstance(source, ast.Call):
             return False
-        qualified = self.resolver.qualified(source.func) or ""
-        name = qualified.rpartition(".")[2] or getattr(source.func, "attr", "")
+        qualified, name = self._operation(source)
         given = source.args[qualified.startswith("torch.") :]
         if name in ("view", "reshape"):
             return [ast.unparse(a).strip("()[],") for a in given] == ["-1"]
