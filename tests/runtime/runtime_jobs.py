@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,10 @@ def run_ranks(command: list[str], ranks: int, timeout: float = 240, **environmen
     except subprocess.TimeoutExpired:
         outputs = []
         for job in jobs:
-            os.killpg(job.pid, signal.SIGKILL)
-            outputs.append("(took too long)\n" + (job.communicate()[0] or ""))
+            late = "" if job.poll() is not None else "(took too long)\n"
+            with suppress(ProcessLookupError):  # one that has ended may say why the others wait
+                os.killpg(job.pid, signal.SIGKILL)
+            outputs.append(late + (job.communicate()[0] or ""))
     return [(job.returncode, output) for job, output in zip(jobs, outputs, strict=True)]
 
 
