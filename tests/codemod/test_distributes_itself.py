@@ -292,6 +292,67 @@ def test_spawn_that_cannot_be_a_call(main: str, why: str) -> None:
     assert found.code == "ALREADY-DISTRIBUTED" and why in found.message
 
 
+# ---- processes that the script starts on each of several machines
+
+TOLD = "p = argparse.ArgumentParser()\n" + "".join(f"p.add_argument('--{n}', type=int)\n" for n in ("n", "here", "nr"))
+STARTED = (
+    TOLD + "args = p.parse_args()\nargs.world = args.here * args.n\nmp.spawn(worker, nprocs=args.here, args=(args,))"
+)
+GROUP = "dist.init_process_group('nccl', rank=rank, world_size=args.world)\ndevice = torch.device('cuda', local)"
+ON_MAIN = "if local == 0:\n    print(1)"
+
+
+def on_machines(
+    rank: str = "args.nr * args.here + local", main: str = STARTED, after: str = ON_MAIN, worker: str = "local, args"
+) -> str:
+    body = ddp(
+        f"rank = {rank}\n{GROUP}", head="", sampler="sampler = DistributedSampler(data, args.world, rank)", after=after
+    )
+    lines = "".join(f"    {line}\n" if line else "\n" for line in body.splitlines())
+    guarded = "".join(f"    {line}\n" for line in main.splitlines())
+    return f"{HEAD}\ndef worker({worker}):\n{lines}\n\nif __name__ == '__main__':\n{guarded}"
+
+
+@pytest.mark.parametrize(
+    ("slots", "call"),
+    [
+        ({}, "worker(accelerator.local_process_index, args, accelerator)"),
+        ({"rank": "local + args.here * args.nr"}, "worker(accelerator.local_process_index, args, accelerator)"),
+        (
+            {
+                "rank": "args.nr * each + local",
+                "worker": "local, each, args",
+                "main": STARTED.replace("(args,)", "(args.here, args)"),
+            },
+            "worker(accelerator.local_process_index, args.here, args, accelerator)",
+        ),
+    ],
+)
+def test_ranks_over_several_machines(slots: dict[str, str], call: str) -> None:
+    text = converted(on_machines(**slots))
+    assert "rank = accelerator.process_index\n" in text and "args.world = accelerator.num_processes\n" in text
+    assert "if accelerator.is_local_main_process:\n" in text and text.endswith(f"    {call}\n")
+
+
+@pytest.mark.parametrize(
+    ("slots", "part"),
+    [
+        ({"after": "print(args.here)"}, "rank"),  # it would go on saying what nobody tells it any more
+        ({"after": "torch.manual_seed(args.nr)"}, "rank"),
+        ({"rank": "args.nr * args.n + local"}, "rank"),
+        ({"rank": "args.nr * args.here - local"}, "rank"),
+        ({"main": STARTED.replace("args.here * args.n", "args.nr * args.n")}, "rank"),
+        ({"main": STARTED.replace("nprocs=args.here", "nprocs=4")}, "rank"),
+        ({"main": STARTED.replace("args.world =", "args.here = 2\nargs.world =")}, None),
+    ],
+)
+def test_ranks_that_are_computed_otherwise(slots: dict[str, str], part: str | None) -> None:
+    if part is None:  # set by the script, and the same everywhere
+        assert "accelerator.process_index" in converted(on_machines(**slots))
+    else:
+        assert f"with a {part} whose origin" in unchanged(on_machines(**slots)).message
+
+
 # ---- what is left alone
 
 

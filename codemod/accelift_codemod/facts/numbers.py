@@ -10,6 +10,7 @@ from functools import cached_property
 from accelift_codemod.facts import library
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
+from accelift_codemod.facts.machines import Machines, machines
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Role
@@ -99,8 +100,13 @@ class Numbers:
         found: dict[ast.expr, Part] = {}
         if not self.uses:
             return found
+        if self.machines is not None:
+            found |= dict.fromkeys(self.machines.ranks, Part.RANK)
+            found |= dict.fromkeys(self.machines.worlds, Part.WORLD_SIZE)
         for rank in (r for r in self.ranks if isinstance(r, ast.Call)):
-            found[rank] = Part.RANK
+            found[rank] = Part.RANK if self.machines is None else Part.LOCAL_RANK
+            if self.machines is not None:
+                continue
             world = self._origin(rank.args[0])
             if not isinstance(world, (ast.Constant, ast.Attribute)):
                 found[world] = Part.WORLD_SIZE
@@ -114,6 +120,47 @@ class Numbers:
                 if option is not None:
                     found[node] = option
         return found
+
+    @cached_property
+    def machines(self) -> Machines | None:
+        """The sums by which a script numbers processes on several machines, if it starts them on each by itself."""
+        started = [r for r in self.ranks if isinstance(r, ast.Call)]
+        if len(started) != 1 or len(self.groups) != 1:
+            return None
+        return machines(self.index, self._ends, self._is_given, started[0], self.groups[0])
+
+    def _ends(self, node: ast.expr) -> frozenset[ast.expr]:
+        """The expressions that a value comes from, through variables, parameters and attributes; empty if unknown."""
+        found: set[ast.expr] = set()
+        seen: set[ast.expr] = set()
+        todo: list[ast.expr | None] = [node]
+        while todo:
+            one = todo.pop()
+            if one is None:
+                return frozenset()
+            if one in seen:
+                continue
+            seen.add(one)
+            if not isinstance(one, (ast.Name, ast.Attribute)) or one in self.ranks:
+                found.add(one)
+                continue
+            name = isinstance(one, ast.Name)
+            bindings = self.resolver.bindings(one) if isinstance(one, ast.Name) else self._attribute_bindings(one)
+            if not bindings and not name:
+                found.add(one)
+            elif not bindings:
+                return frozenset()
+            for binding in bindings:
+                if binding.how is How.PARAMETER:
+                    todo += self.resolver.handed(binding)
+                else:
+                    todo.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)
+        return frozenset(found)
+
+    def _is_given(self, node: ast.expr) -> bool:
+        """Whether an attribute is an option of the command line."""
+        known = isinstance(node, ast.Attribute) and node.attr in self.command_line.options
+        return known and Role.ARGUMENTS in self.resolver.roles(node.value)  # type: ignore[attr-defined]
 
     def _origin(self, node: ast.expr) -> ast.expr:
         """What a variable is made from, through others, if each is made in one place."""
@@ -181,7 +228,7 @@ class Numbers:
                 given = self.resolver.argument(call, None, name)
                 if isinstance(given, ast.Attribute) and not self._attribute_bindings(given):
                     found[given.attr] = part
-        for rank in (r for r in self.ranks if isinstance(r, ast.Call)):
+        for rank in (r for r in self.ranks if isinstance(r, ast.Call) and self.machines is None):
             world = self._origin(rank.args[0])
             if isinstance(world, ast.Attribute):
                 found[world.attr] = Part.WORLD_SIZE

@@ -174,7 +174,7 @@ if accelerator.is_main_process:
         call = draft.facts.index.parents[rank]
         if draft.facts.runs(call):
             reason = "the launcher starts the processes, and each calls the function once"
-            code = f"{{accelerator}}.{Part.RANK.value}"
+            code = f"{{accelerator}}.{draft.facts.processes.sources[rank].value}"  # type: ignore[index]
             yield draft.edit(_RULE, call, Operation.DIRECT, reason, code, need=Need.STRONG)
             yield draft.finding(
                 "DIST-LAUNCH",
