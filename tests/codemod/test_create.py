@@ -348,7 +348,7 @@ def test_to_move_to_the_gpu_is_one(move: str, codes: list[str]) -> None:
     own = "class Settings:\n    pass"
     setup = "settings = Settings()\nsettings.device = len(vars(args))"
     options = '"--cuda", action="store_true"'
-    text = with_options(setup, options, definitions=own, model=IF_CUDA, move=MOVED_IF_CUDA + move)
+    text = with_options(setup, options, definitions=own, model=IF_CUDA, move=move)
     assert creation(text) == f"Accelerator({SPLIT})"
     assert findings(text) == codes
 
@@ -386,7 +386,7 @@ def test_a_function_may_ask_where_a_tensor_is(placed: str, test: str, cpu: bool)
     definitions = ASKED.format(placed=placed, test=test)
     model = IF_CUDA.replace("Net", "Told")
     options = '"--cuda", action="store_true"'
-    text = with_options("", options, definitions=definitions, model=model, move=MOVED_IF_CUDA)
+    text = with_options("", options, definitions=definitions, model=model, move="")
     assert creation(text) == f"Accelerator({'cpu=not args.cuda, ' if cpu else ''}{SPLIT})"
 
 

@@ -113,6 +113,31 @@ def test_a_flag_for_more_than_the_device(move: str, known: bool) -> None:
     assert not known or creation(text) == f"Accelerator(cpu=not args.cuda, {SPLIT})"
 
 
+BY_CUDA = "if args.cuda:\n    "
+
+
+@pytest.mark.parametrize(
+    ("network", "batch", "loss", "cpu"),
+    [
+        (BY_CUDA, BY_CUDA, "", "cpu=not args.cuda, "),
+        (BY_CUDA, BY_CUDA, ".cuda()", "cpu=not args.cuda, "),
+        ("", BY_CUDA, ".cuda()", ""),
+        (BY_CUDA, "", ".cuda()", ""),
+        (BY_CUDA, "if args.move:\n    ", ".cuda()", ""),
+    ],
+)
+def test_what_is_always_moved_beside_what_a_flag_moves(network: str, batch: str, loss: str, cpu: str) -> None:
+    """A constant or a loss may be on the GPU where network and batches are not; these are where the flag says."""
+    slots = {
+        "model": f"model = Net()\n{network}model.cuda()",
+        "before": f"criterion = nn.CrossEntropyLoss(){loss}",
+        "move": f"{batch}x, y = x.cuda(), y.cuda()",
+        "forward": "optimizer.zero_grad()\nloss = criterion(model(x), y)",
+    }
+    options = ('"--cuda", action="store_true"', '"--move", action="store_true"')
+    assert creation(with_options("", *options, **slots)) == f"Accelerator({cpu}{SPLIT})"
+
+
 KEPT = "class Config:\n    device = {}\n    rate = 0.1"
 BY_FIELD = {
     "device": "config = Config()",

@@ -246,10 +246,11 @@ class Moves:
         """For scripts that only call `.cuda()`: when they do not; None if their conditions disagree.
 
         A flag that decides about more than moves is no matter of the device, if batches are moved by another: a
-        network cannot be given what is on the CPU, if it is on a GPU itself.
+        network cannot be given what is on the CPU, if it is on a GPU itself. So what is moved always, a constant or
+        a loss, says nothing where networks and batches are moved by one flag.
         """
         found: list[Condition] = []
-        sure, batches = list[Condition](), list[Condition]()
+        sure, batches, networks = list[Condition](), list[Condition](), list[Condition]()
         for move in self.running or self.all:
             if move.kind == "type" or self.follows(move):
                 continue
@@ -272,12 +273,16 @@ class Moves:
                 sure.append(found[-1])
             if self._is_batch(move):
                 batches.append(found[-1])
+            if Role.MODEL in self.resolver.roles(self.root(move.receiver)):
+                networks.append(found[-1])
         if not found:
             # Nothing is ever moved: the script runs on the CPU. What follows others there is for a GPU.
             return FALSE if any(map(self.follows, self.all)) else None if self.unreadable else TRUE
         distinct = set(found)
         if TRUE not in distinct and sure and set(batches) == set(sure):
             distinct = set(sure)
+        if TRUE in distinct and len(set(networks)) == 1 and set(networks) == set(batches):
+            distinct = set(networks)
         if len(distinct) == 1:
             return negate(distinct.pop())
         return FALSE if TRUE in distinct else None
