@@ -127,11 +127,16 @@ def _unused_imports(index: Index) -> set[str]:
     return {
         name
         for name, bindings in index.module.bindings.items()
-        if all(b.how is How.IMPORT for b in bindings)
+        if all(b.how is How.IMPORT and not _tried(index, b.node) for b in bindings)
         and name not in read
         and name not in exported
         and not any(b.qualified.startswith("__future__") for b in bindings)
     }
+
+
+def _tried(index: Index, node: ast.AST) -> bool:
+    """Whether an import stands in a `try`, which is left as it is."""
+    return any(isinstance(n, (ast.Try, ast.ExceptHandler)) for n in index.ancestors(node))
 
 
 def _exported(tree: ast.Module) -> set[str]:

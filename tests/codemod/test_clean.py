@@ -91,6 +91,11 @@ def test_comments_of_what_goes_stay() -> None:
             "from torch.nn.utils import parameters_to_vector",
         ),
         ("from torch.nn.utils import clip_grad_norm_ as clip_grad_norm_", ""),
+        (
+            "from torch.nn.utils import clip_grad_norm_, parameters_to_vector, clip_grad_norm_",
+            "from torch.nn.utils import parameters_to_vector",
+        ),
+        ("from torch.nn.utils import clip_grad_norm_\nfrom torch.nn.utils import clip_grad_norm_", ""),
     ],
 )
 def test_an_import_without_a_use_left_goes(before: str, left: str) -> None:
@@ -98,6 +103,15 @@ def test_an_import_without_a_use_left_goes(before: str, left: str) -> None:
     text = script(from_imports=before, step="clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()", **slots)
     step = "accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
     assert converted(text) == lifted(from_imports=left, step=step, **slots)
+
+
+@pytest.mark.parametrize("again", ["torch.nn.utils", "torch.nn.utils.clip_grad"])
+def test_an_import_that_is_tried_stays(again: str) -> None:
+    tried = "try:\n    from torch.nn.utils import clip_grad_norm_\nexcept ImportError:\n"
+    slots = {"from_imports": f"{tried}    from {again} import clip_grad_norm_"}
+    text = script(step="clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()", **slots)
+    step = "accelerator.clip_grad_norm_(model.parameters(), 1.0)\noptimizer.step()"
+    assert converted(text) == lifted(step=step, **slots)
 
 
 def test_an_import_that_something_else_uses_stays() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft, mentioned
 from accelift_codemod.facts import How, Scope
-from accelift_codemod.facts.index import FUNCTIONS, MARK
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Operation
 from accelift_codemod.rewrite.layout import comments
@@ -188,16 +188,9 @@ if use_cuda:
     def _imports(self, draft: Draft) -> Iterator[Edit]:
         lost: dict[ast.Import | ast.ImportFrom, list[ast.alias]] = {}
         for scope, name in self._lost(draft):
-            for binding in scope.bindings[name]:
-                alias = binding.node
-                if binding.how is not How.IMPORT or not isinstance(alias, ast.alias):
-                    continue
-                if len(scope.bindings[name]) != 1:
-                    continue
+            for alias in self._imported(draft, scope.bindings[name]):
                 statement = draft.facts.index.parents[alias]
                 assert isinstance(statement, (ast.Import, ast.ImportFrom))
-                if isinstance(draft.facts.index.parents.get(statement), (ast.Try, *FUNCTIONS)):
-                    continue
                 lost.setdefault(statement, []).append(alias)
         reason = "nothing uses it any more"
         for statement, aliases in lost.items():
@@ -206,3 +199,12 @@ if use_cuda:
                 continue
             for alias in aliases:
                 yield draft.edit(_RULE, alias, Operation.DROP_NAME, reason)
+
+    def _imported(self, draft: Draft, bindings: list[Binding]) -> list[ast.alias]:
+        """The imports that bind a name, often the same one written twice; none if something else does, or one is tried."""
+        aliases = [b.node for b in bindings if b.how is How.IMPORT and isinstance(b.node, ast.alias)]
+        parents = draft.facts.index.parents
+        if len(aliases) < len(bindings):
+            return []
+        tried = any(isinstance(parents.get(parents[a]), (ast.Try, ast.ExceptHandler, *FUNCTIONS)) for a in aliases)
+        return [] if tried else aliases
