@@ -201,7 +201,7 @@ if use_cuda:
                 yield draft.edit(_RULE, alias, Operation.DROP_NAME, reason)
 
     def _imported(self, draft: Draft, bindings: list[Binding]) -> list[ast.alias]:
-        """The imports that bind a name, often the same one written twice; none if something else does, or one is tried."""
+        """The imports that bind a name, written twice perhaps; none if something else does, or one is tried."""
         aliases = [b.node for b in bindings if b.how is How.IMPORT and isinstance(b.node, ast.alias)]
         parents = draft.facts.index.parents
         if len(aliases) < len(bindings):

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from accelift_codemod.besides import kept_calls
 from accelift_codemod.blueprint import imports
 from accelift_codemod.borrowed import Known, known
 from accelift_codemod.draft import Draft
@@ -82,17 +83,12 @@ accelerator = Accelerator(
         self._check(draft, variable.statements[0] if in_place and variable is not None else reach.block[reach.place])
         reason = "one accelerator for the job: it knows processes and devices"
         if in_place and variable is not None:
-            code = creation
-            if self._survives(draft, variable):
-                code += f"\n{_target(draft, variable)} = {self._device(draft, variable)}"
+            code = [creation, *kept_calls(draft, variable), *self._bound(draft, variable)]
             yield from self._swap(draft, variable, code, reason)
         elif reach.follows_variable and variable is not None:
-            for statement in variable.statements:
-                yield draft.edit(_RULE, statement, Operation.DROP, reason)
-            code = creation
-            if self._survives(draft, variable):
-                code += f"\n{_target(draft, variable)} = {self._device(draft, variable)}"
-            yield draft.edit(_RULE, reach.block[reach.place], Operation.BEFORE, reason, code)
+            yield from self._swap(draft, variable, kept_calls(draft, variable), reason)
+            code = [creation, *self._bound(draft, variable)]
+            yield draft.edit(_RULE, reach.block[reach.place], Operation.BEFORE, reason, "\n".join(code))
         else:
             where = reach.block[reach.place]
             yield draft.edit(_RULE, where, Operation.BEFORE, reason, creation)
@@ -292,29 +288,33 @@ accelerator = Accelerator(
             load not in inside and not draft.gone(load) for load in draft.facts.loads(variable.scope, variable.name)
         )
 
-    def _swap(self, draft: Draft, variable: DeviceVariable, code: str, reason: str) -> Iterator[Edit]:
+    def _bound(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> list[str]:
+        """The statement that binds the variable, if something still reads it."""
+        code = f"{_target(draft, variable)} = {self._device(draft, variable, state)}"
+        return [code] if self._survives(draft, variable) else []
+
+    def _swap(self, draft: Draft, variable: DeviceVariable, code: list[str], reason: str) -> Iterator[Edit]:
         first, *rest = variable.statements
-        yield draft.edit(_RULE, first, Operation.SWAP, reason, code)
-        for statement in rest:
+        if code:
+            yield draft.edit(_RULE, first, Operation.SWAP, reason, "\n".join(code))
+        for statement in rest if code else variable.statements:
             yield draft.edit(_RULE, statement, Operation.DROP, reason)
 
     def _rebind(self, draft: Draft, variable: DeviceVariable, state: str = "{accelerator}") -> Iterator[Edit]:
         reason = "the device is that of the process"
         if variable.whole:
-            if self._survives(draft, variable):
-                code = f"{_target(draft, variable)} = {self._device(draft, variable, state)}"
-                yield from self._swap(draft, variable, code, reason)
-            else:
-                for statement in variable.statements:
-                    yield draft.edit(_RULE, statement, Operation.DROP, "nothing reads it any more")
+            bound = self._bound(draft, variable, state)
+            code = [*kept_calls(draft, variable), *bound]
+            yield from self._swap(draft, variable, code, reason if bound else "nothing reads it any more")
             return
         for binding in variable.bindings:
             statement = draft.facts.index.statement(binding.node)
-            code = self._device(draft, variable, state)
+            device = self._device(draft, variable, state)
             if isinstance(statement, ast.Assign) and statement.targets == [binding.node]:
-                yield draft.edit(_RULE, statement, Operation.SWAP, reason, f"{variable.text} = {code}")
+                lines = [*kept_calls(draft, variable, binding), f"{variable.text} = {device}"]
+                yield draft.edit(_RULE, statement, Operation.SWAP, reason, "\n".join(lines))
             elif binding.value is not None:
-                yield draft.edit(_RULE, binding.value, Operation.BECOME, reason, code)
+                yield draft.edit(_RULE, binding.value, Operation.BECOME, reason, device)
 
     def _other(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
         """A further device variable, in another function or after the first."""
