@@ -29,6 +29,10 @@ LOAD = 'a = np.load("a.npy")'
             f'with open("a.npy", "wb") as file:\n    np.save(file, np.zeros(3))\n{LOAD}',
             f'{GUARD}\n    with open("a.npy", "wb") as file:\n        np.save(file, np.zeros(3))\n{WAIT}\n{LOAD}',
         ),
+        (
+            f'kept = Kept()\n{SAVE}\nkept.add_file("a.npy")',
+            f'kept = Kept()\n{GUARD}\n    {SAVE}\n{WAIT}\nkept.add_file("a.npy")',
+        ),
     ],
 )
 def test_what_is_written_before_it_is_read(before: str, after: str) -> None:

@@ -238,6 +238,39 @@ def test_wandb(before: str, after: str) -> None:
     assert findings(script(before=made, **slots)) == ["METRIC-TRAIN"]
 
 
+FOLDER = 'folder = {}.use_artifact("data:latest").download()'
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        f"wandb.init()\n{FOLDER.format('wandb')}",
+        f"run = wandb.init()\n{FOLDER.format('run')}",
+        'wandb.init()\npath = wandb.restore("model.pt").name',
+    ],
+)
+def test_a_run_that_files_are_taken_from_is_needed_everywhere(before: str) -> None:
+    slots = {"imports": "import wandb", "before": before}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert findings(script(**slots)) == ["TRACK-ALL"]
+
+
+@pytest.mark.parametrize(
+    ("definitions", "more"),
+    [
+        ("", 'wandb.use_artifact("data:latest")'),  # the run only remembers that it was used
+        (f"def fetch():\n    {FOLDER.format('wandb')}", ""),  # by nobody
+        ("", "folder = settings.use_artifact(3)"),
+    ],
+)
+def test_a_run_that_gives_nothing_is_needed_once(definitions: str, more: str) -> None:
+    slots = {"imports": "import settings\nimport wandb", "definitions": definitions}
+    disabled = 'wandb.init(mode=None if accelerator.is_main_process else "disabled")'
+    text = script(before=f"wandb.init()\n{more}", **slots)
+    assert converted(text) == lifted(before=f"{disabled}\n{more}", **slots)
+    assert findings(text) == []
+
+
 def test_wandb_out_of_reach() -> None:
     slots = {"imports": "import wandb", "setup": "start()"}
     text = script(main=True, definitions="def start():\n    wandb.init()", **slots)

@@ -336,8 +336,10 @@ SEARCHES: dict[str, tuple[int | None, str]] = {
 }
 # What asks which files there are in a folder.
 LISTS = frozenset("os.listdir os.scandir os.walk glob.glob glob.iglob".split())
-# Methods that read a file they are given the name of (pycocotools, faiss, tokenizers, configparser, gensim).
-READ_METHODS = frozenset("load loadRes load_file read read_file from_file from_json from_pretrained load_model".split())
+# Methods that read a file they are given the name of (pycocotools, faiss, tokenizers, configparser, gensim, wandb).
+READ_METHODS = frozenset(
+    "load loadRes load_file read read_file from_file from_json from_pretrained load_model add_file".split()
+)
 # Functions that run a command of the system.
 COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).

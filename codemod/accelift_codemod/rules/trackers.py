@@ -19,12 +19,16 @@ _STARTS = frozenset(
     "swanlab.init comet_ml.Experiment comet_ml.start clearml.Task.init neptune.init neptune.init_run "
     "neptune.new.init neptune.new.init_run aim.Run trackio.init".split()
 )
+# What a run of wandb fetches, which a disabled one does not.
+_FETCHES = frozenset({"use_artifact", "use_model", "restore"})
 _ASKS = frozenset({"isinstance", "type", "hasattr", "id", "print", "callable", "bool"})
 
 
 class Trackers(Rule):
     """Makes a `SummaryWriter` or a `Visdom` on the main process only and guards what it logs; gives `wandb.init`
     `mode="disabled"` on the other processes, which turns every later call of wandb there into nothing.
+
+    Where the script takes files from the run (`wandb.use_artifact`), every process needs one, and it stays.
 
     A writer is None on the other processes. That is done only if every use of it can be guarded, or is under the
     script's own `if writer:`; otherwise each process keeps its writer, and only the logging is guarded.
@@ -56,7 +60,7 @@ if accelerator.is_main_process:
                 yield from self._writer(draft, call, value)
         for call in draft.calls:
             if draft.facts.resolver.qualified(call.func) == "wandb.init":
-                yield self._wandb(draft, call)
+                yield self._needed(draft, call) or self._wandb(draft, call)
             elif draft.facts.resolver.qualified(call.func) in _STARTS and not draft.facts.processes.managed:
                 yield draft.finding(
                     "TRACK-ALL",
@@ -185,6 +189,25 @@ if accelerator.is_main_process:
                     return True
             child = parent
         return False
+
+    def _needed(self, draft: Draft, call: ast.Call) -> Finding | None:
+        """What is said of a run that every process needs, because the script takes files from it."""
+        for fetch in draft.calls:
+            func = fetch.func
+            if not isinstance(func, ast.Attribute) or func.attr not in _FETCHES or not draft.facts.runs(fetch):
+                continue
+            of_run = any(value.name == "wandb.init" for value in draft.facts.resolver.values(func.value))
+            used = not isinstance(draft.facts.index.parents.get(fetch), ast.Expr)
+            if used and (of_run or (draft.facts.resolver.qualified(func) or "").startswith("wandb.")):
+                return draft.finding(
+                    "TRACK-ALL",
+                    Severity.WARNING,
+                    call,
+                    f"wandb.init runs on every process, each needs a run to fetch by `{draft.facts.segment(func)}`: "
+                    "one training becomes several runs",
+                    "fetch it on the main process, and hand its path to the others: broadcast_object_list([path])[0]",
+                )
+        return None
 
     def _wandb(self, draft: Draft, call: ast.Call) -> Edit:
         reason = "one run per job: the other processes log to nowhere"
