@@ -153,3 +153,45 @@ def test_functions_that_make_other_batches_of_them(old: str, new: str) -> None:
     assert old in PREPARE
     slots = dealt(PREPARE.replace(old, new), "batches = Dealer(loader, prepare)") | {"forward": SQUARE}
     assert unchanged(script(**slots)).code == "LOADER-UNKNOWN"
+
+
+SUBCLASS = """\
+class Dealt(DataLoader):
+    def __iter__(self):
+        {}
+
+    def halved(self):
+        return len(self) // 2
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for x, y in super().__iter__():\n            yield x, y",
+        "return ahead(super(Dealt, self).__iter__())",
+        "yield from DataLoader.__iter__(self)",
+    ],
+)
+def test_a_dataloader_that_takes_its_batches_from_its_base(body: str) -> None:
+    slots = {"imports": "from ahead import ahead", "definitions": SUBCLASS.format(body)}
+    text = script(loader="loader = Dealt(data, batch_size=16)", **slots)
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in converted(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(0, 64, 16):\n            yield self.dataset[i : i + 16]",
+        "for i in range(len(self)):\n            yield next(self.iterator)",
+        "yield from map(self.collate_fn, self.batch_sampler)",
+    ],
+)
+def test_a_dataloader_that_deals_its_data_in_its_own_way(body: str) -> None:
+    definitions = SUBCLASS.format(body)
+    if "iterator" in body:
+        definitions += "\n    def __init__(self, data, batch_size):\n        super().__init__(data, batch_size)\n"
+        definitions += "        self.iterator = super().__iter__()\n"
+    refused = unchanged(script(definitions=definitions, loader="loader = Dealt(data, batch_size=16)"))
+    assert refused.code == "LOADER-UNKNOWN"
+    assert "an object of Dealt, a class of the script that hands out batches in its own way" in refused.message

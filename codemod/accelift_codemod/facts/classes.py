@@ -94,6 +94,27 @@ class Classes(Names):
         return found
 
     def class_role(self, declaration: ast.AST | None) -> Role | None:
+        """What instances of a class of the script are; a DataLoader that deals its data in its own way is none."""
+        role = self.base_role(declaration)
+        return Role.OBJECT if role is Role.LOADER and self._deals_itself(declaration) else role
+
+    def _deals_itself(self, declaration: ast.AST | None) -> bool:
+        """Whether a subclass of DataLoader goes over its data without DataLoader's own iterator."""
+        if self.method(declaration, "__iter__") is None:
+            return False
+        methods = (s for c in self.ancestry(declaration) for s in c.body if isinstance(s, FUNCTIONS))
+        used = (n for method in methods if method.name != "__init__" for n in walk(method))
+        return not any(isinstance(n, ast.Attribute) and self._is_inherited_iterator(n) for n in used)
+
+    def _is_inherited_iterator(self, node: ast.Attribute) -> bool:
+        """`super().__iter__`, or `DataLoader.__iter__`."""
+        if node.attr not in ("__iter__", "_get_iterator"):
+            return False
+        if isinstance(node.value, ast.Call):
+            return self.builtin(node.value.func) == "super"
+        return self.library_role(self.qualified(node.value) or "") is Role.LOADER
+
+    def base_role(self, declaration: ast.AST | None) -> Role | None:
         """What instances of a class of the script are, by its bases."""
         for cls in self.ancestry(declaration):
             for base in cls.bases:

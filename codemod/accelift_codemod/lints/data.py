@@ -242,7 +242,7 @@ for batch in repeated(loader):
     def check(self, world: World) -> Iterator[Finding]:
         for node, call in world.prepared_arguments:
             for value in world.resolver.values(node):
-                if value.role is not Role.LOADER or value.declaration is None or world.was_prepared(value, node):
+                if world.resolver.base_role(value.declaration) is not Role.LOADER or world.was_prepared(value, node):
                     continue
                 for name in ("__iter__", "__len__"):
                     method = world.resolver.method(value.declaration, name)
