@@ -256,6 +256,36 @@ def test_another_file_is_not_waited_for() -> None:
     assert WAIT in converted(script(epoch=load.format("last"), epoch_end=SAVED))
 
 
+FEATURES = """\
+def features(path):
+    return torch.load(path)
+
+
+def prepared(folder, names, ending):
+    return [features({}) for name in names]
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "waiting"),
+    [
+        ("os.path.join(folder, f'{name}.feat')", False),
+        ("folder + '/' + name + '.feat'", False),
+        ("os.path.join(folder, 'first.pt')", False),
+        ("os.path.join(folder, f'{name}.pt')", True),
+        ("os.path.join(folder, name + ending)", False),
+        ("os.path.join(folder, os.environ[name])", True),
+        ("folder + '/st.pt' if folder else name + '.feat'", True),
+    ],
+)
+def test_files_of_another_name_are_not_waited_for(path: str, waiting: bool) -> None:
+    """A function that loads data before training and after it does not wait for the checkpoint each time."""
+    slots = {"imports": "import os", "definitions": FEATURES.format(path), "epoch_end": SAVED}
+    calls = "kept = prepared('features', {}, '.feat')"
+    text = script(before=calls.format("['a']"), after=calls.format("['b']"), **slots)
+    assert (f"    {WAIT}\n    return torch.load(path)" in converted(text)) is waiting
+
+
 @pytest.mark.parametrize(
     ("read", "waiting"),
     [
@@ -312,14 +342,16 @@ def test_a_folder_that_was_named_by_listing_before_training_is_not_waited_for_th
 @pytest.mark.parametrize(
     ("opened", "above"),
     [
-        ("with open('m.pt', 'rb') as f:\n    {}", True),
-        ("if len(data) > 3:\n    with open('m.pt', 'rb') as f:\n        {}", True),
+        ("with open('last.pt', 'rb') as f:\n    {}", True),
+        ("if len(data) > 3:\n    with open('last.pt', 'rb') as f:\n        {}", True),
         ("with torch.no_grad():\n    {}", False),
     ],
 )
 def test_the_wait_stands_before_what_opens_the_file(opened: str, above: bool) -> None:
     """Who has opened the file before the main process has written it reads what was in it, or finds none."""
-    load = opened.format("state = torch.load(f)") if " as f" in opened else opened.format("state = torch.load('m.pt')")
+    load = (
+        opened.format("state = torch.load(f)") if " as f" in opened else opened.format("state = torch.load('last.pt')")
+    )
     output = converted(script(epoch_end=SAVED.replace('"', "'"), after=load))
     first = next(line for line in output.splitlines() if line.strip() == WAIT)
     following = output.split(f"{first}\n")[1].splitlines()[0].strip()

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.values import Role
 
 _MOST = 200  # parts of a path
 _TEXTS = frozenset({"str", "int", "repr", "format"})
+_DEEP = 8  # variables and calls that a path is handed through
+_PUTS_LAST = frozenset({"os.path.join", "posixpath.join", "pathlib.Path"})
 _LIBRARIES = ("os.path.", "pathlib.", "posixpath.")
 
 
@@ -42,6 +45,39 @@ def origins(resolver: Resolver, path: ast.expr) -> Iterator[ast.Name]:
             unpacked = (b.value for b in resolver.bindings(part) if b.how is How.ASSIGN)
             if not any(isinstance(value, ast.Call) for value in unpacked):
                 yield part
+
+
+def endings(resolver: Resolver, path: ast.expr | None, depth: int = 0) -> set[str]:
+    """What each path that an expression may be ends with, `.pt` of `f"{name}.pt"`; an empty text if it is not known."""
+    constants = {str(k) for v in resolver.values(path) if v.role is Role.CONSTANT for k in v.keys}
+    if constants:
+        return constants
+    last: list[ast.expr | None] = []
+    if isinstance(path, ast.Constant):
+        return {str(path.value)}
+    if isinstance(path, ast.JoinedStr):
+        last = list(path.values[-1:])
+    elif isinstance(path, ast.BinOp) and isinstance(path.op, (ast.Add, ast.Div)):
+        last = [path.right]
+    elif isinstance(path, ast.IfExp):
+        last = [path.body, path.orelse]
+    elif isinstance(path, ast.Call) and (resolver.qualified(path.func) or "") in _PUTS_LAST:
+        last = list(path.args[-1:])
+    elif isinstance(path, ast.Name):
+        for binding in resolver.bindings(path):
+            if binding.how is How.PARAMETER:
+                last += resolver.handed(binding)
+            else:
+                last.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)
+    if not last or depth > _DEEP or any(isinstance(part, ast.Starred) for part in last):
+        return {""}
+    return {ending for part in last for ending in endings(resolver, part, depth + 1)}
+
+
+def apart(resolver: Resolver, one: ast.expr | None, other: ast.expr | None) -> bool:
+    """Whether the names of two files, whatever folders they are in, surely end otherwise."""
+    names, others = ([e.rpartition("/")[2] for e in endings(resolver, path)] for path in (one, other))
+    return not any(a.endswith(b) or b.endswith(a) for a in names for b in others)
 
 
 def _behind(resolver: Resolver, node: ast.expr) -> Iterator[ast.expr]:

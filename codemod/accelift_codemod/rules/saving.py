@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, position
+from accelift_codemod.facts import Role, files, paths, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
@@ -67,6 +67,10 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
 
     def _reads_back(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
         """Whether a call may load what was saved: in training, or before in an earlier call, line or iteration."""
+        resolver = draft.facts.resolver
+        read, written = resolver.argument(load, 0, "f"), (resolver.argument(save, 1, "f") for save in saves)
+        if all(paths.apart(resolver, read, path) for path in written):
+            return False  # it has another ending
         if draft.after_training(load):
             return True
         if draft.facts.unfollowed(load) is not None:
