@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts.index import Binding, Function, How, Index, Scope
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
 RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
+_CALLS = 4  # through which an object is handed on, and given back
 _LOOKS = frozenset({"len", "print", "isinstance"})
 
 
@@ -33,6 +34,37 @@ def handed_inside(resolver: Resolver, scope: Scope, name: str) -> bool:
             if owner is not scope or all(b.how is How.PARAMETER for b in resolver.bindings(base)):
                 return True
     return False
+
+
+def given_back(resolver: Resolver, binding: Binding, depth: int = 0) -> ast.Name | None:
+    """The variable that a call is handed, and that is bound to what the call gives back: `net, loss = run(net, x)`."""
+    call = binding.value
+    function = resolver.callee(call) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or not isinstance(function, FUNCTIONS) or depth > _CALLS:
+        return None
+    names = {_returned(statement.value, binding.path) for statement in resolver.returns(function)}
+    name = names.pop() if len(names) == 1 and not resolver.yields(function) else None
+    again = resolver.index.scopes[function].bindings.get(name or "", [])
+    if not again or any(b.how is not How.PARAMETER and given_back(resolver, b, depth + 1) is None for b in again):
+        return None
+    given = (resolver.bind(call, function) or {}).get(name or "")
+    return given if isinstance(given, ast.Name) and given.id == binding.name else None
+
+
+def _returned(value: ast.expr | None, path: tuple[int | None, ...]) -> str | None:
+    """The variable that is returned, or is one of several things that are."""
+    for place in path:
+        if not isinstance(value, ast.Tuple) or place is None or place >= len(value.elts):
+            return None
+        value = value.elts[place]
+    return value.id if isinstance(value, ast.Name) else None
+
+
+def kept_once(index: Index, binding: Binding) -> bool:
+    """Whether an attribute is one entry of what a method is given, and nothing else ever."""
+    entry = isinstance(binding.value, ast.Subscript) and isinstance(binding.value.slice, ast.Constant)
+    only = binding.scope.is_class and len(binding.scope.bindings[binding.name]) == 1
+    return entry and only and not index.enclosing_loops(binding.node)
 
 
 def is_again(binding: Binding) -> bool:

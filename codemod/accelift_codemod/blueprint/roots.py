@@ -11,11 +11,13 @@ from accelift_codemod.blueprint.containers import holds, keeps, replaceable
 from accelift_codemod.blueprint.rebinding import (
     RETURNS_SELF,
     carriers,
+    given_back,
     handed_inside,
     is_again,
     is_asked,
     is_changed,
     itself,
+    kept_once,
     only_kept,
 )
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
@@ -211,7 +213,7 @@ class Roots:
                 chosen = (self._trace if unpacked else self._choice)(binding.value, search)
                 if chosen is None:
                     return None
-                once = unpacked or self._kept_once(binding)
+                once = unpacked or kept_once(self.index, binding)
                 if once and not all(replaceable(self.facts, scope, name) for scope, name in chosen):
                     chosen = set()  # it is first in a variable of its own here
                 if chosen:
@@ -256,12 +258,6 @@ class Roots:
             return False  # a part of a tuple is another one
         taken = isinstance(binding.value, ast.Name) if binding.path else isinstance(binding.value, _TAKES)
         return taken and holds(self.resolver.bound(binding), search.wanted)
-
-    def _kept_once(self, binding: Binding) -> bool:
-        """Whether an attribute is one entry of what a method is given, and nothing else ever."""
-        entry = isinstance(binding.value, ast.Subscript) and isinstance(binding.value.slice, ast.Constant)
-        only = binding.scope.is_class and len(binding.scope.bindings[binding.name]) == 1
-        return entry and only and not self.index.enclosing_loops(binding.node)
 
     def _holders(self, node: ast.expr | None, search: _Search) -> list[ast.expr]:
         """The variables in an expression that are the object, or containers that have it."""
@@ -366,6 +362,9 @@ class Roots:
 
     def _moved_parameter(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]] | None:
         """The variables outside whose object a function goes on calling by a name: `net = model.to(device)`."""
+        if search.before and (kept := given_back(self.resolver, binding)) is not None:
+            again = kept in search.seen
+            return self._trace(kept, search) or (set() if again else None)
         node = itself(binding.value)
         if binding.path or binding.scope.is_class or not isinstance(node, ast.Name):
             return None
