@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from scripts import CREATED, added, converted, creation, findings, lifted, removed, script, unchanged
+from scripts import CREATED, REBOUND, added, converted, creation, findings, lifted, removed, script, unchanged
 
 SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
 
@@ -57,6 +57,32 @@ def test_without_a_device_variable_it_stands_before_the_first_use() -> None:
 def test_something_that_needs_it_earlier_brings_it_forward() -> None:
     before = script(setup='print("start")', device="n = 3", model="model = Net().cuda()", move="")
     assert converted(before) == lifted(setup=CREATED, device='accelerator.print("start")\nn = 3', model="model = Net()")
+
+
+READ_LATER = parsed('"--rate", type=float, default=0.1') + "\nrate = args.rate"
+
+
+@pytest.mark.parametrize("use", ["noise = torch.zeros(3, device=device)", "print(device)"])
+def test_a_device_that_is_used_before_the_command_line_is_read_is_not_waited_for(use: str) -> None:
+    device = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    text = script(imports="import argparse", device=f"{device}\n{use}\n{READ_LATER}")
+    before = f"{REBOUND}\n{use.replace('print', 'accelerator.print')}\n{READ_LATER}"
+    assert converted(text) == lifted(imports="import argparse", device=before)
+
+
+@pytest.mark.parametrize(("use", "waits"), [("", True), ("noise = torch.zeros(3, device=device)", False)])
+def test_a_device_that_nobody_uses_before_the_command_line_is_read_waits(use: str, waits: bool) -> None:
+    """Who asks for help starts nothing."""
+    device = f'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n{use}\n{READ_LATER}'
+    output = converted(script(imports="import argparse", device=device, after="more = torch.zeros(3, device=device)"))
+    assert (output.index("parse_args()") < output.index("accelerator = ")) is waits
+
+
+def test_a_flag_for_the_cpu_that_is_read_after_the_device_is_used_is_not_guessed() -> None:
+    options = parsed('"--cpu", action="store_true"')
+    device = f'device = torch.device("cuda")\nnoise = torch.zeros(3, device=device)\n{options}\nif args.cpu:\n'
+    text = script(imports="import argparse", device=f'{device}    device = torch.device("cpu")')
+    assert unchanged(text).code == "DEV-UNKNOWN"
 
 
 def test_a_name_that_the_script_uses_is_not_taken() -> None:

@@ -69,6 +69,8 @@ class Making:
         chosen = max(floor, wanted)
         if variable is None and floor and floor <= min([limit, *early]) and self._is_here(block[floor]):
             chosen = floor  # right after the arguments are known
+        if chosen <= limit and not self._may_wait(block, at, chosen):  # then before the command line is read
+            chosen = max(self._floor(block, limit, parsed=False), wanted)
         if chosen <= limit and not self._may_wait(block, at, chosen):
             raise refuse(
                 "DEV-UNKNOWN",
