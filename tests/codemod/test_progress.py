@@ -105,7 +105,9 @@ def test_what_stays(imports: str, definitions: str, line: str) -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
-@pytest.mark.parametrize("module", ["rich.progress import track", "fastprogress import progress_bar"])
+@pytest.mark.parametrize(
+    "module", ["rich.progress import track", "fastprogress import progress_bar", "qqdm import qqdm"]
+)
 def test_batches_that_bars_of_other_libraries_show(module: str) -> None:
     slots = {"from_imports": f"from {module}", "loop": f"for x, y in {module.rpartition(' ')[2]}(loader):"}
     assert converted(script(**slots)) == lifted(**slots)

@@ -126,12 +126,18 @@ ITERATES = frozenset(
         "rich.progress.track",
         "fastprogress.progress_bar",
         "fastprogress.fastprogress.progress_bar",
+        "qqdm.qqdm",
+        "qqdm.notebook.qqdm",
         "itertools.islice",
         "itertools.cycle",
         "itertools.takewhile",
     }
 )
-TQDM = frozenset(name for name in ITERATES if "tqdm" in name) | {"tqdm.trange", "tqdm.auto.trange", "tqdm.tnrange"}
+TQDM = frozenset(name for name in ITERATES if name.startswith("tqdm.")) | {
+    "tqdm.trange",
+    "tqdm.auto.trange",
+    "tqdm.tnrange",
+}
 ITERATES_BUILTIN = frozenset({"iter", "list", "tuple", "reversed", "sorted"})
 
 # Iterables that yield no data.
