@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.plan import Severity
-from scripts import convert, script
+from scripts import convert, converted, script
 
 COUNT = "(model(x).argmax(1) == y).sum().item()"
 SIZED = "batch_size = 16"
@@ -33,6 +33,15 @@ def warned(text: str) -> list[str]:
 def test_a_count_by_the_batch_size_is_warned_of(division: str, loader: str) -> None:
     assert warned(script(setup=SIZED, loader=loader, batch_end=f"rate = {division}\nprint(rate)")) == [division]
     assert warned(script(setup=SIZED, loader=loader, batch_end=f"print({division})")) == [division]
+
+
+@pytest.mark.parametrize("decides", ["if rate > 3:\n    break", "print(rate / len(data))"])
+def test_a_count_of_all_processes_is_not(decides: str) -> None:
+    """It is gathered, for something is decided by it, or it is divided by what all processes have."""
+    slots = {"setup": SIZED, "loader": LOADER, "epoch": "rate = 0"}
+    text = script(batch_end=f"rate += {COUNT} / batch_size", epoch_end=decides, **slots)
+    assert warned(text) == []
+    assert f"accelerator.gather_for_metrics({COUNT[: -len('.item()')]}" in converted(text)
 
 
 NOT_FOLLOWED = "from elsewhere import parts"

@@ -197,7 +197,9 @@ scheduler.step(running / len(loader))
         places: dict[str, ast.AST] = {name: kept[name] for name in shown}
         left = set() if loop.evaluates else local - set(kept) - set(others)
         divided = by_batch_size(draft, loop, node, {n for n in printed if adds_up(draft, loop, kept[n])})
-        for division in divided[:1]:
+        made = (*(edits.values() if all(edits.values()) else ()), *whole.values())
+        summed = {edit.node for group in made for edit in group}  # over all processes
+        for division in [d for d in divided if summed.isdisjoint(walk(d))][:1]:
             yield draft.finding(
                 "METRIC-TRAIN",
                 Severity.WARNING,
