@@ -808,3 +808,45 @@ def test_a_number_that_has_a_name_and_is_shown_too(added_up: str, line: str) -> 
 def test_a_number_that_has_changed_since(added_up: str) -> None:
     text = script(batch_end=NAMED + added_up, **STEPPED)
     assert "COLL-RANKFLOW" in findings(text) and "total += value\n" in converted(text)
+
+
+RUN_STEP = """\
+def step(x, y):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    {norm}
+    optimizer.step()
+    return {returned}
+"""
+CLIPS = "norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+IN_STEP = {"move": "", "backward": "", "step": ""}
+
+
+@pytest.mark.parametrize(
+    ("returned", "bound"),
+    [("norm", "norm = step(x, y)"), ("loss, norm", "loss, norm = step(x, y)"), ("(norm, 3)", "norm, n = step(x, y)")],
+)
+def test_a_norm_of_gradients_that_a_function_returns_is_that_of_all(returned: str, bound: str) -> None:
+    text = script(
+        definitions=RUN_STEP.format(norm=CLIPS, returned=returned),
+        forward=f"{bound}\nif norm > 9:\n    break",
+        **IN_STEP,
+    )
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("norm", "returned", "bound"),
+    [
+        (CLIPS, "norm, loss.item()", "other, norm = step(x, y)"),
+        (CLIPS, "loss.item() / norm", "norm = step(x, y)"),
+        (f"{CLIPS}\n    if loss > 3:\n        norm = loss.item()", "norm", "norm = step(x, y)"),
+        ("norm = loss.item()", "norm", "norm = step(x, y)"),
+    ],
+)
+def test_what_else_a_function_returns_is_of_its_share(norm: str, returned: str, bound: str) -> None:
+    definitions = RUN_STEP.format(norm=norm, returned=returned)
+    assert findings(script(definitions=definitions, forward=f"{bound}\nif norm > 9:\n    break", **IN_STEP)) == [
+        "COLL-RANKFLOW"
+    ]

@@ -9,13 +9,16 @@ from collections.abc import Collection
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.filling import FILLING, filled
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
+# What returns how large the gradients are, which are averaged by then.
+_NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
+_CALLS = 3  # of functions that return what another one returns
 
 
 def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[str] = ()) -> set[str]:
@@ -42,6 +45,7 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
     if summed:
         names = names - _from(effects, node, set(summed), whole)
     same = trained(draft, node)
+    names = names - same
     for _ in range(2):  # what one iteration leaves behind, the next one reads
         for statement in flatten(node.body):
             names = names | (_tainted(effects, statement, names, whole, summed) - same)
@@ -62,12 +66,43 @@ def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) ->
 
 
 def trained(draft: Draft, node: ast.AST) -> set[str]:
-    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, though a function that
-    trains on a batch returns them: they are the same everywhere."""
+    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, or norms of gradients,
+    though a function that trains on a batch returns them: they are the same everywhere."""
     found: dict[str, set[Role]] = {}
+    set_to: dict[str, list[bool]] = {}
     for name in (n for n in walk(node) if isinstance(n, ast.Name)):
         found.setdefault(name.id, set()).update(draft.facts.resolver.roles(name) or {Role.OBJECT})
-    return {name for name, roles in found.items() if roles <= _TRAINED}
+        if isinstance(name.ctx, ast.Store):
+            set_to.setdefault(name.id, []).extend(_is_norm(draft, b) for b in bindings_of(draft, name))
+    norms = {name for name, norm in set_to.items() if norm and all(norm)}
+    return norms | {name for name, roles in found.items() if roles <= _TRAINED}
+
+
+def _is_norm(draft: Draft, binding: Binding, depth: int = 0) -> bool:
+    """Whether a variable is bound to the norm of gradients, perhaps as one of several things that a call returns."""
+    call, resolver = binding.value, draft.facts.resolver
+    if not isinstance(call, ast.Call) or binding.how is not How.ASSIGN or depth > _CALLS:
+        return False
+    if resolver.qualified(call.func) in _NORMS:
+        return not binding.path
+    function = resolver.callee(call)
+    if not isinstance(function, FUNCTIONS) or resolver.yields(function):
+        return False
+    returned = [_place(statement.value, binding.path) for statement in resolver.returns(function)]
+    many = len(resolver.index.parents[binding.node].elts) if binding.path else 0  # type: ignore[attr-defined]
+    fitting = [node for node, of in returned if of == many]
+    made = [b for node in fitting if isinstance(node, ast.Name) for b in resolver.bindings(node)]
+    names = all(isinstance(node, ast.Name) for node in fitting)
+    return bool(made) and names and all(_is_norm(draft, b, depth + 1) for b in made)
+
+
+def _place(value: ast.expr | None, path: tuple[int | None, ...]) -> tuple[ast.expr | None, int]:
+    """What is returned, or one of several things that are, and of how many."""
+    if not path:
+        return value, 0
+    if len(path) > 1 or path[0] is None or not isinstance(value, ast.Tuple) or path[0] >= len(value.elts):
+        return None, 0
+    return value.elts[path[0]], len(value.elts)
 
 
 def is_share(draft: Draft, value: Value) -> bool:
