@@ -14,6 +14,7 @@ from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
 
 
@@ -90,16 +91,19 @@ class Names:
         chain = index.chain(name)
         loops = index.enclosing_loops(name)
         reached: list[Binding] = []
-        killer: Binding | None = None
+        killer: ast.AST | None = None  # before which no binding reaches
         for binding in ordered.before(here):
+            if isinstance(killer, ast.If) and position(binding.node) < position(killer):
+                break
             if self._same_statement(binding, chain):
                 continue
             reached.append(binding)
             if self._dominates(binding, name, chain):
-                killer = binding
+                killer = binding.node
                 break
-        killer_loops = index.enclosing_loops(killer.node) if killer else []
-        if killer is not None and isinstance(statement := index.statement(killer.node), (ast.For, ast.AsyncFor)):
+            killer = killer or self._chosen(binding, chain)
+        killer_loops = index.enclosing_loops(killer) if killer else []
+        if killer is not None and isinstance(statement := index.statement(killer), (ast.For, ast.AsyncFor)):
             killer_loops = [*killer_loops, statement]
         if all(loop in killer_loops for loop in loops):
             return reached
@@ -184,6 +188,31 @@ class Names:
         if statement in chain:
             return isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith))
         return self.runs_before(statement, chain)
+
+    def _chosen(self, binding: Binding, chain: list[ast.stmt]) -> ast.If | None:
+        """The `if` that a binding stands in, and that surely has run, if each of its arms binds the variable."""
+        found = None
+        variable = binding.scope, binding.name
+        for parent in self.index.ancestors(self.index.statement(binding.node)):
+            if not isinstance(parent, ast.If):
+                break
+            if self.runs_before(parent, chain) and self._binds(parent, self._set_by(variable)):
+                found = parent
+        return found
+
+    def _binds(self, choice: ast.If, bound: frozenset[ast.stmt]) -> bool:
+        """Whether whatever comes after a choice finds a variable that one of its arms has bound."""
+        return all(
+            any(s in bound or (isinstance(s, ast.If) and self._binds(s, bound)) for s in arm)
+            or isinstance(arm[-1] if arm else None, _LEAVES)
+            for arm in (choice.body, choice.orelse)
+        )
+
+    @memoised
+    def _set_by(self, variable: tuple[Scope, str]) -> frozenset[ast.stmt]:
+        """The assignments that surely bind a variable when they run."""
+        statements = (self.index.statement(b.node) for b in self._bound(variable) if b.how is How.ASSIGN)
+        return frozenset(s for s in statements if isinstance(s, ast.Assign) or getattr(s, "value", None) is not None)
 
     def runs_before(self, statement: ast.stmt, chain: list[ast.stmt]) -> bool:
         """Whether a statement has surely been begun when what stands in others, one in another, runs."""
