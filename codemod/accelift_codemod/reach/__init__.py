@@ -87,7 +87,7 @@ class Reach(Home):
     @property
     def follows_variable(self) -> bool:
         """Whether the accelerator is made after the place where the device was chosen: both move there."""
-        if self.variable is None or self.variable.scope is None:
+        if self.variable is None or self.variable.scope is None or self.asks is not None:
             return False
         block, at = self.index.block(self.variable.statements[0])
         return block is self.block and at < self.place

@@ -13,7 +13,7 @@ from accelift_codemod.facts.conditions import FALSE, Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Need
-from accelift_codemod.reach import states
+from accelift_codemod.reach import asking, states
 from accelift_codemod.reasons import refuse
 
 
@@ -40,6 +40,11 @@ class Home:
             if self.facts.runs(statement) and self.index.function(statement) is self.home and not self.apart(statement):
                 return variable
         return None
+
+    @cached_property
+    def asks(self) -> Condition | None:
+        """Whether the chosen device itself tells if it is the CPU, for its choice cannot be read, and by which test."""
+        return asking.question(self)
 
     def _site(self) -> ast.AST:
         """A node of the file in which the accelerator is made."""
@@ -234,6 +239,7 @@ class Home:
                     f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
                     "choose the device in this file, by torch.cuda.is_available() and a flag",
                 )
+        condition = condition or self.asks
         if condition is not None and self.variable is None:
             if any(self.facts.devices.is_before(atom) for atom in condition.atoms()):
                 condition = None  # what it asks for is another thing after the choice

@@ -38,6 +38,7 @@ class Making:
         variable = self.reach.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
+            at += len(variable.statements) if self.reach.asks is not None else 0
             apart = any(self._in_block(block, node) is None for node in strong)
             if apart and not self.facts.processes.managed:  # else it is told by DIST-SWITCH
                 raise refuse(
@@ -61,6 +62,7 @@ class Making:
         if self.reach.gate is not None and not self._settled(self.reach.gate.steps, block[min(limit, len(block) - 1)]):
             self.reach.keep_accumulation()
         floor = self._floor(block, limit)
+        floor = max(floor, at) if self.reach.asks is not None else floor
         if any(i < floor for i in (self._in_block(block, n) for n in self._urgent()) if i is not None):
             floor = self._floor(block, limit, parsed=False)
         if floor > at and self.reach.gate is not None and not self._may_wait(block, at, floor):
@@ -146,7 +148,7 @@ class Making:
         variable = self.reach.variable
         if variable is None or chosen <= at:
             return True
-        if not variable.whole or variable.scope is None:
+        if not variable.whole or variable.scope is None or self.reach.asks is not None:
             return False
         if self._outside_classes(variable.statements[0]) is not variable.statements[0]:
             return False  # the body of a class runs where it stands

@@ -36,7 +36,8 @@ class Create(Rule):
     script out among the processes, so learning rates, schedules and step counts keep their meaning. With `--batch
     per-process` every process gets whole batches instead.
 
-    A device variable that is still read is bound to `accelerator.device`.
+    A device variable that is still read is bound to `accelerator.device`. Where it cannot be read how a device is
+    chosen, in one place, the choice stays and is asked for: `Accelerator(cpu=device.type == "cpu")`.
     """
 
     code = _RULE
@@ -85,8 +86,9 @@ accelerator = Accelerator(
         if in_place and variable is not None:
             code = [creation, *kept_calls(draft, variable), *self._bound(draft, variable)]
             yield from self._swap(draft, variable, code, reason)
-        elif reach.follows_variable and variable is not None:
-            yield from self._swap(draft, variable, kept_calls(draft, variable), reason)
+        elif (reach.follows_variable or reach.asks is not None) and variable is not None:
+            if reach.asks is None:
+                yield from self._swap(draft, variable, kept_calls(draft, variable), reason)
             code = [creation, *self._bound(draft, variable)]
             yield draft.edit(_RULE, reach.block[reach.place], Operation.BEFORE, reason, "\n".join(code))
         else:

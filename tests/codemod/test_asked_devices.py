@@ -1,0 +1,80 @@
+"""Devices whose choice cannot be read: where the script's own answer is asked for right after it, where not."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, creation, lifted, script, unchanged
+
+SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
+SETTINGS = "with open('settings.json') as file:\n    config = json.load(file)"
+MADE = """\
+accelerator = Accelerator(
+    cpu={},
+    dataloader_config=DataLoaderConfiguration(split_batches=True),
+)
+"""
+BY_TYPE = MADE.format('device.type == "cpu"')
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "device = torch.device(config['device'])",
+        "device = torch.device(('cuda', 'cpu')[0])",
+        "device, rate = torch.device('cuda' if torch.cuda.is_available() else 'cpu'), 0.1",
+        "device = None\ndevice = torch.device(config['train']['device'])",
+        "if config['fast']:\n    device = torch.device(config['device'])\nelse:\n    device = torch.device('cpu')",
+    ],
+)
+def test_what_a_file_of_settings_says_is_asked_for(chosen: str) -> None:
+    slots = {"imports": "import json", "setup": SETTINGS}
+    assert converted(script(**slots, device=chosen)) == lifted(**slots, device=f"{chosen}\n{BY_TYPE}")
+
+
+def test_a_device_that_is_still_read_becomes_that_of_the_process() -> None:
+    chosen = "device = torch.device(config['device'])"
+    slots = {"imports": "import json", "setup": SETTINGS, "after": "start = torch.zeros(3, device=device)"}
+    made = f"{chosen}\n{BY_TYPE}device = accelerator.device"
+    assert converted(script(**slots, device=chosen)) == lifted(**slots, device=made)
+
+
+def test_a_name_that_may_be_of_several_kinds_is_made_a_device() -> None:
+    first = "device = 'cuda' if config['gpus'] else 'cpu'"
+    chosen = f"{first}\nif config['slow']:\n    device = torch.device(config['slow'])"
+    text = script(imports="import json", setup=SETTINGS, device=chosen)
+    assert creation(text) == f"Accelerator(cpu=torch.device(device).type == 'cpu', {SPLIT})"
+
+
+CHOICE = "device = torch.device(config['device'])"
+USED = (
+    f"if config['fast']:\n    {CHOICE}\n    start = torch.zeros(3).to(device)\nelse:\n    device = torch.device('cpu')"
+)
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        # chosen again: it is another device at other times
+        {"device": CHOICE, "before": "device = torch.device('cpu')"},
+        # used among the statements that choose it, for which there is no accelerator yet
+        {"device": USED},
+        # something is prepared before
+        {"device": "", "model": "model = Net()", "epoch": CHOICE},
+        # of two devices, one cannot be that of the process
+        {
+            "device": f"{CHOICE}\nother = torch.device(config['other'])",
+            "model": "model = Net().to(other)",
+        },
+        # a function is handed it
+        {"device": "def pick(device):\n    device = torch.device(device)\n    return config[device]\ndevice = pick(0)"},
+    ],
+)
+def test_what_is_no_one_choice_is_left_alone(slots: dict[str, str]) -> None:
+    assert unchanged(script(imports="import json", setup=SETTINGS, **slots)).code == "DEV-UNKNOWN"
+
+
+def test_a_device_that_is_chosen_where_the_accelerator_is_not_made() -> None:
+    definitions = "def place(net, config):\n    device = torch.device(config['device'])\n    return net.to(device)"
+    slots = {"imports": "import json", "setup": SETTINGS, "device": "", "move": ""}
+    text = script(**slots, definitions=definitions, model="model = place(Net(), config)")
+    assert unchanged(text).code == "DEV-UNKNOWN"
