@@ -78,3 +78,85 @@ def test_a_device_that_is_chosen_where_the_accelerator_is_not_made() -> None:
     slots = {"imports": "import json", "setup": SETTINGS, "device": "", "move": ""}
     text = script(**slots, definitions=definitions, model="model = place(Net(), config)")
     assert unchanged(text).code == "DEV-UNKNOWN"
+
+
+# ---- settings that are asked for the word that they are
+
+
+TRAINER = """\
+class Node:
+    pass
+
+
+class Trainer:
+    def __init__(self, config, model, data):
+        self.model, self.data = model, data
+        if config.device == "auto":
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        else:
+            self.device = config.device
+        self.model = self.model.to(self.device)
+
+    def run(self):
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        loader = DataLoader(self.data, batch_size=16, shuffle=True)
+        for x, y in loader:
+            x, y = x.to(self.device), y.to(self.device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            optimizer.step()
+
+
+def settings():
+    config = Node()
+    config.trainer = Node()
+    config.trainer.device = "auto"
+    return config
+
+
+def tune(config):
+    config.trainer.device = input()
+"""
+
+
+AGAIN = "self.device = pick(self.device)\n    "
+
+
+def _trainer(before: str, made: str, after: str = "", definitions: str = TRAINER) -> str:
+    slots = dict.fromkeys(("epochs", "move", "forward", "backward", "step", "loop", "optimizer", "loader"), "")
+    made = f"trainer = Trainer({made}, model, data)\n{after}\ntrainer.run()"
+    first = f"config = settings()\n{before}"
+    return script(**slots, definitions=definitions, setup=first, device="", model="model = Net()", before=made)
+
+
+def test_a_setting_is_asked_where_the_accelerator_is_made() -> None:
+    text = _trainer("", "config.trainer", "torch.save(model.state_dict(), 'm.pt')")
+    assert creation(text) == f"Accelerator(cpu=config.trainer.device == 'cpu', {SPLIT})"
+    # not before what may change it
+    late = converted(_trainer("tune(config)", "config.trainer", "torch.save(model.state_dict(), 'm.pt')"))
+    assert late.index("tune(config)\n") < late.index("Accelerator(\n") < late.index("Trainer(config.trainer")
+
+
+def test_a_setting_is_asked_in_the_constructor_that_is_given_it() -> None:
+    assert creation(_trainer("", "config.trainer")) == f"Accelerator(cpu=config.device == 'cpu', {SPLIT})"
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "definitions"),
+    [
+        # nothing says that it is a word, or a device at all
+        ("", "config.trainer", TRAINER.replace('config.device == "auto"', "config.fast")),
+        # it is another thing after the question
+        (
+            "",
+            "config.trainer",
+            TRAINER.replace("    self.model = self.model.to", f"    {AGAIN}    self.model = self.model.to"),
+        ),
+        # one or the other, nobody knows which
+        ("other = settings()", "config.trainer if input() else other.trainer", TRAINER),
+    ],
+)
+def test_a_setting_that_is_not_known_where_the_accelerator_is_made(before: str, made: str, definitions: str) -> None:
+    text = _trainer(before, made, "torch.save(model.state_dict(), 'm.pt')", definitions)
+    assert unchanged(text).code == "DEV-UNKNOWN"

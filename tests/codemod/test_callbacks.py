@@ -153,3 +153,26 @@ def test_a_network_that_is_evaluated_by_its_trainer_s_name() -> None:
     )
     assert "net, test = accelerator.prepare(net, test)" in text or "accelerator.prepare(net, loader, test)" in text
     assert "accelerator.gather_for_metrics(trainer.model(x)).argmax(1)" in text
+
+
+NONE = "trainer = Trainer(Net())\ntrainer.run(loader)"
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, {"kept": "None", "put": "self.callbacks = callback", "called": "self.callbacks(self)"}]
+)
+def test_a_trainer_that_is_given_no_function_hands_itself_to_none(parts: dict[str, str]) -> None:
+    assert findings(calling(NONE, **parts)) == ["DEV-CPU"]
+
+
+@pytest.mark.parametrize(
+    ("after", "parts"),
+    [
+        (f"from hooks import *\n{NONE}", {"kept": "hooks"}),
+        (NONE.replace("\n", "\ntrainer.callbacks['epoch'] = [hook]\n"), {}),
+        (NONE, {"called": "self.notify(self)", "more": "def notify(self, trainer):\n        hook(trainer)"}),
+        (NONE, {"called": "self.hook(self)", "more": "hook = staticmethod(other)"}),
+    ],
+)
+def test_functions_that_a_trainer_may_have_from_elsewhere(after: str, parts: dict[str, str]) -> None:
+    assert unchanged(calling(after, **parts)).code == "LOOP-IN-CLASS"

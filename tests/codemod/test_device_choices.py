@@ -311,6 +311,7 @@ def test_an_option_that_chooses_by_itself(device: str, default: str) -> None:
             'args.device == "auto" or (args.device != "auto" and args.device == "cpu")',
         ),
         (f"device = args.device\nif device is None:\n    device = {GPU}", "", 'args.device == "cpu"'),
+        (f'device = args.device\nif device == "auto":\n    device = {GPU}', 'default="best"', 'args.device == "cpu"'),
     ],
 )
 def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
@@ -325,7 +326,6 @@ def test_when_an_option_is_the_cpu(device: str, default: str, cpu: str) -> None:
         ("if args.fast:\n    device = torch.device('cuda')", ""),
         # of a variable that another option may set, too
         (f"device = args.device\nif args.fast:\n    device = {GPU}", 'default="best"'),
-        (f'device = args.device\nif device == "auto":\n    device = {GPU}', 'default="best"'),
         # of an object that is no command line, it is not known what it was before
         (f"config = Config()\nif config.device:\n    config.device = {GPU}\ndevice = torch.device(config.device)", ""),
     ],

@@ -33,17 +33,24 @@ class Callbacks:
         self.cls = cls
         self.self_name = self_name
 
-    def called(self, call: ast.Call) -> list[Function]:
-        """The functions of the script of which a call of what an attribute of the object holds runs one; empty if it
-        may be another."""
+    def called(self, call: ast.Call) -> list[Function] | None:
+        """The functions of the script of which a call of what an attribute of the object holds runs one: none, if
+        nothing is ever put there. None if it may be another."""
         attribute = self._held_in(call.func)
-        if attribute is None:
-            return []
+        if attribute is None or not self._is_set(attribute.attr):
+            return None
         try:
             found = self._contents(attribute.attr)
         except Unclear:
-            return []
+            return None
         return sorted((f for f in found if isinstance(f, FUNCTIONS)), key=position)
+
+    def _is_set(self, name: str) -> bool:
+        """Whether the object has an attribute from its methods alone: it is nothing that the class has."""
+        if self.index.scopes[self.cls].bindings.get(name):
+            return False
+        nodes = self.index.attributes.get(name, [])
+        return any(self._is_own(node) and isinstance(node.ctx, ast.Store) for node in nodes)
 
     def _held_in(self, node: ast.expr | None) -> ast.Attribute | None:
         """The attribute of the object that an expression, or what its variable was given, comes out of."""

@@ -55,6 +55,21 @@ class CommandLine:
             return False
         return default.value is None or (node.attr, default.value) in self._compared
 
+    def is_a_word(self, node: ast.Attribute) -> bool:
+        """Whether the script asks if an attribute is some word: `config.device == "auto"`."""
+        return ast.dump(node) in self._words
+
+    @cached_property
+    def _words(self) -> set[str]:
+        """The attributes, as they are spelled, that are compared with a word, perhaps by a variable that holds them."""
+        found: set[str] = set()
+        for node in filter(_compares, walk(self.resolver.index.tree)):
+            sides = (node.left, *node.comparators)
+            if len(sides) == 2 and any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in sides):
+                read = [held for n in sides if isinstance(n, ast.Name) for held in self._held(n)]
+                found |= {ast.dump(n) for n in (*sides, *read) if isinstance(n, ast.Attribute)}
+        return found
+
     @cached_property
     def _compared(self) -> set[tuple[str, object]]:
         """The attributes that are compared with words, with these."""

@@ -30,6 +30,7 @@ class Condition:
     parts: tuple[Condition, ...] = ()
     others: tuple[Condition, ...] = field(default=(), compare=False)  # written with other variables
     opposite: str = field(default="", compare=False)  # how its contrary is written
+    setting: bool = field(default=False, compare=False)  # about an object that whoever gets it may change
 
     @property
     def constant(self) -> bool | None:
@@ -57,9 +58,11 @@ class Condition:
 
     def atoms(self) -> list[ast.expr]:
         """The expressions of the script that it is made of."""
-        if self.node is not None:
-            return [self.node]
-        return [a for p in self.parts for a in p.atoms()]
+        return [leaf.node for leaf in self.leaves() if leaf.node is not None]
+
+    def leaves(self) -> list[Condition]:
+        """The questions that it is made of."""
+        return [self] if self.node is not None else [leaf for p in self.parts for leaf in p.leaves()]
 
 
 def _simple(condition: Condition) -> bool:
@@ -226,17 +229,18 @@ class Conditions:
                 return given
         return self.atom(node)
 
-    def atom(self, node: ast.expr, comparison: str = "") -> Condition:
+    def atom(self, node: ast.expr, comparison: str = "", setting: bool = False) -> Condition:
         """An expression of the script, or its comparison with something, as a condition.
 
-        An attribute of an object that was passed on (`self.args.cuda`) is also one of the variable that held it before.
+        An attribute of an object that was passed on (`self.args.cuda`) is also one of the variable that held it before;
+        one of settings also of the attribute that did: `config.trainer`.
         """
         text = f"{self.segment(node)}{comparison}"
         others: list[Condition] = []
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            for name in self._before(node.value):
-                spelled = f"{name.id}.{node.attr}{comparison}"
-                others.append(Condition("atom", key=spelled, text=spelled, node=name))
+            for held in self._before(node.value, setting):
+                spelled = f"{self.segment(held)}.{node.attr}{comparison}"
+                others.append(Condition("atom", key=spelled, text=spelled, node=held, setting=setting))
             same = {ast.dump(name) for name in (node.value, *(o.node for o in others if o.node is not None))}
             changed = {ast.dump(b.node.value) for b in self._changes(node.attr)}  # type: ignore[attr-defined]
             if len(changed & same) > 1:
@@ -245,22 +249,24 @@ class Conditions:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and not comparison and _is_plain(node):
             left, right = self.segment(node.left), self.segment(node.comparators[0])
             opposite = f"{left} {_OPPOSITES[type(node.ops[0])]} {right}"
-        return Condition("atom", key=key, text=text, node=node, others=tuple(others), opposite=opposite)
+        return Condition("atom", False, key, text, node, (), tuple(others), opposite, setting)
 
-    def _before(self, name: ast.Name) -> list[ast.Name]:
-        """The variables that passed an object on to this one, the nearest first."""
-        found: list[ast.Name] = []
+    def _before(self, name: ast.Name, parts: bool) -> list[ast.expr]:
+        """The variables that passed an object on to this one, the nearest first; the last may be a part of another."""
+        found: list[ast.expr] = []
         while len(found) < 8:
             bindings = self.resolver.bindings(name)
             if len(bindings) != 1 or bindings[0].path:
                 break
             given = self._arguments(bindings[0]) if bindings[0].how is How.PARAMETER else [bindings[0].value]
-            before = [g for g in given or () if isinstance(g, ast.Name)]
-            variables = {(b.id, self.index.scope(b).owner(b.id)) for b in before}
+            before = [(g, root) for g in given or () if g is not None and (root := _held_by(g, parts)) is not None]
+            variables = {(ast.dump(b), self.index.scope(root).owner(root.id)) for b, root in before}
             if len(before) != len(given or ()) or len(variables) != 1:
                 break
-            name = before[0]
-            found.append(name)
+            found.append(before[0][0])
+            if not isinstance(found[-1], ast.Name):
+                break
+            name = found[-1]
         return found
 
     def _changes(self, attribute: str) -> list[Binding]:
@@ -332,6 +338,13 @@ class Conditions:
                 return bool(given) and all(self._is_boolean(g, depth + 1) for g in given or ())
             return self._held(node) is not None
         return self.is_availability(node)
+
+
+def _held_by(node: ast.expr, parts: bool) -> ast.Name | None:
+    """The variable that an expression is, or whose part it is: `config` in `config.trainer`."""
+    while parts and isinstance(node, ast.Attribute):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
 
 
 def _mentions(tree: ast.AST, node: ast.Name | ast.Attribute) -> bool:

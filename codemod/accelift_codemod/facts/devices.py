@@ -96,9 +96,10 @@ class Devices:
         return True
 
     def bind_devices(self, bindings: list[Binding], depth: int) -> bool:
-        """Whether a variable holds a device: one that the script chooses, or what an option says where that is one."""
+        """Whether a variable holds a device: one that the script chooses, or what an option (or a setting) says where
+        that is one."""
         chosen = [b for b in bindings if not is_none(b)]
-        told = [b for b in chosen if len(chosen) > 1 and self.is_told(plain(b))]
+        told = [b for b in chosen if len(chosen) > 1 and (self.is_told(plain(b)) or self._is_setting(plain(b)))]
         return len(told) < len(chosen) and all(self._binds_device(b, depth) for b in chosen if b not in told)
 
     def chooses(self, binding: Binding) -> bool:
@@ -173,6 +174,8 @@ class Devices:
         if isinstance(node, ast.Attribute) and (self.option(node) is not None or self.is_told(node)):
             if not self.attribute_bindings(node) or self.is_before(node):
                 return self.conditions.atom(node, ' == "cpu"')
+        if self._is_setting(node) and isinstance(node, ast.Attribute) and not self.attribute_bindings(node):
+            return self.conditions.atom(node, ' == "cpu"', setting=True)
         if self.numbers.is_option(node):
             return FALSE
         bindings: list[Binding] = []
@@ -207,6 +210,10 @@ class Devices:
         """Whether an expression is an option of the command line that takes the name of a device, or stands for one."""
         default = self.command_line.word(node)
         return default is not None and (self.is_device(default) or self.command_line.is_asked(node, default))
+
+    def _is_setting(self, node: ast.expr | None) -> bool:
+        """Whether an expression is an attribute that is asked whether it is some word: `config.device == "auto"`."""
+        return isinstance(node, ast.Attribute) and self.command_line.is_a_word(node)
 
     def _perhaps(self, bindings: list[Binding]) -> list[ast.If]:
         """The conditions, the inner ones first, under which alone an option of the command line is set."""

@@ -66,7 +66,7 @@ class Candidate(Insides):
         if not isinstance(call, ast.Call) or name not in call.args:
             return False
         functions = Callbacks(self.index, self.names, self.cls, self.self_name).called(call)
-        if not functions or any(function.decorator_list for function in functions):
+        if functions is None or any(function.decorator_list for function in functions):
             return False
         self.called[call] = functions
         found = (self._taken(name, call, function, False, set()) for function in functions)

@@ -10,6 +10,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Severity
+from accelift_codemod.reach import changing
 from accelift_codemod.reasons import refuse
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ class Making:
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
-            if self._ties_devices(statement) or (parsed and self._parses(statement)):
+            changes = self._ties_devices(statement) or changing.may_change(self.reach, statement)
+            if changes or (parsed and self._parses(statement)):
                 floor = i + 1
             elif self.reach.variable is not None and statement in self.reach.variable.statements:
                 continue
