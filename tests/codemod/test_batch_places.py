@@ -57,6 +57,42 @@ def test_views_and_pieces_are_no_places(lines: str) -> None:
     assert "BATCH-PLACES" not in findings(script(forward=f"optimizer.zero_grad()\n{lines}"))
 
 
+RETURNED = """\
+def part(out, y):
+    first = out[:4].pow(2)
+    return F.cross_entropy(out, y), {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "definitions"),
+    [
+        ("loss = model(x)[:4].mean()", ""),
+        ("out = model(x)\nfirst = out[:4]\nloss = F.cross_entropy(out, y) + (first**2).mean()", ""),
+        ("loss, more = part(model(x), y)\nloss = loss + more", RETURNED.format("first.mean()")),
+    ],
+)
+def test_rows_in_a_loss_that_the_script_works_out_itself(lines: str, definitions: str) -> None:
+    text = script(definitions=definitions, forward=f"optimizer.zero_grad()\n{lines}")
+    assert "BATCH-PLACES" in findings(text)
+    assert "BATCH-PLACES" not in findings(text, batch="per-process")
+
+
+@pytest.mark.parametrize(
+    ("lines", "definitions"),
+    [
+        ("out = model(x)\nloss = F.cross_entropy(out, y) * out[:4].size(1)", ""),
+        ("out = model(x)\nloss = F.cross_entropy(out, y)\nprint(out[:4].mean().item())", ""),
+        ("out = model(x)\nfirst = out[:4].detach()\nloss = F.cross_entropy(out, y)\nprint(first)", ""),
+        ("loss, more = part(model(x), y)\nprint(more)", RETURNED.format("first.mean()")),  # it is only shown
+        ("loss, more = part(model(x), y)\nloss = loss + more", RETURNED.format("out.mean()")),
+    ],
+)
+def test_rows_that_no_gradient_flows_to(lines: str, definitions: str) -> None:
+    text = script(definitions=definitions, forward=f"optimizer.zero_grad()\n{lines}")
+    assert "BATCH-PLACES" not in findings(text)
+
+
 SHIFTED = """
 def shifted(number, by):
     places = torch.arange(number) + by

@@ -364,3 +364,33 @@ def test_a_variable_that_gets_the_network_when_training_has_begun(after: str) ->
 )
 def test_a_variable_that_may_have_it_before_or_have_another_one(after: str) -> None:
     assert unchanged(script(**ONCE, after=after)).code == "PREP-NO-POINT"
+
+
+GETS = """\
+class Loss(Net):
+    def loss(self, x, y):
+        return F.cross_entropy(self.layer(x), y), 0.0
+
+
+def build(cuda):
+    {}
+    if cuda:
+        net.cuda()
+    return net
+"""
+
+
+def test_a_network_of_which_only_methods_are_run_is_in_the_variable_that_they_are_run_of() -> None:
+    slots = {"device": "cuda = torch.cuda.is_available()", "model": "model = build(cuda)"}
+    run = {
+        "move": "if cuda:\n    x, y = x.cuda(), y.cuda()",
+        "forward": "optimizer.zero_grad()\nloss, _ = model.loss(x, y)",
+    }
+    output = converted(script(definitions=GETS.format("net = Loss()"), **slots, **run))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in output
+    # of which its methods are run under two names, there is no one variable
+    other = run["forward"].replace("model.loss", "(model if len(x) > 3 else other).loss")
+    text = script(
+        definitions=GETS.format("net = Loss()"), **slots, **{**run, "forward": other}, before="other = model.half()"
+    )
+    assert unchanged(text).code == "PREP-NO-POINT"

@@ -270,7 +270,7 @@ class Placement:
             return
         values = (r.value for r in self.resolver.returns(home))
         handed = {n.id for value in values if value is not None for n in loads(value)}
-        if home in self.roots.run_in_loops and not self._uses_of_batches(home):
+        if home in self.roots.uses.run_in_loops and not self._uses_of_batches(home):
             where = "it is got in a function that runs for each batch"
         elif use is None and any(key(i.value) in self.roots.untraced and i.name not in handed for i in items):
             where = "it cannot be followed from here to where it trains"

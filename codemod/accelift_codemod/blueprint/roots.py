@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint, self_trained
 from accelift_codemod.blueprint.containers import holds, keeps, replaceable
@@ -20,6 +19,7 @@ from accelift_codemod.blueprint.rebinding import (
     kept_once,
     only_kept,
 )
+from accelift_codemod.blueprint.used import Uses
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import children, walk
@@ -49,6 +49,7 @@ class Roots:
         self.facts = blueprint.facts
         self.resolver = blueprint.facts.resolver
         self.index = blueprint.facts.index
+        self.uses = Uses(blueprint)
         self.untraced: set[Key] = set()  # what no use of leads to a variable
         self._in_calls: set[Key] = set()  # what is made in calls of functions that bind their parameter again
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
@@ -66,7 +67,7 @@ class Roots:
 
     def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()
-        for use in self._uses.get(key(value), ()):
+        for use in self.uses.found.get(key(value)) or self.uses.asked.get(key(value), []):
             traced = self._trace(use, replace(search, seen={}))
             if traced is None:
                 raise refuse(
@@ -90,7 +91,7 @@ class Roots:
         """
         for i in range(len(value.sites), -1, -1):
             inside = replace(value, sites=value.sites[i:])
-            if key(inside) in self._uses:
+            if key(inside) in self.uses.found:
                 return (inside,)
         return self.facts.objects.instances(value)
 
@@ -101,52 +102,6 @@ class Roots:
             if any(key(v) == key(value) for v in values) or (inside and keeps(values, key(value))):
                 return True
         return False
-
-    @cached_property
-    def _uses(self) -> dict[Key, list[ast.expr]]:
-        """For each object: the expressions through which it may be used for training or evaluation."""
-        found: dict[Key, list[ast.expr]] = {}
-
-        def note(node: ast.expr) -> None:
-            values = self.resolver.values(node)
-            for one in dict.fromkeys(key(v) for v in (*values, *self.facts.loops.loaders(values))):
-                found.setdefault(one, []).append(node)
-
-        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            if isinstance(loop.node, (ast.For, ast.AsyncFor, ast.comprehension)):
-                for carrier in carriers(loop.node.iter):
-                    note(carrier)
-            for stream in self.facts.loops.streams(loop.node) if not loop.direct else ():
-                for carrier in carriers(stream):
-                    note(carrier)
-        for call in self.index.calls:
-            func = call.func
-            if isinstance(func, ast.Attribute) and func.attr in ("step", "zero_grad") and self.facts.runs(call):
-                if values := self.resolver.values(func.value):
-                    note(func.value)
-                    if any(v.role is Role.SCALER for v in values) and call.args:
-                        note(call.args[0])
-                    continue
-            if isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.values(func.value):
-                func = func.value
-            if isinstance(func, (ast.Name, ast.Attribute, ast.Subscript)) and self.resolver.values(func):
-                if self.facts.runs(call) and self._in_batch_loop(call):
-                    note(func)
-        return found
-
-    @cached_property
-    def run_in_loops(self) -> set[ast.AST]:
-        """Functions that batch loops call."""
-        found: set[ast.AST] = set()
-        for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            for statement in loop.body:
-                found |= self.blueprint.timeline.calls_into(statement)
-        return found
-
-    def _in_batch_loop(self, node: ast.AST) -> bool:
-        if any(outer in self.blueprint.loops for outer in self.index.enclosing_loops(node)):
-            return True
-        return self.index.function(node) in self.run_in_loops
 
     def _trace(self, node: ast.expr, search: _Search) -> set[tuple[Scope, str]] | None:
         """The assigned variables an expression reads, through parameters; None if it is no plain variable."""

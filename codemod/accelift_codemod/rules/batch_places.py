@@ -17,6 +17,7 @@ from accelift_codemod.rules import Explained, Rule
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 _SHIFTS = ("1:", ":-1")
+_LEAVES = frozenset({"item", "detach", "shape", "size", "device", "dtype"})  # no gradients flow on from these
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 
 
@@ -165,17 +166,22 @@ class BatchPlaces(Rule):
         return draft.facts.layouts.read(part, env) if env is not None and part is not None else None
 
     def _trains(self, draft: Draft, loop: BatchLoop, node: ast.AST, followed: set[str] | None = None) -> bool:
-        """Whether what is taken goes into a loss or a model, with gradients, perhaps through variables."""
+        """Whether what is taken goes into a loss or a model, with gradients, also through variables and functions."""
         followed = set() if followed is None else followed
+        inside: ast.AST = node
         for parent in draft.facts.index.ancestors(node):
             if isinstance(parent, ast.Assign):
-                names = {name for target in parent.targets for name in stores(target)} - followed
+                names = {name for target in _targets(parent, inside) for name in stores(target)} - followed
                 followed |= names
                 function = draft.function(node)
                 body = loop.body if function is draft.function(loop.node) or function is None else function.body
                 uses = (n for s in body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
                 return any(isinstance(n.ctx, ast.Load) and self._trains(draft, loop, n, followed) for n in uses)
+            if isinstance(parent, ast.Return):
+                return self._returns(draft, loop, parent, inside, followed)
             if isinstance(parent, ast.stmt):
+                return draft.facts.loops.is_backward(getattr(parent, "value", parent))
+            if isinstance(parent, ast.Attribute) and parent.attr in _LEAVES:
                 return False
             if isinstance(parent, ast.Call) and not draft.gradients_off(parent):
                 module, _, name = (draft.facts.resolver.library_function(parent.func) or "").rpartition(".")
@@ -186,4 +192,36 @@ class BatchPlaces(Rule):
                     or draft.blueprint.prepared_models(parent.func)
                 ):
                     return True
+            inside = inside if isinstance(parent, (ast.Tuple, ast.List)) else parent
         return False
+
+    def _returns(self, draft: Draft, loop: BatchLoop, statement: ast.Return, part: ast.AST, followed: set[str]) -> bool:
+        """The same of what a function returns, or the part of it that has what is taken."""
+        function = draft.function(statement)
+        if function is None or function is draft.function(loop.node) or f"{function.name}()" in followed:
+            return False
+        followed = {f"{function.name}()"}  # its callers have variables of their own
+        value = statement.value
+        place = value.elts.index(part) if isinstance(value, ast.Tuple) and part in value.elts else None
+        for call in draft.facts.resolver.sites(function):
+            taker = draft.facts.index.parents[call]
+            target = taker.targets[0] if isinstance(taker, ast.Assign) else None
+            if place is None or not isinstance(target, ast.Tuple) or len(target.elts) != len(value.elts):  # type: ignore[union-attr]
+                if self._trains(draft, loop, call, followed):
+                    return True
+                continue
+            names = stores(target.elts[place])
+            reads = (n for s in loop.body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
+            if any(isinstance(n.ctx, ast.Load) and self._trains(draft, loop, n, followed | names) for n in reads):
+                return True
+        return False
+
+
+def _targets(statement: ast.Assign, part: ast.AST) -> list[ast.expr]:
+    """What a part of an assigned value is put into: that in its place, where several are assigned at once."""
+    value = statement.value
+    if not isinstance(value, ast.Tuple) or part not in value.elts:
+        return statement.targets
+    place = value.elts.index(part)
+    same = [t for t in statement.targets if isinstance(t, ast.Tuple) and len(t.elts) == len(value.elts)]
+    return [t.elts[place] for t in same] if len(same) == len(statement.targets) else statement.targets
