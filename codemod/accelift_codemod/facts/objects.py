@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from accelift_codemod.facts import library
+from accelift_codemod.facts import library, written
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
@@ -72,11 +72,17 @@ class Objects:
             for value in self.resolver.values(call):
                 if value.role is Role.OPTIMIZER and value.origin is call:
                     argument = self.resolver.argument(call, 0, "params")
-                    argument = argument or (call.args[0] if call.args else None)
+                    argument = argument or (call.args[0] if call.args else self._spread(call))
                     of = owners.of(argument) if argument is not None else Found()
                     models = dict.fromkeys(map(self.resolver.itself, of.models))
                     found.append(Optimizer(value, call, tuple(models), tuple(of.loose), tuple(of.untold)))
         return found
+
+    def _spread(self, call: ast.Call) -> ast.expr | None:
+        """The parameters among arguments that a dict holds: `kwargs = {"params": ..., "lr": 0.1}`, `SGD(**kwargs)`."""
+        found = [written.spread(self.resolver, keyword.value, "params") for keyword in call.keywords if not keyword.arg]
+        known = [value for value in found if value is not None]
+        return known[0] if len(known) == 1 else None
 
     def is_model(self, value: Value) -> bool:
         """Whether a value is a network: an nn.Module, or an object whose parameters are trained."""

@@ -15,6 +15,8 @@ _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules"
 _GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
 _TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
 _COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
+_LOOKS = frozenset({"keys"})  # what of a dict does not hand out its entries
+_ASKING = frozenset({"len", "print", "str", "sorted", "list"})
 _ENTRIES = frozenset({"items", "values", "get"})
 _MODEL_ROLES = frozenset({Role.MODEL, Role.LOSS, Role.OBJECT})
 
@@ -107,6 +109,7 @@ class Owners:
                 self._receiver(node, found)
                 if len(found) == before and isinstance(node, ast.Subscript):
                     self._roots(node.value, found)  # `by_name[name]`
+                    self._collected(node, found)
         elif isinstance(node, ast.IfExp):
             self._roots(node.body, found)
             self._roots(node.orelse, found)
@@ -188,6 +191,61 @@ class Owners:
                 ):
                     for argument in call.args:
                         self._roots(argument, found)
+
+    def _collected(self, node: ast.Subscript, found: Found) -> None:
+        """What an entry of a dict is made of and filled with: `groups = {"decay": []}`, `groups["decay"].append(p)`."""
+        name = node.value
+        owner = self.index.scope(name).owner(name.id) if isinstance(name, ast.Name) else None
+        bindings = self.resolver.bindings(name) if isinstance(name, ast.Name) else []
+        written = [b.value for b in bindings if isinstance(b.value, ast.Dict)]
+        if owner is None or not isinstance(name, ast.Name) or not written or len(written) < len(bindings):
+            return
+        entries = [pair for made in written for pair in zip(made.keys, made.values, strict=True)]
+        fills = self.resolver.fills(owner, name.id)
+        entries += ((fill.key, fill.value) for fill in fills.entries)
+        for k, v in entries:
+            if k is None or self._may_be_key(node.slice, k):
+                self._roots(v, found)
+        for method in _COLLECTS:
+            for call in self.index.methods.get(method, []):
+                if isinstance(call.func, ast.Attribute) and self._may_be_entry(call.func.value, node):
+                    for argument in call.args:
+                        self._roots(argument, found)
+        reads = (n for scope in self.index.scopes.values() for n in scope.loads.get(name.id, ()))
+        if fills.otherwise or any(self._slips(n) for n in reads if self.index.scope(n).owner(name.id) is owner):
+            found.untold.append(node)
+
+    def _slips(self, read: ast.Name) -> bool:
+        """Whether a dict, or an entry of it, may go by another name: what is put there is not seen."""
+        parent = self.index.parents[read]
+        if isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is read:
+            return False  # its keys
+        outer = self.index.parents[parent]
+        if isinstance(parent, ast.Attribute):
+            return not (isinstance(outer, ast.Call) and outer.func is parent and parent.attr in _LOOKS)
+        if not isinstance(parent, ast.Subscript) or parent.value is not read:
+            return self.resolver.builtin(parent.func) not in _ASKING if isinstance(parent, ast.Call) else True
+        if isinstance(outer, (ast.Call, ast.keyword)):
+            call = outer if isinstance(outer, ast.Call) else self.index.parents[outer]
+            return isinstance(call, ast.Call) and isinstance(self.resolver.callee(call), FUNCTIONS)
+        return isinstance(outer, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.Yield)) and (
+            outer.value is parent
+        )
+
+    def _may_be_entry(self, other: ast.expr, node: ast.Subscript) -> bool:
+        """Whether an expression may be the same entry of the same dict: `groups[name]`, `groups.get("decay")`."""
+        asked = isinstance(other, ast.Call) and isinstance(other.func, ast.Attribute) and bool(other.args)
+        held = other.func.value if asked else other.value if isinstance(other, ast.Subscript) else None  # type: ignore[attr-defined]
+        if not isinstance(node.value, ast.Name) or not isinstance(held, ast.Name):
+            return False
+        variables = {(n.id, self.index.scope(n).owner(n.id)) for n in (node.value, held)}
+        other_key = other.args[0] if asked else other.slice  # type: ignore[attr-defined]
+        return len(variables) == 1 and self._may_be_key(node.slice, other_key)
+
+    def _may_be_key(self, one: ast.expr, other: ast.expr) -> bool:
+        """Whether two keys may be the same."""
+        keys = [k.value for k in (one, other) if isinstance(k, ast.Constant)]
+        return len(keys) < 2 or keys[0] == keys[1]
 
     def _bound_expressions(self, binding: Binding) -> Iterator[ast.expr]:
         if binding.value is not None:

@@ -10,14 +10,20 @@ from accelift_codemod.facts.resolve import Resolver
 
 def entry(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
     """What the entry of a dict that is written out holds, if nothing puts another in its place."""
-    values = resolver.values(node.value) if isinstance(node, ast.Subscript) else ()
-    made = values[0].origin if len(values) == 1 else None
-    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(made, ast.Dict)):
+    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)):
         return None
-    key = node.slice.value
+    return spread(resolver, node.value, node.slice.value)
+
+
+def spread(resolver: Resolver, container: ast.expr, key: object) -> ast.expr | None:
+    """The same of a dict, and the key of an entry."""
+    values = resolver.values(container)
+    made = values[0].origin if len(values) == 1 else None
+    if not isinstance(made, ast.Dict):
+        return None
     statement = resolver.index.parents.get(made)
     targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is made else []
-    if any(_refills(resolver, container, key) for container in (node.value, *targets)):
+    if any(_refills(resolver, one, key) for one in (container, *targets)):
         return None
     pairs = zip(made.keys, made.values, strict=True)
     found = [value for k, value in pairs if isinstance(k, ast.Constant) and k.value == key]
