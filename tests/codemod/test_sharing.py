@@ -365,6 +365,47 @@ def test_moves_stay_that_others_rely_on(folder: Path, taken: str, moves: list[st
     ] == moves
 
 
+WHOLE = f"""\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def main(epochs=1):
+    {CHOICE}
+    model = nn.Linear(4, 2).to(device)
+    loader = DataLoader(torch.load("data.pt"), batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_script_and_another_that_runs_it_are_converted_together(folder: Path) -> None:
+    write({"one.py": WHOLE})
+    alone = outputs("one.py")["one.py"]
+    write({"two.py": "from one import main\n\nif __name__ == '__main__':\n    main()\n"})
+    both = outputs("one.py", "two.py")
+    assert both["one.py"] == alone and ".to(device)" not in alone
+
+
+def test_a_script_and_another_that_also_takes_a_part_of_it(folder: Path) -> None:
+    """What is not prepared in that function is moved as before, for those who call others."""
+    write({"one.py": BUILT, "two.py": "from one import build, main\n\nmain()\nprint(build().weight.device)\n"})
+    moved = [line.strip() for line in BUILT.splitlines() if "return nn.Linear" in line]
+    assert all(
+        line in outputs(*given).get("one.py", BUILT) for given in (["one.py"], ["one.py", "two.py"]) for line in moved
+    )
+
+
 SETTINGS = """\
 import torch
 

@@ -154,6 +154,8 @@ class Sharing:
         for file in self.files:
             classes = {s.name for s in file.index.tree.body if isinstance(s, ast.ClassDef)}
             gone = {name for path, name in self._edits if path == file.path} - classes
+            if self._preparing in file.index.tree.body:
+                gone.discard(getattr(self._preparing, "name", ""))
             taken = {n for s in self.sharers if s.member == file.shown for n in s.names} if gone else set()
             found |= {(file.path, name) for name in gone & taken}
         return found
@@ -226,9 +228,23 @@ class Sharing:
         needy = self._reaching(lambda edit: made in mentioned(edit.code)) if made else set()
         return found | {name for path, name in needy if path == script.path}
 
+    @cached_property
+    def _preparing(self) -> ast.AST | None:
+        """The one function in which all is prepared, and the accelerator made: it does the same for all its callers."""
+        tops = {
+            _top(file.index, edit.node)
+            for file in self.files
+            for edit in file.edits
+            if edit.node is not None and (edit.rule == "PREPARE" or _CREATION.search(edit.code))
+        }
+        top = tops.pop() if len(tops) == 1 else None
+        return top if isinstance(top, FUNCTIONS) else None
+
     def _is_otherwise(self, script: Changed, edit: Edit, top: ast.AST | None) -> bool:
         """Whether an edit changes what others get who use what it stands in as they did."""
         if isinstance(top, _DEFINITIONS) and _moves(edit):
+            if top is self._preparing:
+                return False  # whoever calls it
             return edit.reason != DEALT or script.handed(edit)  # batches of loaders that the script has prepared
         if edit.operation in (*_REMOVE, Operation.PARAMETER, Operation.ADD_PARAMETER) or _moves(edit):
             return True
