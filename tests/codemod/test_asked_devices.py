@@ -22,6 +22,7 @@ BY_TYPE = MADE.format('device.type == "cpu"')
         "device = torch.device(config['device'])",
         "device = torch.device(('cuda', 'cpu')[0])",
         "device, rate = torch.device('cuda' if torch.cuda.is_available() else 'cpu'), 0.1",
+        "try:\n    device = torch.device(config['device'])\nexcept RuntimeError:\n    device = torch.device('cpu')",
         "device = None\ndevice = torch.device(config['train']['device'])",
         "if config['fast']:\n    device = torch.device(config['device'])\nelse:\n    device = torch.device('cpu')",
     ],
@@ -43,6 +44,27 @@ def test_a_name_that_may_be_of_several_kinds_is_made_a_device() -> None:
     chosen = f"{first}\nif config['slow']:\n    device = torch.device(config['slow'])"
     text = script(imports="import json", setup=SETTINGS, device=chosen)
     assert creation(text) == f"Accelerator(cpu=torch.device(device).type == 'cpu', {SPLIT})"
+
+
+PICK = """\
+def pick(name):
+    chosen = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    if name is not None:
+        try:
+            chosen = torch.device(name)
+        except RuntimeError:
+            pass
+    return chosen
+"""
+
+
+def test_variables_of_the_function_that_chooses_are_a_part_of_that() -> None:
+    slots = {"imports": "import json", "setup": SETTINGS, "definitions": PICK}
+    chosen = "device = pick(config['device'])"
+    assert converted(script(**slots, device=chosen)) == lifted(**slots, device=f"{chosen}\n{BY_TYPE}")
+    # it is another device each time
+    again = script(**slots, device=chosen, after="other = pick('cpu')\nstart = torch.zeros(3).to(other)")
+    assert unchanged(again).code == "DEV-UNKNOWN"
 
 
 CHOICE = "device = torch.device(config['device'])"

@@ -324,7 +324,13 @@ class Devices:
                 return None
             target = next(iter(targets)) if cpu in (yes, no) else None  # it is asked for what it is so far
             return self._either(statement.test, yes, no, target)
-        return cpu
+        return self._perhaps_fold(statement, targets, cpu)
+
+    def _perhaps_fold(self, statement: ast.stmt, targets: set[ast.AST], cpu: Condition | None) -> Condition | None:
+        """The same of a statement in which it may or may not be set, as where an error is caught."""
+        inside = [s for s in walk(statement) if isinstance(s, (ast.Assign, ast.AnnAssign)) and s is not statement]
+        found = {self._fold(s, targets, None) for s in inside if any(n in targets for n in walk(s))}
+        return cpu if found <= {cpu} else None
 
 
 def _fails(block: list[ast.stmt]) -> bool:

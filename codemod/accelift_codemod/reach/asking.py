@@ -63,7 +63,20 @@ def _reads(node: ast.AST) -> bool:
 def _is_alone(home: Home) -> bool:
     """Whether the script chooses its device in this one place: what other variables hold is handed on from there."""
     others = (v for v in home.facts.devices.variables if v is not home.variable and home.facts.runs(v.statements[0]))
+    others = (v for v in others if not is_part(home, v))
     return all(isinstance(b.value, (ast.Name, ast.Attribute)) for v in others for b in v.bindings)
+
+
+def is_part(home: Home, other: DeviceVariable) -> bool:
+    """Whether a variable is one of a function that only the statements which choose the device run: a part of that."""
+    function = home.index.function(other.statements[0])
+    if home.variable is None or function is None:
+        return False
+    choosing = {n for s in home.variable.statements for n in walk(s)}
+    called = {f for s in home.variable.statements for f in home.timeline.calls_into(s)}
+    return function in called and all(
+        site in choosing or home.index.function(site) in called for site in home.resolver.sites(function)
+    )
 
 
 def _is_object(home: Home, binding: Binding) -> bool:

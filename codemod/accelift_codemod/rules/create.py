@@ -17,6 +17,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Severity
+from accelift_codemod.reach import asking
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -97,7 +98,8 @@ accelerator = Accelerator(
             if variable is not None:
                 yield from self._rebind(draft, variable)
         for other in draft.facts.devices.variables:
-            if other is not variable and draft.facts.runs(other.statements[0]):
+            part = other is variable or (reach.asks is not None and asking.is_part(reach, other))
+            if not part and draft.facts.runs(other.statements[0]):
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         yield from self._defaults(draft)
         if reach.cpu == TRUE:
