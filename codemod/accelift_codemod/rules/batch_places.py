@@ -16,7 +16,6 @@ from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
-_SHIFTS = ("1:", ":-1")
 _LEAVES = frozenset({"item", "detach", "shape", "size", "device", "dtype"})  # no gradients flow on from these
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 
@@ -124,10 +123,13 @@ class BatchPlaces(Rule):
         return False
 
     def _is_shift(self, node: ast.AST) -> bool:
-        """Whether rows are taken but the first or the last one."""
+        """Whether rows are taken but the first ones, or the last ones."""
         first = node.slice if isinstance(node, ast.Subscript) else None
         first = first.elts[0] if isinstance(first, ast.Tuple) and first.elts else first
-        return isinstance(first, ast.Slice) and ast.unparse(first) in _SHIFTS
+        if not isinstance(first, ast.Slice) or first.step is not None:
+            return False
+        last = first.lower is None and isinstance(first.upper, ast.UnaryOp) and isinstance(first.upper.op, ast.USub)
+        return last or (first.lower is not None and first.upper is None)
 
     def _meet(self, draft: Draft, loop: BatchLoop) -> bool:
         """Whether samples surely meet others in a loss: LOSS-INBATCH says so (see backward.py)."""
