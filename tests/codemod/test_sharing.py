@@ -395,6 +395,17 @@ def test_a_script_and_another_that_runs_it_are_converted_together(folder: Path) 
     write({"two.py": "from one import main\n\nif __name__ == '__main__':\n    main()\n"})
     both = outputs("one.py", "two.py")
     assert both["one.py"] == alone and ".to(device)" not in alone
+    assert outputs("two.py")["one.py"] == alone  # main() is called as before: it stays what it was for its own block
+
+
+def test_a_function_that_another_runs_and_that_is_handed_what_it_trains(folder: Path) -> None:
+    loop = WHOLE.replace("main(epochs=1)", "main(loader, epochs=1)").replace(
+        "loader = DataLoader", "other = DataLoader"
+    )
+    made = 'loader = DataLoader(torch.load("data.pt"), batch_size=8)'
+    head = f"import torch\nfrom torch.utils.data import DataLoader\nfrom one import main\n\n{made}\n"
+    write({"one.py": loop.replace("    main()", f"    {made}\n    main(loader)"), "two.py": f"{head}main(loader, 3)\n"})
+    assert reason("two.py")[0] == "SHARED-FILE"
 
 
 def test_a_script_and_another_that_also_takes_a_part_of_it(folder: Path) -> None:

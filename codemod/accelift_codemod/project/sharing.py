@@ -185,7 +185,7 @@ class Sharing:
         for user, used in self._uses.items():
             for one in used:
                 users.setdefault(one, []).append(user)
-        queue = [one for one, edits in self._edits.items() if any(map(matches, edits))]
+        queue = [one for one, edits in self._edits.items() if one != self._whole and any(map(matches, edits))]
         found = set(queue)
         while queue:
             further = [user for user in users.get(queue.pop(), ()) if user not in found]
@@ -239,6 +239,15 @@ class Sharing:
         }
         top = tops.pop() if len(tops) == 1 else None
         return top if isinstance(top, FUNCTIONS) else None
+
+    @cached_property
+    def _whole(self) -> _Global | None:
+        """That function, if it is called as before: who runs it trains as the script does."""
+        file = next((f for f in self.files if self._preparing in f.index.tree.body), None)
+        name = getattr(self._preparing, "name", "")
+        edits = self._edits.get((file.path, name), []) if file is not None else []
+        same = all(not self._is_otherwise(file, e, self._preparing) for e in edits) if file is not None else False
+        return (file.path, name) if file is not None and file.path != self.script and same else None
 
     def _is_otherwise(self, script: Changed, edit: Edit, top: ast.AST | None) -> bool:
         """Whether an edit changes what others get who use what it stands in as they did."""
