@@ -29,33 +29,33 @@ def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> d
     step = draft.blueprint.handmade.get(loop)
     for function, inside in called.shares(draft, node, names).items():
         for call in (c for c in walk(function) if isinstance(c, ast.Call)):
-            how = _how(draft, call)
-            for part in _told(draft, call, how) if how else ():
+            way = how(draft, call)
+            for part in _told(draft, call, way) if way else ():
                 if isinstance(part, ast.Name) and is_content(draft, part, inside):
-                    found.setdefault(draft.facts.short(part), (part, how))
+                    found.setdefault(draft.facts.short(part), (part, way))
     for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
-        how = _how(draft, call)
-        for part in _told(draft, call, how) if how else ():
+        way = how(draft, call)
+        for part in _told(draft, call, way) if way else ():
             if isinstance(part, ast.Name) and is_content(draft, part, names):
                 made = _made_by(draft, part, call)
-                found.setdefault(draft.facts.short(made), (made, how))
+                found.setdefault(draft.facts.short(made), (made, way))
             elif step is not None and part in step.sites:  # what a function returns that trains on a share
-                found.setdefault(draft.facts.short(part), (part, how))
+                found.setdefault(draft.facts.short(part), (part, way))
     return found
 
 
-def _told(draft: Draft, call: ast.Call, how: str) -> Iterator[ast.AST]:
+def _told(draft: Draft, call: ast.Call, way: str) -> Iterator[ast.AST]:
     """The parts of what a call tells; of one that writes, neither the name of its file nor which rows are taken."""
     given = [*call.args, *(k.value for k in call.keywords)]
     into = isinstance(call.func, ast.Attribute) and call.func.attr in _INTO_FILES
-    left = set() if how == "prints" or into else set(paths.texts(draft.facts.resolver, call))
+    left = set() if way == "prints" or into else set(paths.texts(draft.facts.resolver, call))
     for part in (n for a in given if a not in left for n in walk(a)):
         parent = draft.facts.index.parents.get(part)
-        if how == "prints" or not (isinstance(parent, ast.Subscript) and parent.slice is part):
+        if way == "prints" or not (isinstance(parent, ast.Subscript) and parent.slice is part):
             yield part
 
 
-def _how(draft: Draft, call: ast.Call) -> str:
+def how(draft: Draft, call: ast.Call) -> str:
     """How a call tells what it is given: it `prints` it, or `writes` it to a file."""
     if draft.facts.resolver.builtin(call.func) == "print" or _logs(draft, call):
         return "prints"

@@ -23,7 +23,7 @@ _SAVES = frozenset({"torch.save", "shutil.copy", "shutil.copyfile", "shutil.copy
 _IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 
 
-def steers(draft: Draft, starts: list[ast.Name], *, saves: bool = True) -> bool:
+def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True) -> bool:
     """Whether training goes another way, or saves a checkpoint, by what variables hold where they are read.
 
     That is so where it flows into a learning rate, a loss, a schedule's step, what a loader draws by, or a test on

@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, torch_ops
-from accelift_codemod.facts.effects import stores
-from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.facts.values import Value
+from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.overwritten import overwritten
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-_STEPS = 6
-_CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _ALIKE = frozenset({"clone", "detach", "float", "to", "cuda", "normal_", "uniform_", "zero_", "fill_"})
 _FILLS = frozenset({"append", "appendleft", "extend", "insert"})
@@ -58,8 +54,10 @@ class Buffers(Rule):
             return
         reported: set[str] = set()
         for loop in draft.blueprint.train_loops:
-            for call, model, method in self._runs(draft, loop):
-                for write in _writes(draft, model, method, self._changing(draft, loop, call, method), 0, set()):
+            for call, model, method in runs(draft, loop):
+                given = changing(draft, loop, call, method, (Layout.CONST, Layout.ZERO, Layout.COUNT))
+                seen = visits(draft, model, method, given, _depends, set())
+                for write in (write for visit in seen for write in _writes(draft, visit)):
                     if write.name in reported:
                         continue
                     reported.add(write.name)
@@ -72,108 +70,29 @@ class Buffers(Rule):
                         "write what all processes have, gathered by accelerator.gather",
                     )
 
-    def _runs(self, draft: Draft, loop: BatchLoop) -> Iterator[tuple[ast.Call, ast.ClassDef, Function]]:
-        """The calls of networks and losses of the script in a loop, and of what it calls."""
-        functions = dict.fromkeys(f for s in loop.body for f in draft.blueprint.timeline.calls_into(s))
-        resolver = draft.facts.resolver
-        for call in (n for part in (*loop.body, *functions) for n in walk(part) if isinstance(n, ast.Call)):
-            found: list[tuple[Value, str]] = [(v, "forward") for v in draft.facts.objects.models(call.func)]
-            if isinstance(call.func, ast.Attribute):
-                found += [(v, call.func.attr) for v in draft.facts.objects.models(call.func.value)]
-            for value, name in found:
-                for cls in _classes(draft, value):
-                    method = resolver.method(cls, name)
-                    if method is not None and (cls is value.declaration or name == "forward"):
-                        yield call, cls, method
 
-    def _changing(self, draft: Draft, loop: BatchLoop, call: ast.Call, method: Function) -> set[str]:
-        """The parameters that depend on the batch, as far as can be told."""
-        given = draft.facts.resolver.bind(call, method)
-        if given is None:
-            return {p.arg for p in method.args.args[1:]}
-        env = draft.environment(loop, call)
-        fixed = (Layout.CONST, Layout.ZERO, Layout.COUNT)
-        return {n for n, a in given.items() if env is None or draft.facts.layouts.read(a, env) not in fixed}
-
-
-def _writes(
-    draft: Draft, cls: ast.ClassDef, method: Function, changing: set[str], steps: int, seen: set[ast.AST]
-) -> Iterator[Write]:
-    """What a method writes into tensors that its object keeps, of what depends on some of its parameters."""
-    if method in seen or steps > _STEPS or not changing:
-        return
-    seen.add(method)
-    kept, tainted = _kept(draft, cls), set(changing)
-    nodes = [n for statement in method.body for n in walk(statement)]
-    for _ in range(2):  # what stands before may depend on what stands after, in loops
-        for node in nodes:
-            if isinstance(node, (ast.Assign, ast.AugAssign)) and _depends(node.value, tainted):
-                tainted |= stores(node)
-            elif isinstance(node, ast.For) and _depends(node.iter, tainted):
-                tainted |= stores(node.target)
-            elif isinstance(node, ast.Call):
-                tainted |= _filled(node, tainted)
+def _writes(draft: Draft, visit: Visit) -> Iterator[Write]:
+    """What a method writes into tensors that its object keeps, of what depends on the batch."""
+    kept, tainted, nodes = _kept(draft, visit.cls), visit.tainted, visit.nodes
     for node in nodes:
         if isinstance(node, (ast.Assign, ast.AugAssign)) and _depends(node.value, tainted):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
-                name = _attribute(target)
+                name = attribute(target)
                 whole = isinstance(target, ast.Attribute) and isinstance(node, ast.Assign) and target.attr != "data"
                 if name in kept and not (whole and name not in _reads(node.value)):
                     yield Write(node, name)
         elif isinstance(node, ast.Call):
             given = [*node.args, *(k.value for k in node.keywords)]
             if any(_depends(a, tainted) for a in given):
-                names = {_attribute(a) for a in overwritten(draft, node)}
+                names = {attribute(a) for a in overwritten(draft, node)}
                 yield from (Write(node, name) for name in sorted(names & kept))
             if not isinstance(node.func, ast.Attribute):
                 continue
-            name = _attribute(node.func.value)
-            fills = node.func.attr in _FILLS and _computed_with(draft, cls, name, nodes)
+            name = attribute(node.func.value)
+            fills = node.func.attr in _FILLS and _computed_with(draft, visit.cls, name, nodes)
             if name in kept and (node.func.attr.endswith("_") or fills) and any(_depends(a, tainted) for a in given):
                 yield Write(node, name)
-            yield from _inside(draft, cls, node, tainted, steps, seen)
-
-
-def _filled(call: ast.Call, tainted: set[str]) -> set[str]:
-    """The variable of a tensor that a method of its own fills: `counts.index_add_(0, index, ones)`."""
-    place = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") else None
-    while isinstance(place, ast.Subscript):
-        place = place.value
-    given = [*call.args, *(k.value for k in call.keywords)]
-    return {place.id} if isinstance(place, ast.Name) and any(_depends(a, tainted) for a in given) else set()
-
-
-def _inside(
-    draft: Draft, cls: ast.ClassDef, call: ast.Call, tainted: set[str], steps: int, seen: set[ast.AST]
-) -> Iterator[Write]:
-    """What a method writes that another one calls: of the object itself, or of a network that is a part of it."""
-    func = call.func
-    if not (isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"):
-        return
-    resolver = draft.facts.resolver
-    targets: list[tuple[ast.ClassDef, Function | None]] = [(cls, resolver.method(cls, func.attr))]
-    if targets[0][1] is None:
-        for binding in draft.facts.index.attribute_bindings.get(func.attr, []):
-            if draft.facts.index.enclosing_class(binding.node) is cls:
-                parts = [part for value in resolver.values(binding.value) for part in _classes(draft, value)]
-                targets += ((part, resolver.method(part, "forward")) for part in parts)
-    for owner, function in targets:
-        if isinstance(function, FUNCTIONS):
-            given = resolver.bind(call, function) or {}
-            changing = {name for name, argument in given.items() if _depends(argument, tainted)}
-            yield from _writes(draft, owner, function, changing, steps + 1, seen)
-
-
-def _classes(draft: Draft, value: Value) -> Iterator[ast.ClassDef]:
-    """The class of a network of the script, or those of the items of a container of torch's that calls them in turn."""
-    if isinstance(value.declaration, ast.ClassDef):
-        yield value.declaration
-    elif value.name in _CONTAINERS and isinstance(value.origin, ast.Call):
-        for item in (n for n in walk(value.origin) if isinstance(n, (ast.Name, ast.Call)) and n is not value.origin):
-            for inner in draft.facts.resolver.values(item):
-                if isinstance(inner.declaration, ast.ClassDef):
-                    yield inner.declaration
 
 
 def _kept(draft: Draft, cls: ast.ClassDef) -> set[str]:
@@ -188,7 +107,7 @@ def _kept(draft: Draft, cls: ast.ClassDef) -> set[str]:
             function = draft.function(node) if isinstance(node, ast.Assign) else None
             if isinstance(node, ast.Assign) and function is not None and function.name == "__init__":
                 if _makes_tensor(draft, node.value, found) or _makes_list(draft, node.value):
-                    found |= {_attribute(target) for target in node.targets}
+                    found |= {attribute(target) for target in node.targets}
     return found - {""}
 
 
@@ -199,7 +118,7 @@ def _makes_tensor(draft: Draft, node: ast.expr, kept: set[str]) -> bool:
         return any(isinstance(n, ast.Call) and _makes_tensor(draft, n, kept) for n in (node.left, node.right))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ALIKE:
         of = node.func.value
-        return _attribute(of) in kept or (isinstance(of, ast.Call) and _makes_tensor(draft, of, kept))
+        return attribute(of) in kept or (isinstance(of, ast.Call) and _makes_tensor(draft, of, kept))
     made = draft.facts.resolver.qualified(node.func) if isinstance(node, ast.Call) else None
     module, _, name = (made or "").rpartition(".")
     empty = isinstance(node, ast.Constant) and node.value is None
@@ -218,39 +137,26 @@ def _computed_with(draft: Draft, cls: ast.ClassDef, name: str, nodes: list[ast.A
     """Whether a method computes with a list that its object keeps from batch to batch: not if it is emptied."""
     parents = draft.facts.index.parents
     for node in (n for owner in draft.facts.resolver.ancestry(cls) for n in walk(owner)):
-        if not (isinstance(node, ast.Attribute) and _attribute(node) == name == node.attr):
+        if not (isinstance(node, ast.Attribute) and attribute(node) == name == node.attr):
             continue
         parent, function = parents[node], draft.function(node)
         made_anew = isinstance(node.ctx, ast.Store) and function is not None and function.name != "__init__"
         if made_anew or (isinstance(parent, ast.Attribute) and parent.attr == "clear"):
             return False
     for node in nodes:
-        if isinstance(node, ast.Attribute) and _attribute(node) == name == node.attr:
+        if isinstance(node, ast.Attribute) and attribute(node) == name == node.attr:
             call = parents[node]
             if isinstance(call, ast.Call) and (draft.facts.resolver.qualified(call.func) or "").startswith("torch."):
                 return True
     return False
 
 
-def _attribute(node: ast.expr) -> str:
-    """The attribute of self that an expression is, or is a part of: `self.queue[:, 0]`, `self.queue.data`."""
-    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            return node.attr
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return ""
-
-
 def _reads(node: ast.AST) -> set[str]:
     """The attributes of self that an expression computes with itself: a layer carries on the state of each sample."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_self(node.func.value):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_self(node.func.value):
         return set()
-    own = {_attribute(node)} if isinstance(node, ast.Attribute) else set()
+    own = {attribute(node)} if isinstance(node, ast.Attribute) else set()
     return own.union(*map(_reads, ast.iter_child_nodes(node)))
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _depends(node: ast.AST, tainted: set[str]) -> bool:

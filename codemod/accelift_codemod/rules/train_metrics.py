@@ -13,6 +13,7 @@ from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
+from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import is_alike, is_whole
@@ -97,6 +98,7 @@ scheduler.step(running / len(loader))
             if not isinstance(loop.node, ast.comprehension):
                 yield from self._loop(draft, loop, loop.node)
         yield from layers_by_chance(draft)
+        yield from counted(draft)
         for node, shown in measured(draft.facts):
             if shown and draft.facts.resolver.roles(node) & BATCH_LIKE:
                 yield draft.finding(

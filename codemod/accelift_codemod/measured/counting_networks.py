@@ -1,0 +1,160 @@
+"""Numbers that networks count, or keep, in their own methods of the batches that they are run on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import How, torch_ops
+from accelift_codemod.facts.layout import Layout
+from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
+from accelift_codemod.measured.numbers import number_of
+from accelift_codemod.measured.onward import Read, reached
+from accelift_codemod.measured.said import how
+from accelift_codemod.measured.steering import steers
+from accelift_codemod.plan import Finding, Severity
+
+_PUTS = frozenset({"append", "appendleft", "extend", "insert", "update"})
+
+
+def counted(draft: Draft) -> Iterator[Finding]:
+    """What is told of such numbers, and what decides by them: each process counts its own share."""
+    known: set[tuple[ast.ClassDef, str]] = set()
+    for loop in draft.blueprint.train_loops:
+        for call, model, method in runs(draft, loop):
+            given = changing(draft, loop, call, method, (Layout.CONST, Layout.ZERO))
+            for visit in visits(draft, model, method, given, _differs, set()):
+                for write, name in _writes(draft, visit):
+                    if (visit.cls, name) not in known:
+                        known.add((visit.cls, name))
+                        yield from _said(draft, write, name, _reads(draft, visit.cls, name, write))
+
+
+def _said(draft: Draft, write: ast.AST, name: str, reads: list[Read]) -> Iterator[Finding]:
+    if reads and steers(draft, reads):
+        yield draft.finding(
+            "COLL-RANKFLOW",
+            Severity.ERROR,
+            write,
+            f"`self.{name}` is of one process's share of the data, and a decision depends on it",
+            "average it across processes with accelerator.reduce before it is used",
+        )
+        return
+    ways = [way for read in reached(draft, reads) for way in (_told(draft, read),) if way]
+    if ways:
+        yield draft.finding(
+            "METRIC-TRAIN",
+            Severity.NOTE,
+            write,
+            f"`self.{name}` covers only the share of the process that {ways[0]} it",
+            "gather the values if the exact figure matters",
+        )
+
+
+def _told(draft: Draft, read: Read) -> str:
+    """How a statement tells what is read: it `prints` or `writes` it."""
+    for parent in draft.facts.index.ancestors(read):
+        if isinstance(parent, ast.stmt):
+            break
+        if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.ABOUT:
+            break
+        if isinstance(parent, ast.Call) and (way := how(draft, parent)):
+            return way
+    return ""
+
+
+def _writes(draft: Draft, visit: Visit) -> Iterator[tuple[ast.AST, str]]:
+    """Where a method puts a number that depends on the batch into an attribute of its object."""
+    for node in visit.nodes:
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            adds = isinstance(node, ast.AugAssign) or any(_has(node.value, t) for t in node.targets)
+            if _is_number(draft, node.value, visit.tainted, adds):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if name := attribute(target):
+                        yield node, name
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PUTS:
+            name = attribute(node.func.value)
+            if name and any(_is_number(draft, a, visit.tainted, False) for a in node.args):
+                yield node, name
+
+
+def _has(value: ast.expr, target: ast.expr) -> bool:
+    """Whether a value is computed with what it takes the place of: `self.seen = self.seen + len(x)`."""
+    text = ast.unparse(target)
+    return any(isinstance(n, ast.Attribute) and ast.unparse(n) == text for n in ast.walk(value))
+
+
+def _is_number(draft: Draft, node: ast.expr, tainted: set[str], adds: bool) -> bool:
+    """Whether a value is a number that is taken of a batch; how many rows that has is one only where it is added up."""
+    return _differs(node, tainted) and not _rest(draft, node, tainted, adds)
+
+
+def _rest(draft: Draft, node: ast.AST, tainted: set[str], adds: bool) -> bool:
+    """Whether an expression depends on a batch by other things than numbers that are taken of it."""
+    if isinstance(node, ast.expr) and _is_taken(draft, node):
+        return False
+    if isinstance(node, ast.Name):
+        return node.id in tainted and not _holds_number(draft, node, adds)
+    if _is_size(node):
+        return not adds
+    return any(_rest(draft, child, tainted, adds) for child in ast.iter_child_nodes(node))
+
+
+def _holds_number(draft: Draft, name: ast.Name, adds: bool) -> bool:
+    """Whether a variable holds what is taken of a tensor, or (if it `adds`) a number of rows: `n = x.size(0)`."""
+    values: list[ast.expr | None] = []
+    for binding in draft.facts.resolver.bindings(name):
+        handed = draft.facts.resolver.handed(binding) if binding.how is How.PARAMETER else [binding.value]
+        values += handed or [None]
+    return bool(values) and all(_is_taken(draft, v) or (adds and v is not None and _is_size(v)) for v in values)
+
+
+def _is_taken(draft: Draft, node: ast.expr | None) -> bool:
+    """Whether a number is taken of a tensor: `x.mean().item()`."""
+    return isinstance(node, ast.Call) and number_of(draft, node) is not None
+
+
+def _is_size(node: ast.AST) -> bool:
+    """Whether an expression says how large something is."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id == "len"
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    return isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT
+
+
+def _differs(node: ast.AST, tainted: set[str]) -> bool:
+    """Whether an expression depends on some variables, and be it on how many rows they have."""
+    if isinstance(node, ast.Name):
+        return node.id in tainted
+    if isinstance(node, ast.Subscript) and _is_size(node.value):
+        return _first(node.slice) and _differs(node.value, tainted)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("size", "dim"):
+        return all(map(_first, node.args)) and node.func.attr == "size" and _differs(node.func.value, tainted)
+    if isinstance(node, ast.Attribute) and node.attr in ("dtype", "device", "ndim"):
+        return False
+    return any(_differs(child, tainted) for child in ast.iter_child_nodes(node))
+
+
+def _first(node: ast.expr) -> bool:
+    """Whether a dimension may be that of the rows."""
+    return not isinstance(node, ast.Constant) or node.value == 0
+
+
+def _reads(draft: Draft, cls: ast.ClassDef, name: str, write: ast.AST) -> list[Read]:
+    """Where others read an attribute of the objects of a class, or its other methods do."""
+    resolver = draft.facts.resolver
+    inside = {*ast.walk(write)}
+    found: list[Read] = []
+    for read in draft.facts.index.attributes.get(name, []):
+        if read in inside or not isinstance(read.ctx, ast.Load):
+            continue
+        owners = {v.declaration for v in resolver.values(read.value)}
+        if is_self(read.value):
+            owners.add(draft.facts.index.enclosing_class(read))
+        if any(
+            isinstance(o, ast.ClassDef) and (o in resolver.ancestry(cls) or cls in resolver.ancestry(o)) for o in owners
+        ):
+            found.append(read)
+    return found
