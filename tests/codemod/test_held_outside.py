@@ -171,3 +171,47 @@ class Trainer:
 def test_an_attribute_that_a_later_loss_is_computed_with(line: str, reduced: bool) -> None:
     run = {"definitions": TRAINER.format(line), "after": "Trainer(model, loader, optimizer, device).fit()"}
     assert (AVERAGED in "".join(added(script(**run, epochs="if False:", epoch="pass", **NO_LOOP)))) is reduced
+
+
+ASKED = """
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+        self.total, self.last, self.epochs = 0, 0.0, 0
+
+    def fit(self, loader):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+            self.count(x)
+            self.last = loss.item()
+        self.epochs += 1
+
+    def count(self, x):
+        self.total += 2 * len(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("print(trainer.total)", ["METRIC-TRAIN"]),
+        ("last = trainer.last\nprint(f'{last:.3f}')", ["METRIC-TRAIN"]),
+        ("if trainer.total > 99:\n    break", ["COLL-RANKFLOW"]),
+        ("print(trainer.epochs)", []),
+        ("if trainer.epochs > 99:\n    break", []),
+    ],
+)
+def test_what_others_ask_a_trainer_for(after: str, said: list[str]) -> None:
+    text = script(
+        definitions=ASKED,
+        before="trainer = Trainer(model, optimizer)",
+        epoch="trainer.fit(loader)",
+        epoch_end=after,
+        **NO_LOOP,
+    )
+    assert findings(text) == said

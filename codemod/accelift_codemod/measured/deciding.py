@@ -25,7 +25,7 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
         held = (*reads_after(draft, node, name), *reads_again(draft, node, name), *reads_elsewhere(draft, node, name))
         reads = keys.same_entries(draft, node, name, held)
-        places = inside or [n for n in reads if steers(draft, [n])]
+        places: list[Read] = [*inside] or [n for n in reads if steers(draft, [n])]
         place = places[0] if places else deciding_objects.decided(draft, node, name, names)
         if place is not None:
             found[name] = place

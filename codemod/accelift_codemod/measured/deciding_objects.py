@@ -22,12 +22,12 @@ def decided(draft: Draft, loop: ast.AST, name: str, local: set[str]) -> Read | N
         return None  # one that trains is no keeper of numbers
     given = [a for call, _ in inside for a in (*call.args, *(k.value for k in call.keywords))]
     starts: list[Read] = [n for a in given for n in walk(a) if isinstance(n, ast.Name) and n.id in local - {name}]
-    loads += reads_elsewhere(draft, loop, name)
-    methods = dict.fromkeys(method for load in loads for _, method in _called(draft, load))
+    others = reads_elsewhere(draft, loop, name)
+    methods = dict.fromkeys(method for load in (*loads, *others) for _, method in _called(draft, load))
     return tested_in(draft, starts, _with_own(draft, methods)) if starts else None
 
 
-def _called(draft: Draft, load: ast.Name) -> Iterator[tuple[ast.Call, Function]]:
+def _called(draft: Draft, load: ast.expr) -> Iterator[tuple[ast.Call, Function]]:
     """The call of a method of the script on what a variable holds."""
     func = draft.facts.index.parents.get(load)
     call = draft.facts.index.parents.get(func) if isinstance(func, ast.Attribute) and func.value is load else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Scope, position
@@ -33,12 +33,14 @@ def reads_by_callers(draft: Draft, owner: Scope, name: str) -> list[ast.Name]:
     return list(found)
 
 
-def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> list[ast.Name]:
+def reads_elsewhere(draft: Draft, node: ast.AST, name: str) -> Sequence[ast.Name | ast.Attribute]:
     """Where others read the object in a variable that a loop fills and does not bind: callers, if it is a parameter,
-    and other functions, or the module, if it is the module's."""
+    and other functions, or the module, if it is the module's; also what they ask an object for, `trainer.seen`."""
     owner = draft.facts.index.scope(node).owner(name)
-    if owner is None or owner.is_class:
+    if owner is None:
         return []
+    if owner.is_class:
+        return draft.facts.asked(owner, name)
     if isinstance(owner.node, FUNCTIONS):
         inside = set(walk(node))
         bound = any(b.node in inside and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))

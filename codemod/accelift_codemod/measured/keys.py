@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import TypeVar
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.tree import walk
 
+_Read = TypeVar("_Read", bound=ast.AST)
 Path = tuple[str | None, ...]  # the keys that lead to an entry, outermost first; None for one that is not written out
 _OF_ENTRY = frozenset({"get", "setdefault", "pop"})
 
@@ -47,7 +49,7 @@ def read(draft: Draft, node: ast.AST) -> Path:
         node = call
 
 
-def same_entries(draft: Draft, loop: ast.AST, name: str, reads: Sequence[ast.Name]) -> list[ast.Name]:
+def same_entries(draft: Draft, loop: ast.AST, name: str, reads: Sequence[_Read]) -> list[_Read]:
     """Those of some reads of a variable that may be of an entry that a loop uses, too."""
     inside = {read(draft, n) for n in walk(loop) if isinstance(n, ast.Name) and n.id == name}
     return [n for n in reads if not inside or not all(apart(path, read(draft, n)) for path in inside)]

@@ -348,7 +348,8 @@ scheduler.step(running / len(loader))
         resolver = draft.facts.resolver
         starts = resolver.reaching(target, owner)
         if owner.is_class:
-            return steers(draft, reads_outside(draft, node, owner, target.id))
+            outside = reads_outside(draft, node, owner, target.id)
+            return steers(draft, [*outside, *draft.facts.asked(owner, target.id)])
         after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
         return steers(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
 
