@@ -215,3 +215,37 @@ def test_what_others_ask_a_trainer_for(after: str, said: list[str]) -> None:
         **NO_LOOP,
     )
     assert findings(text) == said
+
+
+METER = """
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+
+    def update(self, value):
+        self.total += value
+
+
+def step(x, y, meter):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    meter.update({given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("print(meters['loss'].total)", ["METRIC-TRAIN"]),
+        ("for name, meter in meters.items():\n    print(name, meter.total)", ["METRIC-TRAIN"]),
+        ("if meters['loss'].total < 1:\n    break", ["COLL-RANKFLOW"]),
+        ("print(meters['other'].total)", []),
+    ],
+)
+def test_an_entry_of_a_dict_that_a_step_is_handed(after: str, said: list[str]) -> None:
+    made = "meters = {name: Meter() for name in ('loss', 'other')}"
+    slots = {"epoch": made, "forward": "step(x, y, meters['loss'])", "backward": "", "step": "", "epoch_end": after}
+    assert findings(script(definitions=METER.format(given="loss.item()"), **slots)) == said
+    assert findings(script(definitions=METER.format(given="1"), **slots)) == []

@@ -278,6 +278,15 @@ def test_what_a_loop_measures_and_an_entry_of_a_dict_keeps(entry: str, shown: st
     assert findings(script(**slots)) == ["METRIC-TRAIN"] * told
 
 
+LOGGER = """
+class Logger:
+    def __init__(self):
+        self.file = open("log.txt", "w")
+        self.other = open("log.txt")
+
+    def put(self, value):
+        self.file.write(f"{value}")
+"""
 OPENED = {"before": "file = open('log.txt', 'w')"}
 
 
@@ -293,6 +302,15 @@ OPENED = {"before": "file = open('log.txt', 'w')"}
         },
         {"imports": "import numpy as np", "batch_end": "for k in range(len(x)):\n    np.save(f'{k}.npy', x[k])"},
         {"imports": "import json", "batch_end": "json.dump({'loss': loss.item()}, open('a.json', 'w'))"},
+        {"before": "files = [open('a.csv', 'w')]", "batch_end": "files[0].write(str(loss.item()))"},
+        {"before": "files = {}\nfiles['a'] = open('a.csv', 'w')", "batch_end": "files['a'].write(str(loss.item()))"},
+        {
+            "before": "files = {n: open(n, 'w') for n in 'ab'}",
+            "batch_end": "for name, file in files.items():\n    file.write(str(loss.item()))",
+        },
+        {"definitions": LOGGER, "before": "log = Logger()", "batch_end": "log.put(loss.item())"},
+        {"definitions": LOGGER, "before": "log = Logger()", "batch_end": "log.file.write(str(loss.item()))"},
+        {"imports": "from pathlib import Path", "batch_end": "Path('a.txt').write_text(str(loss.item()))"},
     ],
 )
 def test_files_of_a_share(slots: dict[str, str]) -> None:
@@ -307,6 +325,11 @@ def test_files_of_a_share(slots: dict[str, str]) -> None:
         {"batch_end": "file.write(str(loss.item()))", "before": "import io\nfile = io.StringIO()"},
         {"batch_end": "torch.save(model.state_dict(), f'{loss.item():.2f}.pt')"},
         {"before": "file = open('log.txt')", "batch_end": "file.read(len(x))"},
+        {"before": "files = [open('a.csv', 'w')]", "batch_end": "files[0].write(str(epoch))"},
+        {"before": "import io\nfiles = {'a': io.StringIO()}", "batch_end": "files['a'].write(str(loss.item()))"},
+        {"definitions": LOGGER, "before": "log = Logger()", "batch_end": "log.put(epoch)"},
+        {"definitions": LOGGER, "before": "log = Logger()", "batch_end": "log.other.write(str(loss.item()))"},
+        {"imports": "from pathlib import Path", "batch_end": "Path('a.txt').write_text(str(epoch))"},
     ],
 )
 def test_files_of_what_is_the_same_everywhere(slots: dict[str, str]) -> None:

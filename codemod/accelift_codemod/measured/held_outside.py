@@ -21,7 +21,7 @@ def reads_by_callers(draft: Draft, owner: Scope, name: str) -> list[ast.Name]:
     seen = set(queue)
     for variable in queue:
         for site, argument in _arguments(draft, *variable):
-            path, base = keys.stored(argument), _base(argument)
+            path, base = keys.stored(argument), base_of(argument)
             holder = draft.facts.index.scope(base).owner(base.id) if base is not None else None
             if base is None or holder is None:
                 continue
@@ -72,7 +72,8 @@ def _arguments(draft: Draft, owner: Scope, name: str) -> Iterator[tuple[ast.Call
                 yield site, argument
 
 
-def _base(node: ast.expr) -> ast.Name | None:
+def base_of(node: ast.expr) -> ast.Name | None:
+    """The variable that holds an object, or what it is an entry of: `meters["loss"]`."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node if isinstance(node, ast.Name) else None

@@ -17,6 +17,7 @@ from accelift_codemod.measured.sums import Loop
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 _INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
+_TO_PATHS = frozenset({"write_text", "write_bytes"})  # of pathlib
 _ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
 _CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
 _STEPS = 4  # of functions that hand a file on
@@ -76,22 +77,62 @@ def _writes(draft: Draft, call: ast.Call) -> bool:
     if qualified is not None:
         writes = qualified in library.SIDE_EFFECTS | _CHECKPOINTS and not qualified.startswith(("os.", "shutil."))
         return writes and not named_after_samples(draft, call)
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _INTO_FILES:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _INTO_FILES | _TO_PATHS:
         return False
-    base = call.func.value
-    return any(v.name in _ROWS_TO_FILES for v in draft.facts.resolver.values(base)) or _is_file(draft, base)
+    if call.func.attr in _TO_PATHS:
+        return not named_after_samples(draft, call)
+    return _is_file(draft, call.func.value)
 
 
 def _is_file(draft: Draft, node: ast.expr | None, steps: int = _STEPS) -> bool:
-    """Whether an expression is a file that is open for writing, and none that a process has for its own samples."""
+    """Whether an expression is a file that is open for writing, or writes rows to one, and none that a process has for
+    its own samples."""
     if isinstance(node, ast.Call):
+        if draft.facts.resolver.qualified(node.func) in _ROWS_TO_FILES:
+            return not named_after_samples(draft, node)
         return files.writes(files.mode(draft.facts.resolver, node)) and not named_after_samples(draft, node)
-    if not isinstance(node, ast.Name) or not steps:
-        return False
-    bindings = draft.facts.resolver.bindings(node)
-    held = [b.value for b in bindings if b.how in (How.ASSIGN, How.WITH) and not b.path]
-    handed = [a for b in bindings if b.how is How.PARAMETER for a in draft.facts.resolver.handed(b)]
-    return any(_is_file(draft, value, steps - 1) for value in (*held, *handed))
+    return bool(steps) and any(_is_file(draft, value, steps - 1) for value in _held(draft, node))
+
+
+def _held(draft: Draft, node: ast.expr | None) -> Iterator[ast.expr | None]:
+    """What a variable or an attribute may hold, or an entry of the list or dict that it holds."""
+    if isinstance(node, ast.Subscript):
+        for whole in _held(draft, node.value):
+            yield from _entries(whole)
+        bindings = draft.facts.resolver.bindings(node.value) if isinstance(node.value, ast.Name) else []
+        for binding in bindings:
+            yield from (f.value for f in draft.facts.resolver.fills(binding.scope, binding.name).entries if not f.path)
+    elif isinstance(node, ast.Attribute):
+        classes = [v.declaration for v in draft.facts.resolver.values(node.value)]
+        if isinstance(node.value, ast.Name) and node.value.id == "self":
+            classes.append(draft.facts.index.enclosing_class(node))
+        for binding in draft.facts.index.attribute_bindings.get(node.attr, []):
+            if draft.facts.index.enclosing_class(binding.node) in classes and not binding.path:
+                yield binding.value
+    elif isinstance(node, ast.Name):
+        for binding in draft.facts.resolver.bindings(node):
+            if binding.how is How.LOOP and binding.path in ((), (1,)):  # `for name, file in files.items()`
+                call = binding.value
+                asked = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.args
+                source = call.func.value if asked else call  # type: ignore[union-attr]
+                for whole in (source, *_held(draft, source)):
+                    yield from _entries(whole)
+            elif binding.how in (How.ASSIGN, How.WITH) and not binding.path:
+                yield binding.value
+            elif binding.how is How.PARAMETER:
+                yield from draft.facts.resolver.handed(binding)
+
+
+def _entries(node: ast.expr | None) -> Iterator[ast.expr]:
+    """What stands in a list or dict where it is made."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        yield from node.elts
+    elif isinstance(node, ast.Dict):
+        yield from node.values
+    elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        yield node.elt
+    elif isinstance(node, ast.DictComp):
+        yield node.value
 
 
 def _made_by(draft: Draft, part: ast.Name, shown: ast.Call) -> ast.expr:

@@ -12,6 +12,7 @@ from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.filling import FILLING, filled
+from accelift_codemod.measured.held_outside import base_of
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
@@ -175,7 +176,7 @@ def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
             entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
             puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
         puts |= filled(draft, statement, inside)
-    found = {argument.id for name, argument in given.items() if name in puts and isinstance(argument, ast.Name)}
+    found = {base.id for name, argument in given.items() if name in puts and (base := base_of(argument)) is not None}
     return found | {name for name in (inside | puts) - {*given} if _is_shared(draft, name, function, call)}
 
 
