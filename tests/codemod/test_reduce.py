@@ -109,7 +109,29 @@ def test_values_that_decide_nothing_stay_and_are_reported(before: str, after: st
     assert [str(f) for f in result.plan.findings] == [
         "METRIC-TRAIN `running` covers only the share of the process that prints it; "
         "gather the values if the exact figure matters"
-    ]
+    ] * ("running" in before)  # nothing is told of what nobody reads
+
+
+EVALUATES = """\
+model.eval()
+correct = {start}
+with torch.no_grad():
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        correct += (out.argmax(1) == y).sum().item()
+print(correct)
+"""
+
+
+@pytest.mark.parametrize(("between", "said"), [("", []), ("print(correct)\n", ["METRIC-TRAIN"])])
+def test_a_variable_that_is_bound_again_for_an_evaluation(between: str, said: list[str]) -> None:
+    add = "correct += (model(x).argmax(1) == y).sum().item()"
+    evaluates = EVALUATES.format(start="0")
+    slots = {"epoch": "correct = 0", "batch_end": add, "epoch_end": between + evaluates}
+    assert findings(script(**slots)) == said
+    slots["epoch_end"] = between + EVALUATES.format(start="correct")
+    assert findings(script(**slots)) == ["METRIC-TRAIN"]
 
 
 @pytest.mark.parametrize("batch_end", ["n = 1", "steps += 1", "loss.item()", "running = 0.0"])

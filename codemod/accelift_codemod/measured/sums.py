@@ -12,6 +12,7 @@ from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
+from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
@@ -124,6 +125,11 @@ def reads_again(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
         if any(b.node not in inside or position(b.node) > position(load) for b in made):
             found.append(load)
     return found
+
+
+def is_read(draft: Draft, node: Loop, name: str) -> bool:
+    """Whether anybody reads what a loop leaves in a variable: not if it is set again before that."""
+    return any((reads_after(draft, node, name), reads_again(draft, node, name), reads_elsewhere(draft, node, name)))
 
 
 def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:

@@ -40,6 +40,7 @@ from accelift_codemod.measured.sums import (
     adds_up,
     averaged,
     entries_of,
+    is_read,
     reads_after,
     reads_outside,
     reduced,
@@ -195,7 +196,7 @@ scheduler.step(running / len(loader))
                 "result is too small by a factor of about N",
                 "sum it across processes with accelerator.reduce before the division",
             )
-        shown = (name for name in printed if name not in scaled and not self._is_loss(draft, node, name))
+        shown = (n for n in printed if n not in scaled and self._is_shown(draft, node, n))
         places: dict[str, ast.AST] = {name: kept[name] for name in shown}
         left = set() if loop.evaluates else local - set(kept) - set(others)
         divided = by_batch_size(draft, loop, node, {n for n in printed if adds_up(draft, loop, kept[n])})
@@ -329,6 +330,10 @@ scheduler.step(running / len(loader))
     def _leads_to_loss(self, draft: Draft, node: Loop, name: str) -> bool:
         """Whether gradients flow back through what the loop leaves in a variable."""
         return not draft.facts.loops.gradients.reads.isdisjoint(reads_after(draft, node, name))
+
+    def _is_shown(self, draft: Draft, node: Loop, name: str) -> bool:
+        """Whether what the loop adds up is read later, and not only for a loss."""
+        return is_read(draft, node, name) and not self._is_loss(draft, node, name)
 
     def _is_loss(self, draft: Draft, node: Loop, name: str) -> bool:
         """Whether what the loop adds up is only read beside what leads to a loss: `total / count`."""
