@@ -5,17 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import lengths
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, Value
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import walk
 
-_PADS = (
-    "torch.nn.utils.rnn.pad_sequence",
-    "torch.nn.utils.rnn.pack_sequence",
-    "torch.nn.functional.pad",
-    "numpy.pad",
-)
+_PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 
 
 # Losses that are a mean over all elements of their target, unless they are told otherwise.
@@ -30,14 +26,22 @@ _FORMS = frozenset(
 )
 
 
-def collated(draft: Draft) -> ast.Call | None:
-    """Where the collate function of a training loader pads sequences."""
+def collated(draft: Draft) -> ast.expr | ast.If | None:
+    """Where the collate function of a training loader pads samples, or asks how long the longest or shortest is."""
+    resolver = draft.facts.resolver
     for loader in (v for loop in draft.blueprint.train_loops for v in loop.loaders):
+        collator = draft.facts.objects.loader(loader).arguments.get("collate_fn")
+        for value in resolver.values(collator):
+            made = value.origin if isinstance(value.origin, ast.Call) else None
+            if made is not None and resolver.qualified(made.func) in lengths.COLLATORS:
+                return made
         for function in _collates(draft, loader):
             body = [function.body] if isinstance(function, ast.Lambda) else function.body
             called = (f for part in body for f in draft.blueprint.timeline.calls_into(part))
             for node in (n for f in dict.fromkeys((function, *called)) for n in walk(f)):
-                if isinstance(node, ast.Call) and _pads(draft, node):
+                if isinstance(node, ast.If) and lengths.keeps_longest(resolver, node):
+                    return node
+                if isinstance(node, ast.expr) and (lengths.pads(resolver, node) or _is_longest(draft, node)):
                     return node
     return None
 
@@ -87,7 +91,7 @@ def _is_padded(draft: Draft, node: ast.expr) -> bool:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FORMS:
         node = node.func.value
     if isinstance(node, ast.Call):
-        return draft.facts.resolver.qualified(node.func) == _PADS[0]
+        return draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE
     bound = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
     values = [b.value for b in bound if b.how is How.ASSIGN and not b.path and b.value is not None]
     calls = [v for v in values if isinstance(v, ast.Call)]
@@ -139,7 +143,7 @@ def cut(draft: Draft) -> ast.expr | None:
                 if bound is not None and _longest(draft, bound, 2):
                     return node  # type: ignore[return-value]
                 padded = draft.facts.resolver.argument(node, 0, "sequences") if isinstance(node, ast.Call) else None
-                if padded is not None and draft.facts.resolver.qualified(node.func) == _PADS[0]:  # type: ignore[attr-defined]
+                if padded is not None and draft.facts.resolver.qualified(node.func) == _PAD_SEQUENCE:  # type: ignore[attr-defined]
                     if _of_batch(draft, padded):
                         return node  # type: ignore[return-value]
     return None
@@ -170,12 +174,10 @@ def _of_batch(draft: Draft, node: ast.expr) -> bool:
     return any(draft.facts.resolver.roles(n) & {Role.BATCH, Role.DATA} for n in walk(node) if isinstance(n, ast.expr))
 
 
-def _pads(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call pads sequences, or asks for the length of the longest one: `max(len(s) for s in samples)`."""
+def _is_longest(draft: Draft, call: ast.expr) -> bool:
+    """Whether a call asks for the length of the longest one: `max(len(s) for s in samples)`."""
     resolver = draft.facts.resolver
-    if resolver.qualified(call.func) in _PADS:
-        return True
-    if resolver.builtin(call.func) != "max" or len(call.args) != 1:
+    if not isinstance(call, ast.Call) or resolver.builtin(call.func) != "max" or len(call.args) != 1:
         return False
     made = [
         call.args[0],

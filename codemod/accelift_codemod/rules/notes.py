@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import padding, ready_networks
+from accelift_codemod import lengths, padding, ready_networks
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
@@ -59,10 +59,11 @@ class Notes(Rule):
             "BATCH-PADDED",
             Severity.NOTE,
             "a batch is padded to the longest sample of a share",
-            "A collate function makes the samples of a batch as long as its longest one, or the training loop cuts "
-            "them to that. Each process has its own share, which may end up shorter. What leaves padding out (a mask, "
-            "packed sequences, lengths) computes the same; a mean or a maximum over padded positions does not. It is a "
-            "warning where the loss surely is a mean over these positions.",
+            "A collate function makes the samples of a batch as long as its longest one, or cuts them to its "
+            "shortest, or the training loop cuts them to that. Each process has its own share, which may end up "
+            "shorter. What leaves padding out (a mask, packed sequences, lengths) computes the same; a mean or a "
+            "maximum over padded positions does not. It is a warning where the loss surely is a mean over these "
+            "positions, and where samples are cut to the shortest.",
         ),
         Explained(
             "NOTEBOOK",
@@ -135,11 +136,13 @@ class Notes(Rule):
                 "weight=(labels != pad).sum(), or pad to a length of its own",
             )
         elif padded is not None:
+            least = lengths.is_least(padded)
             yield draft.finding(
                 "BATCH-PADDED",
-                Severity.NOTE,
+                Severity.WARNING if least else Severity.NOTE,
                 padded,
-                "this pads to the longest sample of a process's share, not of the batch",
+                f"this {'cuts to the shortest' if least else 'pads to the longest'} sample of a process's share, not "
+                "of the batch",
                 "leave padding out of what is computed, or pad to a length of its own",
             )
         if "hook" in first:
