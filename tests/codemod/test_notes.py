@@ -361,3 +361,17 @@ def test_noise_in_what_a_network_calls(slots: dict[str, str], told: bool) -> Non
         model="model = Noisy().to(device)",
     )
     assert ("RNG-SAMENOISE" in findings(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("mix", "codes"),
+    [
+        ("x = 0.7 * x + 0.3 * x[torch.randperm(x.size(0))]", ["RNG-SAMENOISE"]),
+        ("n = len(x)\nx = 0.7 * x + 0.3 * x[torch.randperm(n).to(device)]", ["RNG-SAMENOISE"]),
+        ("x = x[:, torch.randperm(8)]", []),
+        ("columns = torch.randperm(8)\nx = x[:, columns]", []),
+    ],
+)
+def test_rows_that_are_mixed_in_a_random_order(mix: str, codes: list[str]) -> None:
+    text = script(forward=f"{mix}\n{FORWARD.format('x')}")
+    assert [c for c in findings(text) if c == "RNG-SAMENOISE"] == codes

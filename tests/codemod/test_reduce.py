@@ -872,3 +872,20 @@ def test_what_else_a_function_returns_is_of_its_share(norm: str, returned: str, 
     assert findings(script(definitions=definitions, forward=f"{bound}\nif norm > 9:\n    break", **IN_STEP)) == [
         "COLL-RANKFLOW"
     ]
+
+
+@pytest.mark.parametrize(
+    ("measured", "change", "told"),
+    [
+        ("loss.item() > 1", "model.layer.weight.grad.zero_()", True),
+        ("loss.item() > 1", "for p in model.parameters():\n        p.grad.mul_(0.5)", True),
+        ("loss.item() > 1", "model.layer.bias.requires_grad = False", True),
+        ("not loss.item() > 1", "optimizer.step()", True),
+        ("loss.item() > 1", "shown = 1", False),
+        ("epoch > 1", "model.layer.weight.grad.zero_()", False),
+    ],
+)
+def test_what_a_comparison_has_said_before_decides_how_is_trained(measured: str, change: str, told: bool) -> None:
+    slots = {"before": "ahead = False", "backward": f"loss.backward()\nif ahead:\n    {change}"}
+    text = script(batch_end=f"ahead = {measured}", **slots)
+    assert ("COLL-RANKFLOW" in findings(text)) is told

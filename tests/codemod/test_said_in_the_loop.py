@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, findings, script
+from scripts import added, convert, findings, script
 
 LOGGED = {"imports": "import logging", "setup": "log = logging.getLogger('run')"}
 BATCHES = {"epoch": "batches = iter(loader)", "loop": "while (batch := next(batches, None)) is not None:"}
@@ -364,3 +364,38 @@ def test_a_function_that_the_loop_calls_prints_of_its_share(line: str) -> None:
 def test_a_function_that_the_loop_calls_prints_what_is_the_same(line: str) -> None:
     slots = {**CALLED, "definitions": STEP.format(line), "forward": "one(model, x, y, optimizer, i)"}
     assert "METRIC-TRAIN" not in findings(script(**slots))
+
+
+@pytest.mark.parametrize(
+    ("batch_end", "codes"),
+    [
+        ("if loss.item() > 1:\n    print('high', epoch)", ["METRIC-TRAIN"]),
+        ("high = loss.item() > 1\nif high == True:\n    print('high')", ["METRIC-TRAIN"]),
+        ("if epoch > 1:\n    print('late', epoch)", []),
+        ("if len(x) > 1:\n    print('rows')", []),
+        ("if len(x[0]) > 1 and x[0].shape[0] > 2:\n    print('columns')", []),
+        ("if loss.item() > 1:\n    epoch = 2", []),
+    ],
+)
+def test_lines_that_a_share_decides_about(batch_end: str, codes: list[str]) -> None:
+    assert findings(script(batch_end=batch_end)) == codes
+
+
+def test_an_object_that_is_called() -> None:
+    track = """
+class Track:
+    def __init__(self):
+        self.values = []
+
+    def __call__(self, value):
+        self.values.append(value)
+
+    def mean(self):
+        return sum(self.values) / len(self.values)
+"""
+    slots = {"definitions": track, "before": "track = Track()", "epoch_end": "print(track.mean())"}
+    assert findings(script(batch_end="track(loss.item())", **slots)) == ["METRIC-TRAIN"]
+    assert findings(script(batch_end="track(epoch)", **slots)) == []
+    slots["epoch_end"] = "if track.mean() < 1:\n    break"
+    made = "".join(added(script(batch_end="track(loss.item())", **slots)))
+    assert "reduce" in made and "METRIC-TRAIN" not in findings(script(batch_end="track(loss.item())", **slots))

@@ -16,7 +16,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.shares import local_names
-from accelift_codemod.measured.steering import keeps_checkpoint, sets_group, updates
+from accelift_codemod.measured.steering import acts, keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.plan import Finding, Severity
 
@@ -79,7 +79,7 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             what = "leave the loop" if leaves else "run the backward pass"
             yield _waits(draft, statement, statement.test, what)
-        elif _weighs_up(statement.test) and any(updates(draft, n) for n in inside):
+        elif _weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
             _weighs_up(statement.test)
@@ -292,6 +292,14 @@ def _weighs_up(test: ast.expr) -> bool:
     """Whether a test compares numbers; not whether something is there, or of what kind it is."""
     sizes = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
     return any(isinstance(n, ast.Compare) and any(isinstance(o, sizes) for o in n.ops) for n in walk(test))
+
+
+def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
+    """The same, also where a variable of the test has been set to what a comparison says: `ahead = loss.item() < 1`."""
+    if _weighs_up(test):
+        return True
+    bound = (b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path)
+    return any(isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)) and _weighs_up(value) for value in bound)
 
 
 def _is_same(draft: Draft, node: Loop, test: ast.expr) -> bool:

@@ -8,7 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.keeping import only_works
-from accelift_codemod.measured.onward import targets
+from accelift_codemod.measured.onward import function_of, targets
 
 _ADDS = frozenset({"numpy.add.at", "numpy.put", "numpy.copyto"})  # to their first argument
 _SHOWS = library.TQDM | {"logging.getLogger"}
@@ -43,6 +43,8 @@ def _kept_in(draft: Draft, statement: ast.stmt) -> ast.Name | None:
     root: ast.expr | None = None
     if isinstance(call, ast.Call) and draft.facts.resolver.qualified(call.func) in _ADDS:
         root = call.args[0] if call.args else None
+    elif isinstance(call, ast.Call) and (method := function_of(draft, call)) is not None and method.name == "__call__":
+        root = call.func  # `track(loss.item())`
     elif isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
         root = call.func.value
     elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):

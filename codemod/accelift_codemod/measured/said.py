@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
+from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.showing import is_beside_a_bar, is_logging
 from accelift_codemod.facts.tree import walk
@@ -20,6 +20,7 @@ _INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
 _TO_PATHS = frozenset({"write_text", "write_bytes"})  # of pathlib
 _ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
 _CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
+_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _STEPS = 4  # of functions that hand a file on
 
 
@@ -31,7 +32,7 @@ def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> d
     for function, inside in called.shares(draft, node, names).items():
         for call in (c for c in walk(function) if isinstance(c, ast.Call)):
             way = how(draft, call)
-            for part in _told(draft, call, way) if way else ():
+            for part in (*_told(draft, call, way), *_chosen_by(draft, call, function, inside)) if way else ():
                 if isinstance(part, ast.Name) and is_content(draft, part, inside):
                     found.setdefault(draft.facts.short(part), (part, way))
     for call in (c for s in node.body for c in walk(s) if isinstance(c, ast.Call)):
@@ -42,7 +43,34 @@ def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> d
                 found.setdefault(draft.facts.short(made), (made, way))
             elif step is not None and part in step.sites:  # what a function returns that trains on a share
                 found.setdefault(draft.facts.short(part), (part, way))
+        for part in _chosen_by(draft, call, node, names) if way else ():
+            found.setdefault(draft.facts.short(part), (part, way))
     return found
+
+
+def _chosen_by(draft: Draft, call: ast.Call, inside: ast.AST, names: set[str]) -> Iterator[ast.Name]:
+    """The variables of a share by which it is decided whether a call tells something: `if loss > 1: print(i)`.
+
+    Not if all that is told is why the loop is left, of which more is said.
+    """
+    for parent in draft.facts.index.ancestors(call):
+        if parent is inside:
+            return
+        if isinstance(parent, ast.If) and not any(isinstance(n, _LEAVES) for s in parent.body for n in walk(s)):
+            compared = (n for n in walk(parent.test) if isinstance(n, ast.Compare))
+            sides = (side for n in compared for side in (n.left, *n.comparators))
+            yield from (n for side in sides for n in _contents(draft, side) if is_content(draft, n, names))
+
+
+def _contents(draft: Draft, node: ast.AST) -> Iterator[ast.Name]:
+    """The variables that an expression reads, other than those of which it asks how large something of them is."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len":
+        return
+    elif not (isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT):
+        for child in ast.iter_child_nodes(node):
+            yield from _contents(draft, child)
 
 
 def _told(draft: Draft, call: ast.Call, way: str) -> Iterator[ast.AST]:

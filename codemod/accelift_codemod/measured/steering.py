@@ -106,7 +106,7 @@ def _goes_another_way(draft: Draft, statement: ast.stmt, saves: bool) -> bool:
             return True
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
-    return _acts(draft, [statement], saves, _DEPTH)
+    return acts(draft, [statement], saves, _DEPTH)
 
 
 def _ends(draft: Draft, node: ast.AST) -> bool:
@@ -126,13 +126,13 @@ def _in_training(draft: Draft, node: ast.Return) -> bool:
     return any(draft.facts.loops.reaches_backward(loop.body) for loop in loops)
 
 
-def _acts(draft: Draft, statements: list[ast.stmt], saves: bool, depth: int) -> bool:
+def acts(draft: Draft, statements: list[ast.stmt], saves: bool, depth: int = _DEPTH) -> bool:
     """Whether statements change what is trained, or save it, in functions that they call, too."""
     for node in (n for s in statements for n in walk(s)):
         if _changes(draft, node) or (saves and _saves(draft, node)):
             return True
         callee = draft.facts.resolver.callee(node) if isinstance(node, ast.Call) and depth else None
-        if isinstance(callee, FUNCTIONS) and _acts(draft, callee.body, saves, depth - 1):
+        if isinstance(callee, FUNCTIONS) and acts(draft, callee.body, saves, depth - 1):
             return True
     return False
 
@@ -186,7 +186,9 @@ def _weighs(draft: Draft, node: ast.AST) -> bool:
         return False
     while isinstance(changed, (ast.Attribute, ast.Subscript)):
         changed = changed.value
-        if draft.facts.objects.models(changed) or draft.facts.resolver.only(changed, Role.PARAMETERS):
+        if draft.facts.objects.models(changed) or draft.facts.objects.is_parameter(changed):
+            return True
+        if draft.facts.resolver.only(changed, Role.PARAMETERS):
             return True
     return False
 

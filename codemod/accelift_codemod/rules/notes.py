@@ -10,6 +10,8 @@ from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.parts import BATCH_LIKE
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -179,6 +181,8 @@ class Notes(Rule):
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call draws random numbers."""
         module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+        if (module, name) == ("torch", "randperm"):  # of the rows of a batch, which mixes those of a share
+            return any(_of_batch(draft, argument, 2) for argument in call.args)
         return (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed")
 
     def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
@@ -208,3 +212,14 @@ class Notes(Rule):
 def _draws_in_place(call: ast.Call) -> bool:
     """Whether a call fills a tensor with random numbers."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.FILLS
+
+
+def _of_batch(draft: Draft, node: ast.AST, steps: int) -> bool:
+    """Whether a number is worked out from a batch: how many rows it has."""
+    for name in (n for n in walk(node) if isinstance(n, ast.Name)):
+        if draft.facts.resolver.roles(name) & BATCH_LIKE:
+            return True
+        made = (b.value for b in draft.facts.resolver.bindings(name) if steps and b.value is not None)
+        if any(_of_batch(draft, value, steps - 1) for value in made):
+            return True
+    return False
