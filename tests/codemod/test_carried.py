@@ -173,3 +173,43 @@ def test_what_settings_choose_is_bound_by_every_iteration(carries: bool, slots: 
         step="",
     )
     assert ("accelerator.reduce(loss.detach()" in converted(text)) is carries
+
+
+STATE = """
+class State:
+    pass
+
+
+def train(state):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        out = model(x)
+        real, fake = F.cross_entropy(out, y), out.pow(2).mean()
+        loss = real + {read} * fake
+        loss.backward()
+        optimizer.step()
+        {set}
+"""
+NO_LOOP = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "")
+
+
+@pytest.mark.parametrize(("made", "read"), [("State()", "state.k"), ("{}", "state['k']")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("0.9 * {} + 0.1 * fake.item()", True), ("0.9 * {}", False), ("optimizer.defaults['lr']", False)],
+)
+def test_what_an_object_keeps_for_the_loss_of_a_later_iteration(made: str, read: str, value: str, said: bool) -> None:
+    definitions = STATE.format(read=read, set=f"{read} = {value.format(read)}")
+    before = f"state = {made}\n{read} = 1.0"
+    text = script(definitions=definitions, before=before, epoch="train(state)", **NO_LOOP)
+    assert ("the loss of later iterations depends on it" in told(text)) is said
+
+
+@pytest.mark.parametrize("read", ["state.k", "state['k']"])
+def test_what_an_object_keeps_and_nothing_is_computed_with(read: str) -> None:
+    other = read.replace("k", "other")
+    definitions = STATE.format(read=read, set=f"{other} = fake.item()")
+    made = "state = State()" if "." in read else "state = {}"
+    text = script(definitions=definitions, before=f"{made}\n{read} = 1.0", epoch="train(state)", **NO_LOOP)
+    assert "later iterations" not in told(text)

@@ -160,3 +160,29 @@ def test_batches_that_the_loop_counts_itself(slots: dict[str, str]) -> None:
 def test_other_counts_stay(lines: str) -> None:
     slots = {"before": "k = 0", "batch_end": f"{lines}\nn = k * len(x)"}
     assert converted(script(**slots)) == lifted(**slots)
+
+
+STEP = """
+def step(x, y, i):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "call", "counted"),
+    [
+        ("print(i * len(x))", "step(x, y, i)", True),
+        ("print((i + 1) * x.size(0))", "step(x, y, i)", True),
+        ("print(i * len(x))", "step(x, y, 3)", False),
+        ("i = 3\n    print(i * len(x))", "step(x, y, i)", False),
+        ("print(i * len(x))", "step(x, y, i)\nstep(x, y, 2)", False),
+        ("print(i * 16)", "step(x, y, i)", False),
+    ],
+)
+def test_samples_seen_in_a_function_that_the_loop_calls(end: str, call: str, counted: bool) -> None:
+    slots = {"loop": "for i, (x, y) in enumerate(loader):", "forward": call, "backward": "", "step": ""}
+    assert ("num_processes" in converted(script(definitions=STEP.format(end=end), **slots))) is counted

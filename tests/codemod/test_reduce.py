@@ -889,3 +889,14 @@ def test_what_a_comparison_has_said_before_decides_how_is_trained(measured: str,
     slots = {"before": "ahead = False", "backward": f"loss.backward()\nif ahead:\n    {change}"}
     text = script(batch_end=f"ahead = {measured}", **slots)
     assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+@pytest.mark.parametrize(("measured", "told"), [("loss.item() > 1", True), ("epoch > 1", False)])
+def test_what_an_object_keeps_of_a_comparison_decides_how_is_trained(measured: str, told: bool) -> None:
+    for made, kept in (
+        ("class State:\n    ahead = False\nstate = State()", "state.ahead"),
+        ("state = {'a': False}", "state['a']"),
+    ):
+        backward = f"loss.backward()\nif {kept}:\n    model.layer.weight.grad.zero_()"
+        text = script(before=made, backward=backward, batch_end=f"{kept} = {measured}")
+        assert ("COLL-RANKFLOW" in findings(text)) is told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
@@ -13,6 +14,8 @@ from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import is_content
+from accelift_codemod.measured.keys import parts_asked
+from accelift_codemod.measured.onward import targets
 from accelift_codemod.measured.sums import Loop, Sets
 
 _MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
@@ -31,15 +34,15 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
         owner = draft.facts.index.scope(load).owner(load.id) if load.id in local else None
         if owner is not None and isinstance(owner.node, COMPREHENSIONS):
             continue  # gone with its expression; what that goes through is read in it, too
-        for binding in _bindings(draft, load, owner) if owner is not None else ():
-            statement = draft.facts.index.statement(binding.node)
+        for place, name in _places(draft, node, load, owner) if owner is not None else ():
+            statement = draft.facts.index.statement(place)
             if not isinstance(statement, (ast.Assign, ast.AugAssign)) or not node.lineno <= statement.lineno:
                 continue
             own = statement is draft.facts.index.statement(load)  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
-            after = own or position(binding.node) > position(load)
+            after = own or position(place) > position(load)
             late = later or (after and not bound_anew(draft, node, load))
             if late and (_measures(draft, loop, statement) or _is_chosen(draft, node, statement, local)):
-                found.setdefault(load.id, {})[statement] = None
+                found.setdefault(name, {})[statement] = None
                 continue
             more = [(n, late) for n in loads(statement.value) if (n, late) not in seen]
             queue += more
@@ -65,6 +68,17 @@ def bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
     early = [index.statement(b.node) for b in bindings if position(b.node) < position(load)]
     early = [statement for statement in early if statement is not read]  # which has not been run yet
     return bool(early) and all(certainty.alike(node, one) for one in (*early, read))
+
+
+def _places(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[tuple[ast.AST, str]]:
+    """Where what is read is set: the variable, or what is asked for of the object in it, `state.weight`."""
+    yield from ((binding.node, load.id) for binding in _bindings(draft, load, owner))
+    asked = parts_asked(draft, load)
+    for statement in (s for outer in (node.body if asked else ()) for s in walk(outer)):
+        if isinstance(statement, (ast.Assign, ast.AugAssign)):
+            for target in targets(statement):
+                if isinstance(target, (ast.Attribute, ast.Subscript)) and ast.unparse(target) in asked:
+                    yield target, ast.unparse(target)
 
 
 def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:

@@ -15,6 +15,7 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
+from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -298,7 +299,11 @@ def _weighs_numbers(draft: Draft, test: ast.expr) -> bool:
     """The same, also where a variable of the test has been set to what a comparison says: `ahead = loss.item() < 1`."""
     if _weighs_up(test):
         return True
-    bound = (b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path)
+    bound = [b.value for n in loads(test) for b in draft.facts.resolver.bindings(n) if not b.path]
+    asked = {part for n in loads(test) for part in parts_asked(draft, n)}
+    function = draft.function(test) or draft.facts.tree
+    sets = (s for s in walk(function) if isinstance(s, ast.Assign)) if asked else ()
+    bound += [s.value for s in sets if any(ast.unparse(target) in asked for target in s.targets)]
     return any(isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp)) and _weighs_up(value) for value in bound)
 
 

@@ -49,6 +49,18 @@ def read(draft: Draft, node: ast.AST) -> Path:
         node = call
 
 
+def parts_asked(draft: Draft, load: ast.Name) -> set[str]:
+    """What is read of the object in a variable, as it is written: `state.loss` and `state.loss.mean` of the latter."""
+    found: set[str] = set()
+    node: ast.AST = load
+    while isinstance(outer := draft.facts.index.parents.get(node), (ast.Attribute, ast.Subscript)):
+        if outer.value is not node or not isinstance(outer.ctx, ast.Load):
+            break
+        found.add(ast.unparse(outer))
+        node = outer
+    return found
+
+
 def same_entries(draft: Draft, loop: ast.AST, name: str, reads: Sequence[_Read]) -> list[_Read]:
     """Those of some reads of a variable that may be of an entry that a loop uses, too."""
     inside = {read(draft, n) for n in walk(loop) if isinstance(n, ast.Name) and n.id == name}

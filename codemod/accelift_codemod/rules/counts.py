@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, library
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Edit, Finding, Need, Operation
@@ -42,15 +43,10 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                         "{} * {accelerator}.num_processes",
                         need=Need.WEAK,
                     )
-            indices = {_index(loop), *_counters(loop)} - {None}
-            if not indices:
-                continue
-            for node in (n for s in loop.body for n in walk(s)):
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                    for number, size in ((node.left, node.right), (node.right, node.left)):
-                        if any(_is_number(number, index) for index in indices if index) and self._is_size(
-                            draft, size, loop
-                        ):
+            for body, indices in _numbered(draft, loop):
+                for node in (n for s in body for n in walk(s)):
+                    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                        if self._is_seen(draft, loop, node, indices):
                             yield draft.edit(
                                 _RULE,
                                 node,
@@ -59,7 +55,13 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                                 "{} * {accelerator}.num_processes",
                                 need=Need.WEAK,
                             )
-                            break
+
+    def _is_seen(self, draft: Draft, loop: BatchLoop, product: ast.BinOp, indices: set[str]) -> bool:
+        """Whether a product is the number of a batch times its size."""
+        for number, size in ((product.left, product.right), (product.right, product.left)):
+            if any(_is_number(number, index) for index in indices) and self._is_size(draft, size, loop):
+                return True
+        return False
 
     def _advances(self, node: ast.AST, draft: Draft) -> TypeGuard[ast.Call]:
         """Whether a node tells a progress bar, which knows how much there is in all, by how much it goes on."""
@@ -92,6 +94,33 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
         return bool(values) and all(
             v.role is Role.BATCH and any(part in loop.loaders for inner in v.inner for part in inner) for v in values
         )
+
+
+def _numbered(draft: Draft, loop: BatchLoop) -> Iterator[tuple[list[ast.stmt], set[str]]]:
+    """The body of a loop, and of the functions that only its iterations call, with what numbers the batches there."""
+    queue = [(loop.body, {name for name in (_index(loop), *_counters(loop)) if name is not None})]
+    known: list[ast.AST] = [loop.node]
+    for body, indices in queue:
+        if not indices:
+            continue
+        yield body, indices
+        for call in (n for s in body for n in walk(s) if isinstance(n, ast.Call)):
+            function = draft.facts.resolver.callee(call)
+            if (
+                not isinstance(function, FUNCTIONS)
+                or function in known
+                or len(draft.facts.resolver.sites(function)) != 1
+            ):
+                continue
+            known.append(function)
+            given = (draft.facts.resolver.bind(call, function) or {}).items()
+            handed = {name for name, a in given if isinstance(a, ast.Name) and a.id in indices}
+            bound = {n.id for s in function.body for n in walk(s) if isinstance(n, ast.Name) and not _is_load(n)}
+            queue.append((function.body, handed - bound))
+
+
+def _is_load(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Load)
 
 
 def _is_number(node: ast.expr, index: str) -> bool:

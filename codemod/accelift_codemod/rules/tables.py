@@ -12,6 +12,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.carried import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
+from accelift_codemod.measured.sums import RULE as REDUCES
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.states import is_state
 from accelift_codemod.rules import Explained, Rule
@@ -57,7 +58,7 @@ class Tables(Rule):
             outer = _Outer(draft, loop)
             for node in (n for statement in loop.body for n in walk(statement)):
                 written = self._written(draft, outer, node)
-                if written is None or written.id in seen:
+                if written is None or written.id in seen or _is_reduced(draft, node):
                     continue
                 seen.add(written.id)
                 yield draft.finding(
@@ -130,6 +131,11 @@ class Tables(Rule):
         if table is None or not _is_outside(draft, loop, table):
             return False
         return any(map(draft.facts.by_hand.of_batch, given)) and _is_read(draft, loop, table, place, value, grows)
+
+
+def _is_reduced(draft: Draft, node: ast.AST) -> bool:
+    """Whether what a statement puts there has been made that of all processes."""
+    return isinstance(node, ast.stmt) and any(e.rule == REDUCES for n in walk(node) for e in draft.edits_at(n))
 
 
 class _Outer:
