@@ -88,3 +88,39 @@ def test_lists_of_numbers_and_what_leads_to_a_loss() -> None:
     assert findings(counting("self.kept.append(x.mean().item())", after=after)) == ["METRIC-TRAIN"]
     assert findings(counting("self.kept.append(1)", after=after)) == []
     assert findings(counting("self.kept = x.mean()", backward="(loss + model.kept).backward()")) == []
+
+
+@pytest.mark.parametrize(
+    ("forward", "codes"),
+    [
+        ("self.seen = 0.9 * self.seen + 0.1 * x.abs().max().item()\n        x = x / self.seen", ["BUFFER-OWN"]),
+        ("self.seen += len(x)\n        x = x / self.seen", ["BUFFER-OWN"]),
+        ("self.seen += 1\n        x = x / self.seen", []),
+        ("self.seen += len(x)\n        rate = 2\n        x = x / rate", []),
+        ("self.seen += len(x)\n        if self.seen > 9:\n            pass", []),
+    ],
+)
+def test_what_the_network_computes_with_itself(forward: str, codes: list[str]) -> None:
+    assert findings(counting(forward)) == codes
+
+
+@pytest.mark.parametrize(
+    ("forward", "slots", "codes"),
+    [
+        ("self.kept = x.mean()", {"epoch_end": "print(model.kept.item())"}, ["METRIC-TRAIN"]),
+        ("self.kept = x.mean()", {"batch_end": "print(model.kept)"}, ["METRIC-TRAIN"]),
+        ("self.kept = x.mean()", {"after": "model(data[0][0])\nprint(model.kept.item())"}, []),
+        ("self.kept = x.mean()", {"epoch_end": "print(model.kept.shape)"}, []),
+        ("self.kept = self.layer.weight", {"epoch_end": "print(model.kept)"}, []),
+        (
+            "for k in x[:, 0].long().tolist():\n            self.kept[k] += 1",
+            {"after": "print(model.kept)"},
+            ["METRIC-TRAIN"],
+        ),
+        ("for k in range(3):\n            self.kept[k] += 1", {"after": "print(model.kept)"}, []),
+    ],
+)
+def test_what_a_forward_pass_leaves_and_counts_by_content(
+    forward: str, slots: dict[str, str], codes: list[str]
+) -> None:
+    assert findings(counting(forward, **slots)) == codes

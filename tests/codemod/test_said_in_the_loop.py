@@ -399,3 +399,24 @@ class Track:
     slots["epoch_end"] = "if track.mean() < 1:\n    break"
     made = "".join(added(script(batch_end="track(loss.item())", **slots)))
     assert "reduce" in made and "METRIC-TRAIN" not in findings(script(batch_end="track(loss.item())", **slots))
+
+
+@pytest.mark.parametrize(
+    ("put", "codes"),
+    [
+        ("heapq.heappush(kept, loss.item())", ["METRIC-TRAIN"]),
+        ("bisect.insort(kept, loss.item())", ["METRIC-TRAIN"]),
+        ("heapq.heappush(kept, epoch)", []),
+        ("bisect.bisect(kept, 3)", []),
+    ],
+)
+def test_what_libraries_put_into_a_list(put: str, codes: list[str]) -> None:
+    slots = {"imports": "import bisect\nimport heapq", "before": "kept = []", "after": "print(kept[0])"}
+    assert findings(script(batch_end=put, **slots)) == codes
+
+
+@pytest.mark.parametrize(("key", "codes"), [("label", ["METRIC-TRAIN"]), ("epoch", [])])
+def test_entries_of_entries_by_what_samples_are(key: str, codes: list[str]) -> None:
+    add = f"for label in y.tolist():\n    kept[{key}][0] += 1"
+    text = script(before="kept = {k: [0, 0] for k in range(3)}", batch_end=add, after="print(kept)")
+    assert findings(text) == codes

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, torch_ops
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.filling import places
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.measured.numbers import number_of
-from accelift_codemod.measured.onward import Read, reached
+from accelift_codemod.measured.onward import Read, reached, targets
 from accelift_codemod.measured.said import how
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Finding, Severity
@@ -28,11 +30,68 @@ def counted(draft: Draft) -> Iterator[Finding]:
                 for write, name in _writes(draft, visit):
                     if (visit.cls, name) not in known:
                         known.add((visit.cls, name))
-                        yield from _said(draft, write, name, _reads(draft, visit.cls, name, write))
+                        reads = _reads(draft, visit.cls, name, write)
+                        computed = _carries(write, name) and any(_computes(draft, visit, read) for read in reads)
+                        yield from [_own(draft, write, name)] if computed else _said(draft, write, name, reads)
+                for write, name in _leaves(visit):
+                    if (visit.cls, name) not in known:
+                        known.add((visit.cls, name))
+                        reads = _reads(draft, visit.cls, name, write)
+                        yield from _said(
+                            draft, write, name, [r for r in reads if _is_of_training(draft, r)], tests=False
+                        )
 
 
-def _said(draft: Draft, write: ast.AST, name: str, reads: list[Read]) -> Iterator[Finding]:
-    if reads and steers(draft, reads):
+def _own(draft: Draft, write: ast.AST, name: str) -> Finding:
+    return draft.finding(
+        "BUFFER-OWN",
+        Severity.WARNING,
+        write,
+        f"`self.{name}` follows what a process computes from its own share of the batch, and the network computes with "
+        "it: every process would have something else",
+        "work it out of what all processes have, averaged by accelerator.reduce",
+    )
+
+
+def _carries(write: ast.AST, name: str) -> bool:
+    """Whether what is written is made of what has been there before: `self.scale = 0.9 * self.scale + ...`."""
+    inside = write.value if isinstance(write, ast.Assign) else None
+    own = inside is not None and any(isinstance(n, ast.Attribute) and attribute(n) == name for n in walk(inside))
+    return own or isinstance(write, ast.AugAssign)
+
+
+def _computes(draft: Draft, visit: Visit, read: Read) -> bool:
+    """Whether a method that runs on a batch computes with what is read: it is no test, and not shown."""
+    if read not in visit.nodes or _told(draft, read):
+        return False
+    for parent in draft.facts.index.ancestors(read):
+        if isinstance(parent, ast.stmt):
+            writes = isinstance(parent, (ast.Assign, ast.AugAssign)) and any(attribute(t) for t in targets(parent))
+            return isinstance(parent, (ast.Assign, ast.AugAssign, ast.Return)) and not writes
+    return False
+
+
+def _leaves(visit: Visit) -> Iterator[tuple[ast.AST, str]]:
+    """Where a method leaves a tensor of the batch in an attribute of its object."""
+    for node in visit.nodes:
+        if isinstance(node, ast.Assign) and _differs(node.value, visit.tainted) and not _is_size(node.value):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and is_self(target.value):
+                    yield node, target.attr
+
+
+def _is_of_training(draft: Draft, read: Read) -> bool:
+    """Whether what is read is what training has left: no network has been run otherwise before it in its function."""
+    function = draft.function(read)
+    trains = {n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s)}
+    if read in trains:
+        return True
+    calls = (n for n in draft.calls if n not in trains and draft.function(n) is function)
+    return not any(draft.facts.objects.models(n.func) and n.lineno <= read.lineno for n in calls)
+
+
+def _said(draft: Draft, write: ast.AST, name: str, reads: list[Read], *, tests: bool = True) -> Iterator[Finding]:
+    if tests and reads and steers(draft, reads):
         yield draft.finding(
             "COLL-RANKFLOW",
             Severity.ERROR,
@@ -67,7 +126,10 @@ def _told(draft: Draft, read: Read) -> str:
 def _writes(draft: Draft, visit: Visit) -> Iterator[tuple[ast.AST, str]]:
     """Where a method puts a number that depends on the batch into an attribute of its object."""
     for node in visit.nodes:
-        if isinstance(node, (ast.Assign, ast.AugAssign)):
+        if isinstance(node, ast.AugAssign) and any(_differs(place, visit.tainted) for place in places(node)):
+            if name := attribute(node.target):  # `self.usage[expert] += 1`
+                yield node, name
+        elif isinstance(node, (ast.Assign, ast.AugAssign)):
             adds = isinstance(node, ast.AugAssign) or any(_has(node.value, t) for t in node.targets)
             if _is_number(draft, node.value, visit.tainted, adds):
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:

@@ -10,7 +10,13 @@ from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.keeping import only_works
 from accelift_codemod.measured.onward import function_of, targets
 
-_ADDS = frozenset({"numpy.add.at", "numpy.put", "numpy.copyto"})  # to their first argument
+# What puts something into its first argument.
+_ADDS = frozenset(
+    """
+    numpy.add.at numpy.put numpy.copyto heapq.heappush heapq.heappushpop heapq.heapreplace
+    bisect.insort bisect.insort_left bisect.insort_right
+    """.split()
+)
 _SHOWS = library.TQDM | {"logging.getLogger"}
 FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 
@@ -34,7 +40,12 @@ def filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
 
 def places(statement: ast.stmt) -> list[ast.expr]:
     """Which entries of an object a statement sets: `counts[label] += 1`."""
-    return [target.slice for target in targets(statement) if isinstance(target, ast.Subscript)]
+    found: list[ast.expr] = []
+    for target in targets(statement):
+        while isinstance(target, ast.Subscript):  # `counts[label][0] += 1`
+            found.append(target.slice)
+            target = target.value
+    return found
 
 
 def _kept_in(draft: Draft, statement: ast.stmt) -> ast.Name | None:
