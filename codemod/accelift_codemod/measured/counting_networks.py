@@ -32,13 +32,13 @@ def counted(draft: Draft) -> Iterator[Finding]:
                         known.add((visit.cls, name))
                         reads = _reads(draft, visit.cls, name, write)
                         computed = _carries(write, name) and any(_computes(draft, visit, read) for read in reads)
-                        yield from [_own(draft, write, name)] if computed else _said(draft, write, name, reads)
+                        yield from [_own(draft, write, name)] if computed else said(draft, write, f"self.{name}", reads)
                 for write, name in _leaves(visit):
                     if (visit.cls, name) not in known:
                         known.add((visit.cls, name))
                         reads = _reads(draft, visit.cls, name, write)
-                        yield from _said(
-                            draft, write, name, [r for r in reads if _is_of_training(draft, r)], tests=False
+                        yield from said(
+                            draft, write, f"self.{name}", [r for r in reads if is_of_training(draft, r)], tests=False
                         )
 
 
@@ -80,33 +80,45 @@ def _leaves(visit: Visit) -> Iterator[tuple[ast.AST, str]]:
                     yield node, target.attr
 
 
-def _is_of_training(draft: Draft, read: Read) -> bool:
+def is_of_training(draft: Draft, read: Read) -> bool:
     """Whether what is read is what training has left: no network has been run otherwise before it in its function."""
-    function = draft.function(read)
-    trains = {n for loop in draft.blueprint.train_loops for s in loop.body for n in walk(s)}
+    trains = _training(draft)
     if read in trains:
         return True
-    calls = (n for n in draft.calls if n not in trains and draft.function(n) is function)
+    calls = (n for n in draft.calls if n not in trains and draft.function(n) is draft.function(read))
     return not any(draft.facts.objects.models(n.func) and n.lineno <= read.lineno for n in calls)
 
 
-def _said(draft: Draft, write: ast.AST, name: str, reads: list[Read], *, tests: bool = True) -> Iterator[Finding]:
+def _training(draft: Draft) -> set[ast.AST]:
+    """What runs in iterations of training loops."""
+    bodies = [s for loop in draft.blueprint.train_loops for s in loop.body]
+    called = dict.fromkeys(f for s in bodies for f in draft.blueprint.timeline.calls_into(s))
+    return {n for part in (*bodies, *called) for n in walk(part)}
+
+
+def said(draft: Draft, write: ast.AST, name: str, reads: list[Read], *, tests: bool = True) -> Iterator[Finding]:
+    """What is told of something of a share, or decides, where others read it.
+
+    Without `tests` it may be a part of a loss: nothing is said of decisions, nor of what an iteration makes of it.
+    """
     if tests and reads and steers(draft, reads):
         yield draft.finding(
             "COLL-RANKFLOW",
             Severity.ERROR,
             write,
-            f"`self.{name}` is of one process's share of the data, and a decision depends on it",
+            f"`{name}` is of one process's share of the data, and a decision depends on it",
             "average it across processes with accelerator.reduce before it is used",
         )
         return
-    ways = [way for read in reached(draft, reads) for way in (_told(draft, read),) if way]
+    trains = set() if tests else _training(draft)
+    onward = [*reads, *reached(draft, [read for read in reads if read not in trains])]
+    ways = [way for read in onward for way in (_told(draft, read),) if way]
     if ways:
         yield draft.finding(
             "METRIC-TRAIN",
             Severity.NOTE,
             write,
-            f"`self.{name}` covers only the share of the process that {ways[0]} it",
+            f"`{name}` covers only the share of the process that {ways[0]} it",
             "gather the values if the exact figure matters",
         )
 
@@ -116,7 +128,9 @@ def _told(draft: Draft, read: Read) -> str:
     for parent in draft.facts.index.ancestors(read):
         if isinstance(parent, ast.stmt):
             break
-        if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.ABOUT:
+        if isinstance(parent, ast.Attribute) and parent.attr in torch_ops.ABOUT | {"keys"}:
+            break
+        if isinstance(parent, ast.Call) and draft.facts.resolver.builtin(parent.func) == "len":
             break
         if isinstance(parent, ast.Call) and (way := how(draft, parent)):
             return way

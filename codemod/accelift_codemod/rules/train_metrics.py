@@ -18,6 +18,7 @@ from accelift_codemod.measured.deciding import deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import is_alike, is_whole
 from accelift_codemod.measured.held_outside import reads_elsewhere
+from accelift_codemod.measured.hooked import hooked
 from accelift_codemod.measured.keys import same_entries
 from accelift_codemod.measured.onward import (
     Read,
@@ -100,6 +101,7 @@ scheduler.step(running / len(loader))
                 yield from self._loop(draft, loop, loop.node)
         yield from layers_by_chance(draft)
         yield from counted(draft)
+        yield from hooked(draft)
         for node, shown in measured(draft.facts):
             if shown and draft.facts.resolver.roles(node) & BATCH_LIKE:
                 yield draft.finding(
