@@ -223,3 +223,18 @@ def test_rows_by_what_they_are(loss: str) -> None:
 def test_rows_that_are_only_looked_at() -> None:
     looked = "with torch.no_grad():\n    print(model(x[:4]).argmax(1), F.interpolate(x[:4, None], 4).shape)"
     assert "BATCH-PLACES" not in findings(script(batch_end=looked))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("w = torch.linspace(1, 2, len(y))\nloss = (F.cross_entropy(model(x), y, reduction='none') * w).mean()", True),
+        ("loss = F.cross_entropy(model(x + torch.arange(x.size(0)).float()[:, None]), y)", True),
+        ("loss = F.cross_entropy(model(x + torch.arange(8).float()), y)", False),
+        ("w = torch.linspace(1, 2, 3)\nloss = F.cross_entropy(model(x) * w, y)", False),
+        ("out = model(x)\nloss = -out.log_softmax(1)[torch.arange(len(y)), y].mean()", False),
+        ("shown = x * torch.arange(len(x))[:, None]\nloss = F.cross_entropy(model(x), y)", False),
+    ],
+)
+def test_rows_that_are_weighed_by_their_place(lines: str, said: bool) -> None:
+    assert ("BATCH-PLACES" in findings(script(forward=f"optimizer.zero_grad()\n{lines}"))) is said

@@ -113,6 +113,9 @@ class BatchPlaces(Rule):
                     self._layout(draft, loop, node, node.value) is Layout.ROWS
                     and self._layout(draft, loop, node, first) is Layout.PLACES
                 )
+        if isinstance(node, ast.BinOp):  # `x + 0.1 * torch.arange(len(x))`
+            sides = {self._layout(draft, loop, node, side) for side in (node.left, node.right)}
+            return sides == {Layout.ROWS, Layout.PLACES}
         func = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr in _TURNS:
             function = draft.facts.resolver.qualified(func) == f"torch.{func.attr}"
@@ -185,6 +188,8 @@ class BatchPlaces(Rule):
                 return draft.facts.loops.is_backward(getattr(parent, "value", parent))
             if isinstance(parent, ast.Attribute) and parent.attr in _LEAVES:
                 return False
+            if draft.facts.loops.is_backward(parent):
+                return True
             if isinstance(parent, ast.Call) and not draft.gradients_off(parent):
                 module, _, name = (draft.facts.resolver.library_function(parent.func) or "").rpartition(".")
                 loss = module == "torch.nn.functional" and (name.endswith("_loss") or name in _LOSSES)

@@ -329,6 +329,8 @@ class Layouts:
             chosen = self.choosing.subscript(base, places[0], self.read(places[0], env, frame))
             if chosen is not None:
                 return chosen
+        if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and _whole(places[0]):
+            return base  # `places[:, None]`
         if base in SCALARS:  # a vector of them
             index = Layout.CONST if isinstance(places[0], ast.Slice) else self.read(places[0], env, frame)
             return base if index in FIXED else Layout.MIXED

@@ -169,6 +169,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return Layout.SUM
     if name == "arange" and arguments == [Layout.COUNT] and not keywords.keys() & {"end", "step"}:
         return Layout.PLACES
+    if name in ("linspace", "logspace") and len(arguments) == 3 and arguments[2] is Layout.COUNT:
+        return Layout.PLACES
     if offset and (picks := _picks(name, call, everything, offset)) is not None:
         return picks
     if arguments[:1] == [Layout.STACKED] and _cuts(name, call, offset):
