@@ -249,3 +249,39 @@ def test_an_entry_of_a_dict_that_a_step_is_handed(after: str, said: list[str]) -
     slots = {"epoch": made, "forward": "step(x, y, meters['loss'])", "backward": "", "step": "", "epoch_end": after}
     assert findings(script(definitions=METER.format(given="loss.item()"), **slots)) == said
     assert findings(script(definitions=METER.format(given="1"), **slots)) == []
+
+
+COUNTS = """
+def count(out, y, stats):
+    stats["right"] += {given}
+
+
+def train_on(x, y, stats):
+    optimizer.zero_grad()
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    optimizer.step()
+    count(out, y, stats)
+"""
+
+
+@pytest.mark.parametrize(("given", "share"), [("(out.argmax(1) == y).sum().item()", True), ("1", False)])
+@pytest.mark.parametrize(
+    ("epoch_end", "code"),
+    [("print(stats['right'])", "METRIC-TRAIN"), ("if stats['right'] > 60:\n    break", "COLL-RANKFLOW")],
+)
+def test_what_a_function_of_a_step_fills(given: str, share: bool, epoch_end: str, code: str) -> None:
+    slots = {"epoch": "stats = {'right': 0}", "forward": "train_on(x, y, stats)", "backward": "", "step": ""}
+    text = script(definitions=COUNTS.format(given=given), epoch_end=epoch_end, **slots)
+    assert findings(text) == ([code] if share else [])
+
+
+@pytest.mark.parametrize(("given", "codes"), [("loss.item()", ["METRIC-TRAIN"]), ("epoch", [])])
+def test_what_a_function_fills_of_an_object(given: str, codes: list[str]) -> None:
+    definitions = "class State:\n    pass\n\n\ndef put(where, value):\n    where['loss'] = value\n"
+    made = "state = State()\nstate.kept = {}"
+    text = script(
+        definitions=definitions, before=made, batch_end=f"put(state.kept, {given})", after="print(state.kept)"
+    )
+    assert findings(text) == codes

@@ -21,7 +21,7 @@ def reads_by_callers(draft: Draft, owner: Scope, name: str) -> list[ast.Name]:
     seen = set(queue)
     for variable in queue:
         for site, argument in _arguments(draft, *variable):
-            path, base = keys.stored(argument), base_of(argument)
+            path, base = keys.stored(argument), _base(argument)
             holder = draft.facts.index.scope(base).owner(base.id) if base is not None else None
             if base is None or holder is None:
                 continue
@@ -72,9 +72,16 @@ def _arguments(draft: Draft, owner: Scope, name: str) -> Iterator[tuple[ast.Call
                 yield site, argument
 
 
-def base_of(node: ast.expr) -> ast.Name | None:
+def _base(node: ast.expr) -> ast.Name | None:
     """The variable that holds an object, or what it is an entry of: `meters["loss"]`."""
     while isinstance(node, ast.Subscript):
+        node = node.value
+    return node if isinstance(node, ast.Name) else None
+
+
+def root(node: ast.expr) -> ast.Name | None:
+    """The variable whose object has another one somewhere: `state.meters["loss"]`."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return node if isinstance(node, ast.Name) else None
 

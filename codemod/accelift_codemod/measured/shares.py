@@ -12,10 +12,11 @@ from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.filling import FILLING, filled
-from accelift_codemod.measured.held_outside import base_of
+from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
+_CALLS = 2  # of functions that functions call
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 # What returns how large the gradients are, which are averaged by then.
 _NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
@@ -157,9 +158,9 @@ def _parts(draft: Draft, value: Value) -> set[tuple[ast.AST, str]]:
     return {(origin, place[0]) for origin, place in places if place}
 
 
-def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
-    """The objects that a function of the script is handed and puts local values into, and what it keeps of them in
-    variables that it shares with its caller."""
+def _handed(draft: Draft, call: ast.Call, names: set[str], calls: int = _CALLS) -> set[str]:
+    """The objects that a function of the script is handed and puts local values into, also by functions that it calls,
+    and what it keeps of them in variables that it shares with its caller."""
     function = draft.facts.resolver.callee(call)
     given = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
     inside = {name for name, argument in (given or {}).items() if names & {n.id for n in loads(argument)}}
@@ -176,7 +177,10 @@ def _handed(draft: Draft, call: ast.Call, names: set[str]) -> set[str]:
             entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
             puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
         puts |= filled(draft, statement, inside)
-    found = {base.id for name, argument in given.items() if name in puts and (base := base_of(argument)) is not None}
+    for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
+        puts |= _handed(draft, inner, inside, calls - 1)
+    bases = (root(argument) for name, argument in given.items() if name in puts)
+    found = {base.id for base in bases if base is not None}
     return found | {name for name in (inside | puts) - {*given} if _is_shared(draft, name, function, call)}
 
 
