@@ -285,3 +285,20 @@ def test_what_a_function_fills_of_an_object(given: str, codes: list[str]) -> Non
         definitions=definitions, before=made, batch_end=f"put(state.kept, {given})", after="print(state.kept)"
     )
     assert findings(text) == codes
+
+
+@pytest.mark.parametrize(
+    ("test", "then", "codes"),
+    [
+        ("loss.item() > 1", "state.bad += 1", ["COLL-RANKFLOW"]),
+        ("loss.item() < state.best", "state.best, state.bad = loss.item(), 0", ["COLL-RANKFLOW"]),
+        ("loss.item() > 1", "pass\n    state.bad += 1", ["COLL-RANKFLOW"]),
+        ("epoch > 1", "state.bad += 1", []),
+        ("len(x) > 1", "state.bad += 1", []),
+        ("loss.item() > 1", "other = 1", []),
+    ],
+)
+def test_what_an_object_counts_if_a_share_says_so(test: str, then: str, codes: list[str]) -> None:
+    definitions = "class State:\n    bad, best = 0, 1e9\n"
+    slots = {"before": "state = State()", "epoch_end": "if state.bad > 4:\n    break"}
+    assert findings(script(definitions=definitions, batch_end=f"if {test}:\n    {then}", **slots)) == codes

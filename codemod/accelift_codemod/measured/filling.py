@@ -17,18 +17,33 @@ _ADDS = frozenset(
     bisect.insort bisect.insort_left bisect.insort_right
     """.split()
 )
+_PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
 _SHOWS = library.TQDM | {"logging.getLogger"}
 FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 
 
-def filled(draft: Draft, statement: ast.stmt, names: set[str]) -> set[str]:
+def filled(draft: Draft, statement: ast.stmt, names: set[str], chosen: bool = False) -> set[str]:
     """The objects that a statement puts local values into: `losses.append(loss.item())`, `history["loss"] = ...`.
 
-    A model that counts what it has seen is none: its weights are the same everywhere.
+    A model that counts what it has seen is none: its weights are the same everywhere. What runs only if local values
+    say so (`chosen`) may put anything there.
     """
-    root = _kept_in(draft, statement)
-    if root is None or not names & {n.id for part in (*given_to(statement), *places(statement)) for n in loads(part)}:
+    reads = {n.id for part in (*given_to(statement), *places(statement)) for n in loads(part)}
+    if not (_puts(statement) if chosen else names & reads):
         return set()
+    return {name for root in _kept_in(draft, statement) for name in _filled(draft, statement, root)}
+
+
+def _puts(statement: ast.stmt) -> bool:
+    """Whether a statement sets something in an object, or puts it into a list or the like."""
+    if not isinstance(statement, ast.Expr):
+        return True
+    func = statement.value.func if isinstance(statement.value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in _PUTS
+
+
+def _filled(draft: Draft, statement: ast.stmt, root: ast.Name) -> set[str]:
+    """A variable whose object a statement puts something into, if it keeps that."""
     if draft.facts.resolver.qualified(root) is not None or Role.ARGUMENTS in draft.facts.resolver.roles(root):
         return set()  # a module, or options, of which one is set
     if only_works(draft.facts.resolver, statement):
@@ -48,26 +63,36 @@ def places(statement: ast.stmt) -> list[ast.expr]:
     return found
 
 
-def _kept_in(draft: Draft, statement: ast.stmt) -> ast.Name | None:
-    """The variable whose object a statement puts something into: itself, or an entry of it."""
+def _kept_in(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
+    """The variables whose objects a statement puts something into: themselves, or entries of them."""
+    if isinstance(statement, (ast.Assign, ast.AugAssign)):
+        parts = [p for t in targets(statement) for p in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+        roots = [_root(part.value) for part in parts if isinstance(part, (ast.Subscript, ast.Attribute))]
+    else:
+        roots = [_root(_object(draft, statement))]
+    return [root for root in roots if root is not None]
+
+
+def _object(draft: Draft, statement: ast.stmt) -> ast.expr | None:
+    """The object that a call gives something to."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    root: ast.expr | None = None
-    if isinstance(call, ast.Call) and draft.facts.resolver.qualified(call.func) in _ADDS:
-        root = call.args[0] if call.args else None
-    elif isinstance(call, ast.Call) and (method := function_of(draft, call)) is not None and method.name == "__call__":
-        root = call.func  # `track(loss.item())`
-    elif isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        root = call.func.value
-    elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, (ast.Subscript, ast.Attribute)):
-        root = statement.target.value
-    elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Subscript, ast.Attribute)):
-        root = statement.targets[0].value
-    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
-        if isinstance(root, ast.Call):  # `history.setdefault("loss", []).append(...)`
-            root = root.func.value if isinstance(root.func, ast.Attribute) else None
+    if not isinstance(call, ast.Call):
+        return None
+    if draft.facts.resolver.qualified(call.func) in _ADDS:
+        return call.args[0] if call.args else None
+    method = function_of(draft, call)
+    if method is not None and method.name == "__call__":
+        return call.func  # `track(loss.item())`
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def _root(node: ast.expr | None) -> ast.Name | None:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Call):  # `history.setdefault("loss", []).append(...)`
+            node = node.func.value if isinstance(node.func, ast.Attribute) else None
         else:
-            root = root.value
-    return root if isinstance(root, ast.Name) else None
+            node = node.value
+    return node if isinstance(node, ast.Name) else None
 
 
 def given_to(statement: ast.stmt) -> list[ast.expr]:

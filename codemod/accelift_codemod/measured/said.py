@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths, torch_ops
+from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.showing import is_beside_a_bar, is_logging
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.decisions import is_content
-from accelift_codemod.measured.shares import named_after_samples
+from accelift_codemod.measured.shares import contents, named_after_samples
 from accelift_codemod.measured.sums import Loop
 
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
@@ -59,18 +59,7 @@ def _chosen_by(draft: Draft, call: ast.Call, inside: ast.AST, names: set[str]) -
         if isinstance(parent, ast.If) and not any(isinstance(n, _LEAVES) for s in parent.body for n in walk(s)):
             compared = (n for n in walk(parent.test) if isinstance(n, ast.Compare))
             sides = (side for n in compared for side in (n.left, *n.comparators))
-            yield from (n for side in sides for n in _contents(draft, side) if is_content(draft, n, names))
-
-
-def _contents(draft: Draft, node: ast.AST) -> Iterator[ast.Name]:
-    """The variables that an expression reads, other than those of which it asks how large something of them is."""
-    if isinstance(node, ast.Name):
-        yield node
-    elif isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len":
-        return
-    elif not (isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT):
-        for child in ast.iter_child_nodes(node):
-            yield from _contents(draft, child)
+            yield from (n for side in sides for n in contents(draft, side) if is_content(draft, n, names))
 
 
 def _told(draft: Draft, call: ast.Call, way: str) -> Iterator[ast.AST]:

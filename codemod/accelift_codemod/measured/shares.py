@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
@@ -54,9 +54,29 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
             for inner in walk(statement) if statement not in whole else ():
                 names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
+                names |= _chosen(draft, inner, names) - same if isinstance(inner, ast.If) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names - set(step.whole) if step is not None else names  # a share of whole data goes by another name
+
+
+def _chosen(draft: Draft, test: ast.If, names: set[str]) -> set[str]:
+    """The objects that are filled only if local values say so: `if loss.item() > state.best: state.bad += 1`."""
+    if not any(n.id in names for n in contents(draft, test.test)):
+        return set()
+    statements = (s for outer in (*test.body, *test.orelse) for s in walk(outer) if isinstance(s, FILLING))
+    return {name for statement in statements for name in filled(draft, statement, names, chosen=True)}
+
+
+def contents(draft: Draft, node: ast.AST) -> Iterator[ast.Name]:
+    """The variables that an expression reads, other than those of which it asks how large something of them is."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len":
+        return
+    elif not (isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT):
+        for child in ast.iter_child_nodes(node):
+            yield from contents(draft, child)
 
 
 def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) -> set[str]:
