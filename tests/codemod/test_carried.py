@@ -213,3 +213,11 @@ def test_what_an_object_keeps_and_nothing_is_computed_with(read: str) -> None:
     made = "state = State()" if "." in read else "state = {}"
     text = script(definitions=definitions, before=f"{made}\n{read} = 1.0", epoch="train(state)", **NO_LOOP)
     assert "later iterations" not in told(text)
+
+
+@pytest.mark.parametrize(("given", "said"), [("fake.item()", True), ("2.0", False)])
+def test_a_list_of_an_object_that_a_later_loss_is_computed_with(given: str, said: bool) -> None:
+    definitions = STATE.format(read="state.k[-1]", set=f"state.k.append({given})")
+    before = "state = State()\nstate.k = [1.0]"
+    text = script(definitions=definitions, before=before, epoch="train(state)", **NO_LOOP)
+    assert ("the loss of later iterations depends on it" in told(text)) is said

@@ -14,10 +14,12 @@ from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import is_content
+from accelift_codemod.measured.filling import PUTS
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.measured.sums import Loop, Sets
 
+_SETS = (ast.Assign, ast.AugAssign, ast.Expr)
 _MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
 _WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)
@@ -36,7 +38,7 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             continue  # gone with its expression; what that goes through is read in it, too
         for place, name in _places(draft, node, load, owner) if owner is not None else ():
             statement = draft.facts.index.statement(place)
-            if not isinstance(statement, (ast.Assign, ast.AugAssign)) or not node.lineno <= statement.lineno:
+            if not isinstance(statement, _SETS) or not node.lineno <= statement.lineno:
                 continue
             own = statement is draft.facts.index.statement(load)  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
             after = own or position(place) > position(load)
@@ -79,6 +81,11 @@ def _places(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[
             for target in targets(statement):
                 if isinstance(target, (ast.Attribute, ast.Subscript)) and ast.unparse(target) in asked:
                     yield target, ast.unparse(target)
+        func = (
+            statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+        )
+        if isinstance(func, ast.Attribute) and func.attr in PUTS and ast.unparse(func.value) in asked:
+            yield func, ast.unparse(func.value)  # `state.losses.append(loss.item())`
 
 
 def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:

@@ -17,7 +17,7 @@ _ADDS = frozenset(
     bisect.insort bisect.insort_left bisect.insort_right
     """.split()
 )
-_PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
+PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
 _SHOWS = library.TQDM | {"logging.getLogger"}
 FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 
@@ -39,7 +39,7 @@ def _puts(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Expr):
         return True
     func = statement.value.func if isinstance(statement.value, ast.Call) else None
-    return isinstance(func, ast.Attribute) and func.attr in _PUTS
+    return isinstance(func, ast.Attribute) and func.attr in PUTS
 
 
 def _filled(draft: Draft, statement: ast.stmt, root: ast.Name) -> set[str]:

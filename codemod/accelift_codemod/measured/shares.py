@@ -16,6 +16,7 @@ from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.sums import Loop, bindings_of
 
 _PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
+_Followed = tuple[ast.Call, frozenset[str]]
 _CALLS = 2  # of functions that functions call
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 # What returns how large the gradients are, which are averaged by then.
@@ -178,7 +179,9 @@ def _parts(draft: Draft, value: Value) -> set[tuple[ast.AST, str]]:
     return {(origin, place[0]) for origin, place in places if place}
 
 
-def _handed(draft: Draft, call: ast.Call, names: set[str], calls: int = _CALLS) -> set[str]:
+def _handed(
+    draft: Draft, call: ast.Call, names: set[str], calls: int = _CALLS, seen: set[_Followed] | None = None
+) -> set[str]:
     """The objects that a function of the script is handed and puts local values into, also by functions that it calls,
     and what it keeps of them in variables that it shares with its caller."""
     function = draft.facts.resolver.callee(call)
@@ -197,8 +200,11 @@ def _handed(draft: Draft, call: ast.Call, names: set[str], calls: int = _CALLS) 
             entries = (t.value for t in statement.targets if isinstance(t, (ast.Subscript, ast.Attribute)))
             puts |= {entry.id for entry in entries if isinstance(entry, ast.Name)}
         puts |= filled(draft, statement, inside)
+    seen = set() if seen is None else seen
     for inner in (n for n in walk(function) if isinstance(n, ast.Call)) if calls else ():
-        puts |= _handed(draft, inner, inside, calls - 1)
+        if (key := (inner, frozenset(inside))) not in seen:  # of functions that call each other many times, once
+            seen.add(key)
+            puts |= _handed(draft, inner, inside, calls - 1, seen)
     bases = (root(argument) for name, argument in given.items() if name in puts)
     found = {base.id for base in bases if base is not None}
     return found | {name for name in (inside | puts) - {*given} if _is_shared(draft, name, function, call)}

@@ -19,6 +19,8 @@ _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_l
 _LEAVES = frozenset({"item", "detach", "shape", "size", "device", "dtype"})  # no gradients flow on from these
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 
+_NUMBERS = frozenset({"arange", "linspace", "logspace"})
+
 
 class BatchPlaces(Rule):
     """Reports a loss, or a forward pass, of rows that are taken by their place in a batch: `out[:labeled]`.
@@ -113,7 +115,8 @@ class BatchPlaces(Rule):
                     self._layout(draft, loop, node, node.value) is Layout.ROWS
                     and self._layout(draft, loop, node, first) is Layout.PLACES
                 )
-        if isinstance(node, ast.BinOp):  # `x + 0.1 * torch.arange(len(x))`
+        if isinstance(node, ast.BinOp) and _counts_up(draft, node):
+            # `x + 0.1 * torch.arange(len(x))`
             sides = {self._layout(draft, loop, node, side) for side in (node.left, node.right)}
             return sides == {Layout.ROWS, Layout.PLACES}
         func = node.func if isinstance(node, ast.Call) else None
@@ -175,6 +178,8 @@ class BatchPlaces(Rule):
         followed = set() if followed is None else followed
         inside: ast.AST = node
         for parent in draft.facts.index.ancestors(node):
+            if isinstance(node, ast.BinOp) and _adds_up(draft, loop, parent):
+                return True
             if isinstance(parent, ast.Assign):
                 names = {name for target in _targets(parent, inside) for name in stores(target)} - followed
                 followed |= names
@@ -188,8 +193,6 @@ class BatchPlaces(Rule):
                 return draft.facts.loops.is_backward(getattr(parent, "value", parent))
             if isinstance(parent, ast.Attribute) and parent.attr in _LEAVES:
                 return False
-            if draft.facts.loops.is_backward(parent):
-                return True
             if isinstance(parent, ast.Call) and not draft.gradients_off(parent):
                 module, _, name = (draft.facts.resolver.library_function(parent.func) or "").rpartition(".")
                 loss = module == "torch.nn.functional" and (name.endswith("_loss") or name in _LOSSES)
@@ -232,3 +235,17 @@ def _targets(statement: ast.Assign, part: ast.AST) -> list[ast.expr]:
     place = value.elts.index(part)
     same = [t for t in statement.targets if isinstance(t, ast.Tuple) and len(t.elts) == len(value.elts)]
     return [t.elts[place] for t in same] if len(same) == len(statement.targets) else statement.targets
+
+
+def _adds_up(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
+    """Whether a statement binds what a backward pass of a loop starts from."""
+    names = stores(node) if isinstance(node, ast.Assign) else set()
+    calls = draft.facts.loops.backwards_in(loop.node) if names else ()
+    return any(names & {n.id for n in loads(c.func.value)} for c in calls if isinstance(c.func, ast.Attribute))
+
+
+def _counts_up(draft: Draft, node: ast.BinOp) -> bool:
+    """Whether an operation has numbers in it that count up, perhaps by a variable."""
+    bound = (b.value for n in (node.left, node.right) for name in loads(n) for b in draft.facts.resolver.bindings(name))
+    parts = (n for value in (node, *bound) if value is not None for n in walk(value))
+    return any(isinstance(n, ast.Attribute) and n.attr in _NUMBERS for n in parts)

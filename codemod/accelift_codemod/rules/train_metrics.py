@@ -291,7 +291,8 @@ scheduler.step(running / len(loader))
 
         What is returned goes there from where the function is called.
         """
-        reads = (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name))
+        shown = {read for read, _ in measured(draft.facts)}  # which is said there
+        reads = [r for r in (*reads_after(draft, node, name), *reads_elsewhere(draft, node, name)) if r not in shown]
         queue: list[tuple[Read, Read]] = [(load, load) for load in same_entries(draft, node, name, reads)]
         seen = {read for _, read in queue}
         while queue:
