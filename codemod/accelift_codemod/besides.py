@@ -41,6 +41,11 @@ def kept_calls(draft: Draft, variable: DeviceVariable, *bindings: Binding) -> li
     return found
 
 
+def acts(draft: Draft, node: ast.expr | None) -> bool:
+    """Whether an expression calls a function of the script that does more than to choose the device it returns."""
+    return any(_Choice(draft).acting(node))
+
+
 def _perhaps(draft: Draft, call: ast.Call) -> bool:
     """Whether a call is made only in one arm of an expression."""
     statement = draft.facts.index.statement(call)

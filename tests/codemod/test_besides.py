@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import CREATED, REBOUND, converted, creation, lifted, script, unchanged
+from scripts import CREATED, REBOUND, added, converted, creation, findings, lifted, script, unchanged
 from test_create import SPLIT, with_options
 
 GET = 'def choose():\n    {}\n    return torch.device("cuda" if torch.cuda.is_available() else "cpu")'
@@ -61,3 +61,37 @@ def test_what_may_be_done_or_not_is_only_left_out_if_it_shows_something(more: st
         assert unchanged(text).code == "DEV-UNKNOWN"
     else:
         assert creation(text) == f"Accelerator(cpu=not args.gpu, {SPLIT})"
+
+
+PICK = """\
+def pick(name="cuda"):
+{}
+    return torch.device(name if torch.cuda.is_available() else "cpu")
+"""
+
+
+def test_what_functions_do_that_it_calls() -> None:
+    said = "def say():\n    print('x')\n\n\n" + PICK.format("    say()")
+    quiet = "def say():\n    return 'x'\n\n\n" + PICK.format("    name = name or say()\n    name = 'cuda'")
+    assert "pick()" in added(script(definitions=said, device="device = pick()"))
+    assert "pick()" not in "".join(added(script(definitions=quiet, device="device = pick()")))
+
+
+def test_moves_to_what_it_answers_stay() -> None:
+    slots = {"device": "", "model": "model = Net().to(pick())", "move": "x, y = x.to(pick()), y.to(pick())"}
+    text = converted(script(definitions=PICK.format("    print('device')"), **slots))
+    assert "model = Net().to(pick())" in text and "x, y = x.to(pick()), y.to(pick())" in text
+    text = converted(script(definitions=PICK.format("    pass"), **slots))
+    assert ".to(pick())" not in text
+
+
+def test_a_seed_is_no_number_of_a_gpu() -> None:
+    def told(body: str) -> list[str]:
+        options = (
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', type=int)\nargs = p.parse_args()"
+        )
+        made = f"def pick(n):\n    {body}\n    return torch.device('cuda' if torch.cuda.is_available() else 'cpu')"
+        return findings(script(definitions=f"{options}\n\n\n{made}", device="device = pick(args.n)"))
+
+    assert told("torch.manual_seed(n)") == []
+    assert told("if n:\n        return torch.device(f'cuda:{n}')") == ["DEV-INDEX"]

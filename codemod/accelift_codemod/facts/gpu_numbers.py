@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.numbers import Part
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -61,7 +61,10 @@ class GpuNumbers:
         """The part of a device expression that picks one accelerator other than the first, for every process."""
         if node is None or self.is_own(node):
             return None
+        aside = self._aside(node)
         for part in walk(node):
+            if part in aside:
+                continue
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 match = DEVICE.match(part.value)
                 if match and match[2] not in (None, ":0"):
@@ -75,6 +78,22 @@ class GpuNumbers:
                 if is_template(part.func.value):
                     return part
         return None
+
+    def _aside(self, node: ast.AST) -> set[ast.AST]:
+        """What a function of the script is given beside: all that it does with the seed of `device = setup(seed)` is
+        to hand it to functions that know nothing of devices."""
+        target = self.resolver.callee(node) if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(target, FUNCTIONS):
+            return set()
+        loads = self.resolver.index.scopes[target].loads
+        given = (self.resolver.bind(node, target) or {}).items()
+        return {n for name, value in given if all(map(self._is_handed_on, loads.get(name, ()))) for n in walk(value)}
+
+    def _is_handed_on(self, load: ast.expr) -> bool:
+        call = self.resolver.index.parents.get(load)
+        if not isinstance(call, ast.Call) or load is call.func or self.resolver.builtin(call.func) is not None:
+            return False
+        return (self.resolver.qualified(call.func) or "torch.cuda.").endswith(("seed", "seed_all"))
 
     def number(self, node: ast.expr | None, steps: int = 0) -> int | None:
         """The number of the GPU that a device is, where it is written out: `"cuda:1"`, perhaps in a variable."""

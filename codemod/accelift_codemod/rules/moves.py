@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
@@ -59,7 +60,10 @@ for x, y in loader:
         for move in draft.facts.moves.all:
             if not draft.facts.runs(move.call):
                 continue
-            if self._needless(draft, move) and not self._matters(draft, move) and not draft.relied_on(move.call):
+            if acts(draft, move.target):
+                left = self._left(draft, move.call, move.target)
+                yield from [left] if left is not None else []
+            elif self._needless(draft, move) and not self._matters(draft, move) and not draft.relied_on(move.call):
                 dropped.setdefault(draft.facts.index.statement(move.call), []).append(move)
             else:
                 yield from self._general(draft, move)
