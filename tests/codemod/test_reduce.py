@@ -134,6 +134,24 @@ def test_a_variable_that_is_bound_again_for_an_evaluation(between: str, said: li
     assert findings(script(**slots)) == ["METRIC-TRAIN"]
 
 
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("    show(i, running)", ["METRIC-TRAIN"]),  # a function that is not known may print it
+        ("else:\n    print(running)", ["METRIC-TRAIN"]),
+        ("    running = running + 0", []),
+    ],
+)
+def test_a_sum_that_the_loop_itself_reads(last: str, said: list[str]) -> None:
+    loop = "for i, (x, y) in enumerate(loader):\n    x, y = x.to(device), y.to(device)\n    optimizer.zero_grad()"
+    loop += "\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimizer.step()"
+    loop += "\n    running += loss.item()"
+    text = script(imports="from elsewhere import show")
+    start = text.index("for epoch")
+    text = text[:start] + f"running = 0.0\n{loop}\n{last}\n"
+    assert [f for f in findings(text) if f == "METRIC-TRAIN"] == said
+
+
 @pytest.mark.parametrize("batch_end", ["n = 1", "steps += 1", "loss.item()", "running = 0.0"])
 def test_what_measures_nothing(batch_end: str) -> None:
     slots = {"optimizer": PLATEAU, "before": "steps = 0", "batch_end": batch_end, "epoch_end": "scheduler.step(steps)"}

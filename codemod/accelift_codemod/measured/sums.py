@@ -129,7 +129,18 @@ def reads_again(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
 
 def is_read(draft: Draft, node: Loop, name: str) -> bool:
     """Whether anybody reads what a loop leaves in a variable: not if it is set again before that."""
+    owner = draft.facts.index.scope(node).owner(name)
+    reads = draft.facts.loads(owner, name) if owner is not None else []
+    inside = (n for n in reads if node in draft.facts.index.ancestors(n))
+    if any(not _adds(draft.facts.index.statement(n), name) for n in inside):
+        return True  # also what stands under the loop's `else`
     return any((reads_after(draft, node, name), reads_again(draft, node, name), reads_elsewhere(draft, node, name)))
+
+
+def _adds(statement: ast.AST, name: str) -> bool:
+    """Whether a statement does nothing but go on with a variable: `total += 1`, `total = total + 1`."""
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    return [t.id for t in targets if isinstance(t, ast.Name)] == [name]
 
 
 def reads_outside(draft: Draft, node: ast.AST, owner: Scope, name: str) -> list[ast.Name]:
