@@ -238,3 +238,37 @@ def test_rows_that_are_only_looked_at() -> None:
 )
 def test_rows_that_are_weighed_by_their_place(lines: str, said: bool) -> None:
     assert ("BATCH-PLACES" in findings(script(forward=f"optimizer.zero_grad()\n{lines}"))) is said
+
+
+EPISODES = """\
+class Episodes:
+    def __iter__(self):
+        yield from ([0, 1, 2, 3], [2, 3, 4, 5])
+
+    def __len__(self):
+        return 2
+
+
+class Proto(Net):
+    def loss(self, x):
+        z = self(x)
+        return (z.view(2, -1, 2).mean(1).unsqueeze(0) - z.unsqueeze(1)).pow(2).mean()
+"""
+COMPUTED = "optimizer.zero_grad()\nloss = (model(x) - y[:, None]).pow(2).mean()"
+DEALT = "loader = DataLoader(dataset, batch_sampler=Episodes())"
+
+
+@pytest.mark.parametrize(
+    ("loader", "forward", "said"),
+    [
+        (DEALT, COMPUTED, True),
+        ("episodes = Episodes()\nloader = DataLoader(dataset, batch_sampler=episodes)", COMPUTED, True),
+        (DEALT, "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)", False),  # one of each sample
+        ("loader = DataLoader(dataset, batch_sampler=[[0, 1], [2, 3]])", COMPUTED, False),
+        ("loader = DataLoader(dataset, batch_size=4)", COMPUTED, False),
+    ],
+)
+def test_batches_that_the_script_composes(loader: str, forward: str, said: bool) -> None:
+    text = script(definitions=EPISODES, loader=loader, forward=forward)
+    assert ("BATCH-COMPOSED" in findings(text)) is said
+    assert "BATCH-COMPOSED" not in findings(text, batch="per-process")

@@ -40,6 +40,14 @@ class BatchPlaces(Rule):
             "A process has only its share of a batch, with other rows in these places. So it is with labels that are "
             "taken, by the number of the batch, from an array beside the loader.",
         ),
+        Explained(
+            "BATCH-COMPOSED",
+            Severity.WARNING,
+            "batches that a sampler of the script composes",
+            "A class of the script chooses which samples are in a batch together (episodes, pairs, so many of each "
+            "class), and the loss is one that the script computes itself. A process has a part of each batch: if the "
+            "loss needs all of it, it is another loss.",
+        ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
@@ -48,6 +56,7 @@ class BatchPlaces(Rule):
         if draft.options.batch != "global":
             return
         for loop in draft.blueprint.train_loops:
+            yield from self._composed(draft, loop)
             called = (f for statement in loop.body for f in draft.blueprint.timeline.calls_into(statement))
             bodies = [loop.body, *(function.body for function in dict.fromkeys(called))]
             for node in (n for body in bodies for statement in body for n in walk(statement)):
@@ -87,6 +96,29 @@ class BatchPlaces(Rule):
                     "put it into the data set, so that the loader deals it with the samples",
                 )
                 return
+
+    def _composed(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """Batches that a class of the script puts together, and a loss that is none of torch's."""
+        facts = draft.facts
+        for loader in loop.loaders if not facts.processes.managed else ():  # else its batches are its own
+            given = facts.objects.loader(loader).arguments.get("batch_sampler")
+            own = any(isinstance(v.declaration, ast.ClassDef) for v in facts.resolver.values(given)) if given else False
+            if own and not all(self._is_of_samples(draft, c) for c in facts.loops.backwards_in(loop.node)):
+                yield draft.finding(
+                    "BATCH-COMPOSED",
+                    Severity.WARNING,
+                    loop.node,
+                    f"`{facts.segment(given)}` says which samples are in a batch together, and a process has only its "  # type: ignore[arg-type]
+                    "share of them: if the loss compares them, it is another loss",
+                    "have every process draw whole batches (--batch per-process) if it does",
+                )
+                return
+
+    def _is_of_samples(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a backward pass starts from a loss of torch, which is one of each sample."""
+        loss = call.func.value if isinstance(call.func, ast.Attribute) else call
+        bound = draft.facts.resolver.bindings(loss) if isinstance(loss, ast.Name) else []
+        return bool(bound) and all(isinstance(b.value, ast.Call) and _is_loss(draft, b.value.func) for b in bound)
 
     def _numbers(self, draft: Draft, loop: BatchLoop) -> set[str]:
         """Variables that count the batches of a loop, or the samples before them, and what is computed from these."""
@@ -194,13 +226,7 @@ class BatchPlaces(Rule):
             if isinstance(parent, ast.Attribute) and parent.attr in _LEAVES:
                 return False
             if isinstance(parent, ast.Call) and not draft.gradients_off(parent):
-                module, _, name = (draft.facts.resolver.library_function(parent.func) or "").rpartition(".")
-                loss = module == "torch.nn.functional" and (name.endswith("_loss") or name in _LOSSES)
-                if (
-                    loss
-                    or draft.facts.resolver.only(parent.func, Role.LOSS)
-                    or draft.blueprint.prepared_models(parent.func)
-                ):
+                if _is_loss(draft, parent.func) or draft.blueprint.prepared_models(parent.func):
                     return True
             inside = inside if isinstance(parent, (ast.Tuple, ast.List)) else parent
         return False
@@ -225,6 +251,12 @@ class BatchPlaces(Rule):
             if any(isinstance(n.ctx, ast.Load) and self._trains(draft, loop, n, followed | names) for n in reads):
                 return True
         return False
+
+
+def _is_loss(draft: Draft, func: ast.expr) -> bool:
+    module, _, name = (draft.facts.resolver.library_function(func) or "").rpartition(".")
+    known = module == "torch.nn.functional" and (name.endswith("_loss") or name in _LOSSES)
+    return known or draft.facts.resolver.only(func, Role.LOSS)
 
 
 def _targets(statement: ast.Assign, part: ast.AST) -> list[ast.expr]:
