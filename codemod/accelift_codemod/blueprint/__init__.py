@@ -68,6 +68,13 @@ class Blueprint:
         return sorted([*fed, *self.handmade], key=lambda loop: position(loop.node))
 
     @cached_property
+    def in_training(self) -> set[ast.AST]:
+        """What runs in iterations of training loops, also in functions that these call."""
+        bodies = [s for loop in self.train_loops for s in loop.body]
+        called = dict.fromkeys(f for s in bodies for f in self.timeline.calls_into(s))
+        return {n for part in (*bodies, *called) for n in walk(part)}
+
+    @cached_property
     def handmade(self) -> dict[BatchLoop, Step]:
         """Loops without a loader whose batches are shared out all the same: all that there are, or none."""
         handmade = self.facts.handmade

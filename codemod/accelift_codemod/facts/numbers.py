@@ -144,12 +144,11 @@ class Numbers:
             if not isinstance(one, (ast.Name, ast.Attribute)) or one in self.ranks:
                 found.add(one)
                 continue
-            name = isinstance(one, ast.Name)
+            named = isinstance(one, ast.Name)
             bindings = self.resolver.bindings(one) if isinstance(one, ast.Name) else self._attribute_bindings(one)
-            if not bindings and not name:
-                found.add(one)
-            elif not bindings:
+            if not bindings and named:
                 return frozenset()
+            found |= set() if bindings else {one}
             for binding in bindings:
                 if binding.how is How.PARAMETER:
                     todo += self.resolver.handed(binding)
@@ -214,10 +213,8 @@ class Numbers:
 
     def is_option(self, node: ast.expr) -> bool:
         """Whether an expression is an option of the command line that the script never sets, and no launcher gives."""
-        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
-            return False
-        known = node.attr in self.command_line.options and self._option(node) is None
-        return known and not self._attribute_bindings(node)
+        known = isinstance(node, ast.Attribute) and self._is_given(node) and self._option(node) is None
+        return known and not self._attribute_bindings(node)  # type: ignore[arg-type]
 
     @cached_property
     def _given(self) -> dict[str, Part]:

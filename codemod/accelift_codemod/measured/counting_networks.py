@@ -9,15 +9,13 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, torch_ops
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.filling import places
+from accelift_codemod.measured.filling import PUTS, places
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import Read, reached, targets
 from accelift_codemod.measured.said import how
 from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Finding, Severity
-
-_PUTS = frozenset({"append", "appendleft", "extend", "insert", "update"})
 
 
 def counted(draft: Draft) -> Iterator[Finding]:
@@ -82,18 +80,11 @@ def _leaves(visit: Visit) -> Iterator[tuple[ast.AST, str]]:
 
 def is_of_training(draft: Draft, read: Read) -> bool:
     """Whether what is read is what training has left: no network has been run otherwise before it in its function."""
-    trains = _training(draft)
+    trains = draft.blueprint.in_training
     if read in trains:
         return True
     calls = (n for n in draft.calls if n not in trains and draft.function(n) is draft.function(read))
     return not any(draft.facts.objects.models(n.func) and n.lineno <= read.lineno for n in calls)
-
-
-def _training(draft: Draft) -> set[ast.AST]:
-    """What runs in iterations of training loops."""
-    bodies = [s for loop in draft.blueprint.train_loops for s in loop.body]
-    called = dict.fromkeys(f for s in bodies for f in draft.blueprint.timeline.calls_into(s))
-    return {n for part in (*bodies, *called) for n in walk(part)}
 
 
 def said(draft: Draft, write: ast.AST, name: str, reads: list[Read], *, tests: bool = True) -> Iterator[Finding]:
@@ -110,7 +101,7 @@ def said(draft: Draft, write: ast.AST, name: str, reads: list[Read], *, tests: b
             "average it across processes with accelerator.reduce before it is used",
         )
         return
-    trains = set() if tests else _training(draft)
+    trains = set() if tests else draft.blueprint.in_training
     onward = [*reads, *reached(draft, [read for read in reads if read not in trains])]
     ways = [way for read in onward for way in (_told(draft, read),) if way]
     if ways:
@@ -149,7 +140,7 @@ def _writes(draft: Draft, visit: Visit) -> Iterator[tuple[ast.AST, str]]:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     if name := attribute(target):
                         yield node, name
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PUTS:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PUTS:
             name = attribute(node.func.value)
             if name and any(_is_number(draft, a, visit.tainted, False) for a in node.args):
                 yield node, name

@@ -17,11 +17,11 @@ from accelift_codemod.measured.sums import Loop, bindings_of
 
 _PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
 _Followed = tuple[ast.Call, frozenset[str]]
-_CALLS = 2  # of functions that functions call
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 # What returns how large the gradients are, which are averaged by then.
 _NORMS = frozenset(f"torch.nn.utils.{name}" for name in ("clip_grad_norm_", "clip_grad_norm", "get_total_norm"))
-_CALLS = 3  # of functions that return what another one returns
+_CALLS = 2  # of functions that functions call
+_RETURNS = 3  # of functions that return what another one returns
 
 
 def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[str] = ()) -> set[str]:
@@ -104,7 +104,7 @@ def trained(draft: Draft, node: ast.AST) -> set[str]:
 def _is_norm(draft: Draft, binding: Binding, depth: int = 0) -> bool:
     """Whether a variable is bound to the norm of gradients, perhaps as one of several things that a call returns."""
     call, resolver = binding.value, draft.facts.resolver
-    if not isinstance(call, ast.Call) or binding.how is not How.ASSIGN or depth > _CALLS:
+    if not isinstance(call, ast.Call) or binding.how is not How.ASSIGN or depth > _RETURNS:
         return False
     if resolver.qualified(call.func) in _NORMS:
         return not binding.path
