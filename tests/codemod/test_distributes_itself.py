@@ -353,6 +353,43 @@ def test_ranks_that_are_computed_otherwise(slots: dict[str, str]) -> None:
     assert "with a rank whose origin" in unchanged(on_machines(**slots)).message
 
 
+COMMENTED = """\
+class Trainer:
+    def __init__(self, model, loader, optimizer):
+        # what deals
+        self.loader = loader
+        self.place = int(os.environ["LOCAL_RANK"])
+        self.optimizer = optimizer
+        self.model = DDP(model.to(self.place), device_ids=[self.place])
+
+    def train(self):
+        for x, y in self.loader:
+            x = x.to(self.place)
+            y = y.to(self.place)
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+
+
+def main():
+    dist.init_process_group("nccl")
+    data = TensorDataset(torch.zeros(8, 4), torch.zeros(8).long())
+    loader = DataLoader(data, 4, sampler=DistributedSampler(data))
+    model = nn.Linear(4, 2)
+    Trainer(model, loader, torch.optim.SGD(model.parameters(), lr=0.1)).train()
+
+
+main()
+"""
+
+
+def test_a_constructor_that_begins_with_a_comment_keeps_the_accelerator() -> None:
+    """The comment belongs to the first statement, not to the header that gets one parameter more."""
+    kept = "        self.accelerator = accelerator\n        # what deals\n        self.loader = loader\n"
+    assert kept in converted(HEAD + COMMENTED)
+
+
 # ---- what is left alone
 
 

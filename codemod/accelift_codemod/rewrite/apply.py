@@ -133,12 +133,12 @@ class _Rewriter:
         if edit.operation is Operation.ENCLOSE:
             covered = self.places.covered(statement, edit.span)
             if covered == self.index.block(statement)[0] and len(covered) > 1:
-                first = self._with_comments(first)
+                first = self.places.with_comments(first)
             self.composer.encloses.append((first, self.places.last(covered[-1]), edit))
             return
         new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length)
         if edit.operation is Operation.BEFORE:
-            self.composer.before.setdefault(self._with_comments(first), []).append((edit, new))
+            self.composer.before.setdefault(self.places.with_comments(first), []).append((edit, new))
             return
         last = self._with_inner_comments(statement, indent)
         behind = self.composer.after.setdefault(last, [])
@@ -169,18 +169,6 @@ class _Rewriter:
 
     def _inner_comment(self, line: str, indent: str) -> bool:
         return line.lstrip(" \t").startswith("#") and len(indentation(line)) > len(indent)
-
-    def _with_comments(self, line: int) -> int:
-        """The first of the comment lines that stand directly above a line."""
-        indent = indentation(self.lines[line - 1])
-        while line > 1:
-            above = self.lines[line - 2]
-            if not above.lstrip(" \t").startswith("#") or indentation(above) != indent or line == 2:
-                break
-            if above.startswith("# %%"):
-                break  # where a cell begins
-            line -= 1
-        return line
 
     def _remove(self, statement: ast.stmt, edit: Edit, units: list[Unit], gone: set[ast.stmt]) -> None:
         company = self.places.company(statement)

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Edit, Operation
 from accelift_codemod.rewrite.layout import indentation, indented, outdented, statements, string_lines, unit_at
-from accelift_codemod.rewrite.result import Change, Rewritten
+from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.source import Source
 
 
@@ -46,7 +46,9 @@ class Composer:
                 changes.append(Change(start, end, tuple(new)))
 
         line = 1
+        waiting = set(self.before)
         while line <= count:
+            waiting.discard(line)
             for edit, new in self.before.get(line, ()):
                 emit(line - 1, line - 1, self._moved(new, line, edit))
             for first, _, edit in sorted(self.encloses, key=lambda e: -e[1]):
@@ -67,6 +69,8 @@ class Composer:
                         emit(count - 1, count, [self.lines[-1]])
                     emit(last, last, self._moved(new, at, edit))
             line = last + 1
+        if waiting:
+            raise CannotRewrite(f"line {min(waiting)}: what is put before it would be lost, for others take its place")
         return self._finished(changes)
 
     def _finished(self, changes: list[Change]) -> Rewritten:

@@ -7,7 +7,7 @@ import re
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Span
-from accelift_codemod.rewrite.layout import trailing_comment
+from accelift_codemod.rewrite.layout import indentation, trailing_comment
 from accelift_codemod.source import Source
 
 _WHITE = " \t\f\r\n"
@@ -58,6 +58,18 @@ class Places:
     def last(self, statement: ast.stmt) -> int:
         """The last line of a statement, with the empty one that a backslash joins to it."""
         return self.tail(statement)[0] if self.ends(statement) else statement.end_lineno or statement.lineno
+
+    def with_comments(self, line: int) -> int:
+        """The first of the comment lines that stand directly above a line."""
+        indent = indentation(self.lines[line - 1])
+        while line > 1:
+            above = self.lines[line - 2]
+            if not above.lstrip(" \t").startswith("#") or indentation(above) != indent or line == 2:
+                break
+            if above.startswith("# %%"):
+                break  # where a cell begins
+            line -= 1
+        return line
 
     def company(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements on the line of a statement, with itself. The header before them is not one of them."""

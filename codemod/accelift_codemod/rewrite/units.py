@@ -58,7 +58,8 @@ class Units:
         statement = self.index.statement(node)
         body = getattr(statement, "body", None)
         if body and isinstance(body, list) and self.places.starts(body[0]):
-            return Unit(statement.lineno, self.places.head(body[0])[0] - 1, [statement], True, [(node, edit)])
+            last = self.places.with_comments(self.places.head(body[0])[0]) - 1  # above them something may be put
+            return Unit(statement.lineno, last, [statement], True, [(node, edit)])
         nodes = [statement]
         while not (self.places.starts(nodes[0]) and self.places.ends(nodes[-1])):
             parent = self.index.parents[nodes[0]]
