@@ -39,7 +39,13 @@ MEAN = 'accelerator.reduce({}.detach(), reduction="mean").item()'
 def test_a_balance_is_that_of_all_processes(before: str, after: str) -> None:
     slots = {"before": "k = 0.0", "forward": BALANCED}
     assert converted(script(**slots, batch_end=before)) == lifted(**slots, batch_end=after)
-    assert "COLL-RANKFLOW" not in findings(script(**slots, batch_end=before))
+    assert not {"COLL-RANKFLOW", "TABLE-OWN"} & set(findings(script(**slots, batch_end=before)))
+
+
+def test_a_table_beside_a_balance_is_still_told_of() -> None:
+    slots = {"before": "k = 0.0\nqueue = torch.zeros(16, 3)", "forward": f"{BALANCED} + (out @ queue.T).mean()"}
+    update = "k = k + fake.item()\nk = min(k, 1)\nqueue = torch.cat([queue, k * out.detach()])[-16:]"
+    assert findings(script(**slots, batch_end=update)).count("TABLE-OWN") == 1
 
 
 @pytest.mark.parametrize(

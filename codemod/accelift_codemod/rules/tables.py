@@ -190,9 +190,10 @@ class _Outer:
 
     @memoised
     def _bound(self, name: ast.Name) -> frozenset[Binding]:
-        """What the loop may have bound to a variable where it is read."""
-        bindings = self.draft.facts.resolver.bindings(name)
-        return frozenset(b for b in bindings if b.value is not None and _is_in(self.draft, self.loop, b.node))
+        """What the loop may have bound to a variable where it is read, but for what is that of all processes."""
+        bindings = (b for b in self.draft.facts.resolver.bindings(name) if b.value is not None)
+        inside = [b for b in bindings if _is_in(self.draft, self.loop, b.node)]
+        return frozenset(b for b in inside if not _is_reduced(self.draft, self.draft.facts.index.statement(b.node)))
 
 
 def _is_entry(target: ast.expr) -> bool:
