@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +12,10 @@ from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, asked, bot
 from accelift_codemod.facts.devices import Devices
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.numbers import Part
+from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
-_ALIAS = re.compile(r"^torch\.(cuda\.)?(\w*Tensor)$")
 # Methods after which a tensor is where it was.
 _OF_TENSORS = frozenset("to cuda cpu train eval parameters state_dict size dim detach float half".split())
 _STAYS = frozenset(
@@ -190,7 +189,7 @@ class Moves:
             if node in self.of:
                 node = self.of[node].receiver
             elif isinstance(node.func, ast.Attribute) and node.func.attr in _STAYS:
-                if node.func.attr == "type" and any(map(self._type_names, node.args)):
+                if node.func.attr == "type" and any(type_names(self.resolver, a) for a in node.args):
                     break  # of a tensor of the CPU: `x.type(torch.FloatTensor)`
                 node = node.func.value
             elif self.resolver.qualified(node.func) == "torch.autograd.Variable" and node.args:
@@ -206,29 +205,11 @@ class Moves:
 
     def tensor_type(self, node: ast.expr) -> str | None:
         """The dtype that a legacy tensor type selects, where it may also select the GPU."""
-        names = self._type_names(node)
+        names = type_names(self.resolver, node)
         if not names or not any(n.startswith("torch.cuda.") for n in names):
             return None
         dtypes = {_DTYPES.get(n.rpartition(".")[2], "") for n in names if n.startswith("torch.cuda.")}
         return dtypes.pop() if len(dtypes) == 1 else None
-
-    def _type_names(self, node: ast.expr) -> set[str]:
-        if isinstance(node, ast.IfExp):
-            return self._type_names(node.body) | self._type_names(node.orelse)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return {node.value} if _ALIAS.match(node.value) else set()
-        qualified = self.resolver.qualified(node)
-        if qualified is not None:
-            return {qualified} if _ALIAS.match(qualified) else set()
-        if isinstance(node, ast.Name):
-            names: set[str] = set()
-            for binding in self.resolver.bindings(node):
-                if binding.how is How.ASSIGN and binding.value is not None and not binding.path:
-                    names |= self._type_names(binding.value)
-                elif binding.how is How.PARAMETER:
-                    return set()
-            return names
-        return set()
 
     def _guard(self, node: ast.AST) -> tuple[ast.If, bool] | None:
         """The innermost `if` around a node, and whether the node is in its body (not in its else)."""

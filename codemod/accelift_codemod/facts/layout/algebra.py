@@ -35,6 +35,7 @@ class Layout(Enum):
     SUM = "a sum over the samples"
     PART_SUM = "a sum over the samples and something that is none"
     COUNT = "the number of samples"
+    INVERSE = "one by the number of samples"
     SHAPE = "the shape of a sample-first tensor"
     UNKNOWN = "not known"
 
@@ -230,7 +231,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     if isinstance(operator, ast.Mult):
         return _multiply(left, right)
     if isinstance(operator, (ast.Div, ast.FloorDiv)):
-        return _divide(left, right)
+        whole = isinstance(operator, ast.FloorDiv) and left in FIXED and right is Layout.COUNT
+        return Layout.UNKNOWN if whole else _divide(left, right)
     if Layout.ROWS in (left, right) and {left, right} <= {Layout.ROWS, *FIXED}:
         if isinstance(operator, ast.MatMult) and left is not Layout.ROWS:
             return Layout.UNKNOWN
@@ -291,11 +293,13 @@ def _multiply(left: Layout, right: Layout) -> Layout:
     pair = {left, right}
     if pair <= {Layout.ROWS, *FIXED}:
         return Layout.ROWS
-    for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.SUM, Layout.COUNT):
+    for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.SUM, Layout.COUNT, Layout.INVERSE):
         if scalar in pair and pair - {scalar} and (pair - {scalar}) <= set(FIXED):
             return scalar
     if pair == {Layout.MEAN, Layout.COUNT}:
         return Layout.SUM
+    if pair == {Layout.SUM, Layout.INVERSE}:
+        return Layout.MEAN
     if pair <= set(_MEANS):
         return Layout.MIXED  # a product of means is no mean
     return _compared(pair)
@@ -313,8 +317,8 @@ def _divide(left: Layout, right: Layout) -> Layout:
         return Layout.ROWS
     if left in FIXED and right is Layout.ROWS:
         return Layout.ROWS
-    if left is Layout.SUM and right is Layout.COUNT:
-        return Layout.MEAN
+    if right is Layout.COUNT and (left is Layout.SUM or left in FIXED):
+        return Layout.MEAN if left is Layout.SUM else Layout.INVERSE
     if left is right is Layout.SUM:
         return Layout.QUOTIENT
     if right in _MEANS and left in (*_MEANS, *FIXED):

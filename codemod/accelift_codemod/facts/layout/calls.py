@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import operations, pretrained, products, views
+from accelift_codemod.facts.layout import making, operations, pretrained, products, views
 from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Shape, handed_on, join
 from accelift_codemod.facts.signatures import argument
+from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.values import Role, Values
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class Calls:
         packed = self.layouts.choosing.packs(call, qualified or "", everything)
         if packed is not None:
             return packed
+        made = making.array(qualified, arguments, keywords) if qualified is not None else None
+        if made is not None:
+            return made
+        if type_names(self.resolver, func):
+            return making.legacy_tensor(arguments)
         if qualified is not None and qualified.startswith("torch"):
             name = qualified.rpartition(".")[2]
             if qualified == "torch.autograd.grad":

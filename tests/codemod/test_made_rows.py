@@ -1,0 +1,75 @@
+"""What is made with a row for each sample of a batch, and one by their number."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import converted, findings, script
+
+NOISE = "optimizer.zero_grad()\nn = x.shape[0]\n{}\nloss = {}"
+PLAIN = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
+TYPE = "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor"
+
+
+def backward(slots: dict[str, str]) -> str:
+    return next(line.strip() for line in converted(script(**slots)).splitlines() if "accelerator.backward" in line)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "noise = torch.from_numpy(np.random.normal(0, 1, (n, 8))).float()",
+        "noise = torch.from_numpy(np.random.normal(size=(n, 8))).float()",
+        "noise = torch.FloatTensor(np.random.rand(n, 8))",
+        "noise = Tensor(np.random.uniform(-1, 1, (x.size(0), 8)))",
+        "noise = Tensor(n, 8).fill_(1.0)",
+        "noise = torch.as_tensor(np.zeros((len(x), 8)))",
+    ],
+)
+def test_a_sum_over_rows_that_are_made_for_the_samples(made: str) -> None:
+    slots = {"imports": "import numpy as np", "before": TYPE, "forward": NOISE.format(made, "model(noise).sum()")}
+    assert backward(slots) == 'accelerator.backward(loss, reduction="sum")'
+    assert "LOSS-UNKNOWN" not in findings(script(**slots))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "noise = Tensor([n, 8])",
+        "noise = torch.from_numpy(np.random.normal(x.numpy(), 1))",
+        "noise = torch.from_numpy(np.resize(x.numpy(), (n, 8)))",
+        "noise = Tensor(np.random.normal(0, 1, (4, 8)))",
+    ],
+)
+def test_rows_that_may_be_others(made: str) -> None:
+    slots = {"imports": "import numpy as np", "before": TYPE, "forward": NOISE.format(made, "model(noise).sum()")}
+    assert backward(slots) == "accelerator.backward(loss)"
+    assert "LOSS-UNKNOWN" in findings(script(**slots))
+
+
+def test_a_type_that_a_loop_binds_to_itself() -> None:
+    slots = {
+        "before": TYPE,
+        "forward": f"Tensor = Tensor if len(x) else torch.FloatTensor\nx = x.type(Tensor)\n{PLAIN}",
+    }
+    assert findings(script(**slots)) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "loss", "reported"),
+    [
+        ("d = 1 / n", "d * model(x).sum()", False),
+        ("d = 1.0 / (2 * n)", "model(x).sum() * d * 3 + model(x).mean()", False),
+        ("d = 1 // n", "d * model(x).sum()", True),  # nothing, but for one sample
+        ("d = 1 / n", "model(x).sum() / d", True),
+        ("d = 1 / n", "d * model(x).mean()", True),
+    ],
+)
+def test_one_by_the_number_of_samples(share: str, loss: str, reported: bool) -> None:
+    slots = {"forward": NOISE.format(share, loss)}
+    assert backward(slots) == "accelerator.backward(loss)"
+    assert ("LOSS-UNKNOWN" in findings(script(**slots))) == reported
+
+
+def test_a_sum_of_rows_that_no_mean_is_made_of() -> None:
+    slots = {"forward": NOISE.format("d = 1 / n", "d * model(x).sum() + torch.log(model(x).exp().sum())")}
+    assert "LOSS-INBATCH" in findings(script(**slots))
