@@ -175,6 +175,33 @@ def test_writers_that_every_process_needs(make: str, use: str, guarded: str) -> 
     assert findings(text) == ["TRACK-ALL", *(["METRIC-TRAIN"] if use else [])]
 
 
+@pytest.mark.parametrize(
+    ("make", "log"),
+    [
+        ('tf.summary.FileWriter("runs")', "writer.add_summary(loss.item(), epoch)"),
+        ('tf.compat.v1.summary.FileWriter("r")', "writer.add_summary(loss.item(), epoch)"),
+        ('tensorboard_logger.Logger("runs")', "writer.log_value('loss', loss.item(), epoch)"),
+    ],
+)
+def test_writers_of_other_libraries(make: str, log: str) -> None:
+    imports = "import tensorboard_logger\nimport tensorflow as tf"
+    text = script(imports=imports, before=f"writer = {make}", epoch_end=log)
+    made = f"writer = {make} if accelerator.is_main_process else None"
+    assert converted(text) == lifted(
+        imports=imports, before=made, epoch_end=f"if accelerator.is_main_process:\n    {log}"
+    )
+
+
+def test_a_writer_that_a_block_makes_the_current_one() -> None:
+    slots = {
+        "imports": "import tensorflow as tf",
+        "before": 'writer = tf.summary.create_file_writer("runs")',
+        "epoch_end": "with writer.as_default():\n    tf.summary.scalar('loss', loss.item(), step=epoch)",
+    }
+    assert converted(script(**slots)) == lifted(**slots)
+    assert "TRACK-ALL" in findings(script(**slots))
+
+
 def test_visdom() -> None:
     slots = {"imports": "import visdom", "before": "viz = visdom.Visdom()", "epoch_end": "viz.text('a')"}
     made = "viz = visdom.Visdom() if accelerator.is_main_process else None"
