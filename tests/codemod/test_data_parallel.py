@@ -51,6 +51,22 @@ def test_nothing_is_set_to_itself(definitions: str, setup: str) -> None:
     assert "parts['net'] = parts['net']" not in output
 
 
+@pytest.mark.parametrize(
+    ("between", "left"),
+    [
+        ("step = 0\n", 0),
+        ("", 0),
+        ("net = Net()\n", 1),  # another one
+        ("show()\n", 1),  # which may do anything
+    ],
+)
+def test_nothing_is_set_to_what_it_is_already(between: str, left: int) -> None:
+    definitions = "def show():\n    print(1)"
+    model = f"net = Net()\nmodel = net.to(device)\n{between}model = nn.DataParallel(net)"
+    output = converted(script(definitions=definitions, model=model))
+    assert output.count("model = net") == 1 + left
+
+
 def test_a_module_of_the_models_own_cannot_be_told_apart() -> None:
     own = "class Own(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.module = None"
     slots = {"definitions": own, "model": "model = nn.DataParallel(Own()).to(device)"}

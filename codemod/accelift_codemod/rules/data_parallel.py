@@ -9,6 +9,7 @@ from accelift_codemod import inner_wraps
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import Refused, refuse
@@ -178,12 +179,31 @@ def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Ite
     reason = "the accelerator wraps the model, one process per GPU"
     statement = draft.facts.index.statement(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    same = target is not None and _is_plain(argument) and ast.unparse(target) == ast.unparse(argument)
+    same = target is not None and _is_plain(argument) and _is_there(draft, statement, target, argument)
     if same and isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
         yield draft.edit(rule, statement, Operation.DROP, reason)
     else:
         place, keyword = (0, "") if argument in call.args else (None, "module")
         yield draft.edit(rule, call, Operation.INNER, reason, keyword, place=place)
+
+
+def _is_there(draft: Draft, statement: ast.stmt, target: ast.expr, argument: ast.expr) -> bool:
+    """Whether the variable for the wrapper has what is wrapped already: `net = DataParallel(net)`, or
+    `self.net = net.to(device)` among the statements before, after which nothing but other variables are bound."""
+    wanted, given = ast.unparse(target), ast.unparse(argument)
+    if wanted == given:
+        return True
+    block, place = draft.facts.index.block(statement)
+    for earlier in reversed(block[:place]):
+        only = isinstance(earlier, ast.Assign) and len(earlier.targets) == 1 and _is_plain(earlier.targets[0])
+        bound = ast.unparse(earlier.targets[0]) if isinstance(earlier, ast.Assign) and only else ""
+        if isinstance(earlier, ast.Assign) and bound == wanted:
+            root = draft.facts.moves.root(earlier.value)
+            return root is not None and ast.unparse(root) == given
+        calls = any(isinstance(n, ast.Call) for n in walk(earlier))
+        if not only or calls or any(f"{name}.".startswith(f"{bound}.") for name in (wanted, given)):
+            return False
+    return False
 
 
 def _wrapped(draft: Draft, calls: list[ast.Call], node: ast.expr) -> bool:
