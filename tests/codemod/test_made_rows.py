@@ -73,3 +73,19 @@ def test_one_by_the_number_of_samples(share: str, loss: str, reported: bool) -> 
 def test_a_sum_of_rows_that_no_mean_is_made_of() -> None:
     slots = {"forward": NOISE.format("d = 1 / n", "d * model(x).sum() + torch.log(model(x).exp().sum())")}
     assert "LOSS-INBATCH" in findings(script(**slots))
+
+
+@pytest.mark.parametrize(
+    ("repeated", "known"),
+    [
+        ("out.view(-1, 3, 1).repeat(1, 1, 4)", True),
+        ("out.view(len(x), 3, 1).repeat(1, 2, 4).repeat(1, 1, 2)", True),
+        ("out.view(-1, 3, 1).repeat(1, 1, 4, 4)", False),  # one dimension more, before the samples
+        ("out.view(-1, 3, 1).repeat(2, 1, 4)", False),
+        ("out.repeat(1, 2)", False),  # of how many dimensions is not told
+    ],
+)
+def test_rows_that_are_repeated_in_themselves(repeated: str, known: bool) -> None:
+    slots = {"forward": f"optimizer.zero_grad()\nout = model(x)\nloss = {repeated}.sum()"}
+    assert (backward(slots) == 'accelerator.backward(loss, reduction="sum")') == known
+    assert ("LOSS-UNKNOWN" in findings(script(**slots))) != known

@@ -103,6 +103,8 @@ class Calls:
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
                 if self.layouts.dimensions.later(func.value, call.args[0]):
                     return Layout.CONST
+            if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
+                return Layout.ROWS
             if not isinstance(receiver, tuple) and receiver not in FIXED:
                 return operations.method(func.attr, call, receiver, arguments, keywords)
             if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:

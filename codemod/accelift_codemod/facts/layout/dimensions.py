@@ -23,6 +23,8 @@ _RESHAPES = frozenset(
 _MOVES = frozenset("transpose swapaxes permute softmax log_softmax tril triu roll flip".split())
 _KEEP = torch_ops.ROW_WISE - _BROADCASTS - _RESHAPES | _MOVES
 _SHAPES = frozenset({"view", "reshape"})
+# Methods that return as many dimensions as they are given numbers.
+_SPREADS = frozenset({"repeat", "expand"})
 _CUTS = frozenset({"split", "chunk"})
 # Methods that are told numbers of dimensions.
 _PLACED = frozenset({"size", "transpose", "swapaxes", "permute", "mean", "sum", "max", "softmax", "log_softmax"})
@@ -49,6 +51,11 @@ class Dimensions:
         """Whether a dimension that is counted from the last one is surely not the first."""
         counted, number = integer(place), self.of(node)
         return counted is not None and number is not None and -number < counted < 0
+
+    def repeats_later(self, call: ast.Call) -> bool:
+        """Whether `x.repeat(1, 2, 3)` surely puts nothing before the first dimension, and leaves that as it is."""
+        whole = isinstance(call.func, ast.Attribute) and self.of(call.func.value) == len(call.args)
+        return whole and integer(call.args[0]) == 1
 
     def batched(self, call: ast.Call) -> bool:
         """Whether what a recurrent layer is called on surely has three dimensions: two would be one sequence."""
@@ -219,7 +226,7 @@ class Dimensions:
         func = call.func
         if qualified or not isinstance(func, ast.Attribute):
             return None
-        if func.attr in _SHAPES:
+        if func.attr in _SHAPES | _SPREADS:
             plain = len(call.args) > 1 and not any(isinstance(a, ast.Starred) for a in call.args)
             return len(call.args) if plain else None
         if func.attr == "unsqueeze":
