@@ -396,3 +396,62 @@ def test_a_variable_that_is_set_to_the_cpu_before_anything_moves() -> None:
 
 def test_a_read_that_may_be_of_either_device_is_not_guessed() -> None:
     assert unchanged(AFTERWARDS.format(first="", place="device", last='device = "cpu"')).code == "DEV-UNKNOWN"
+
+
+TWICE = """\
+import argparse
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+{between}
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        x, y = x.to(DEVICE), y.to(DEVICE)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+
+def main(args):
+    model = nn.Linear(4, 1).to(DEVICE)
+    loader = DataLoader(TensorDataset(torch.ones(8, 4), torch.ones(8, 1)), batch_size=4)
+    train(model, loader, torch.optim.SGD(model.parameters(), lr=args.lr))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--lr", type=float, default=0.1)
+    args = parser.parse_args()
+    {before}
+    DEVICE = torch.device("cpu" if args.cpu or not torch.cuda.is_available() else "cuda")
+    main(args)
+"""
+
+
+def test_a_device_that_is_chosen_again_before_anything_reads_it() -> None:
+    output = converted(TWICE.format(between="", before="pass"))
+    assert 'DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n' in output
+    made = "    accelerator = Accelerator(\n        cpu=args.cpu, dataloader_config"
+    assert made in output and "    main(args, accelerator)\n" in output
+    assert "x.to(DEVICE)" not in output
+
+
+@pytest.mark.parametrize(
+    ("between", "before"),
+    [
+        ("WEIGHTS = torch.ones(3, device=DEVICE)", "pass"),
+        ("def weights(device=DEVICE):\n    return torch.ones(3, device=device)", "pass"),
+        ("class Settings:\n    device = DEVICE", "pass"),
+        ("def show():\n    print(DEVICE)\n\nshow()", "pass"),
+        ("def show():\n    print(DEVICE)", "show()"),
+        ("def show():\n    print(DEVICE)", "parser.exit = show"),
+        ("", "print(DEVICE)"),
+    ],
+)
+def test_a_device_that_something_may_read_before_it_is_chosen_again(between: str, before: str) -> None:
+    assert unchanged(TWICE.format(between=between, before=before)).code == "DEV-UNKNOWN"

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import written
+from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.conditions import TRUE, Condition
-from accelift_codemod.facts.index import Binding, How, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
+from accelift_codemod.facts.tree import own_nodes
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class DeviceVariables:
             for name, bindings in scope.bindings.items():
                 chosen = [b for b in bindings if not is_none(b)]
                 if chosen and all(map(self.devices.chooses, chosen)) and self.devices.bind_devices(chosen, 0):
+                    chosen = [b for b in chosen if not self._is_unread(b, chosen)]
                     later = [b for b in chosen if self._is_later(b, chosen)]
                     variable = self._variable(name, scope, name, [b for b in chosen if b not in later] or chosen)
                     if any(self._reads(b, chosen, True) for b in later):
@@ -62,6 +65,53 @@ class DeviceVariables:
         if self._calls_cuda or any(v.cpu != TRUE for v in found):
             found = [v for v in found if v.cpu != TRUE]
         return sorted(found, key=lambda v: position(v.statements[0]))
+
+    def _is_unread(self, binding: Binding, chosen: list[Binding]) -> bool:
+        """Whether a variable of a module is surely bound again before it is read: once the arguments are known, say."""
+        first = self.index.statement(binding.node)
+        if not binding.scope.is_module or not self._is_set(first, self.index.tree.body):
+            return False
+        again = (self.index.statement(b.node) for b in chosen if position(b.node) > position(first))
+        return any(self._comes_first(first, statement, binding) for statement in again)
+
+    def _comes_first(self, first: ast.stmt, again: ast.stmt, binding: Binding) -> bool:
+        """Whether a variable is read only after a statement of the module's own, or of what is only run as a script,
+        as nothing between the first one and this one calls what the file defines."""
+        body, around = self.index.tree.body, self.index.parents[again]
+        block = around.body if isinstance(around, ast.If) and is_main(around) and around in body else body
+        if not self._is_set(again, block):
+            return False
+        begin, end = body.index(first) + 1, body.index(again if block is body else around)  # type: ignore[arg-type]
+        between = [*body[begin:end], *(block[: block.index(again)] if block is not body else [])]
+        if any(self._runs_own(statement) for statement in between):
+            return False
+        reads = (n for s in self.index.scopes.values() for n in s.loads.get(binding.name, ()))
+        own = [n for n in reads if self.index.scope(n).owner(n.id) is binding.scope and self.index.function(n) is None]
+        return all(position(n) > position(again) and self._is_beside(n, again) for n in own)
+
+    def _is_beside(self, read: ast.Name, statement: ast.stmt) -> bool:
+        """Whether a read of the module's own is run where a statement has been, and is no part of that."""
+        around, parents = [*self.index.ancestors(read)], self.index.parents
+        return statement not in around and parents[statement] in around
+
+    def _is_set(self, statement: ast.stmt, block: list[ast.stmt]) -> bool:
+        """Whether a statement of a block does nothing but to set one variable."""
+        return isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement in block
+
+    def _runs_own(self, statement: ast.AST) -> bool:
+        """Whether a statement may run code of the script that is kept in functions or classes."""
+        if isinstance(statement, FUNCTIONS):
+            defaults = (*statement.args.defaults, *filter(None, statement.args.kw_defaults))
+            return any(map(self._runs_own, (*statement.decorator_list, *defaults)))
+        if isinstance(statement, ast.ClassDef):
+            return any(map(self._runs_own, (*statement.decorator_list, *statement.body)))
+        return any(map(self._is_own, own_nodes(statement)))
+
+    def _is_own(self, node: ast.AST) -> bool:
+        """Whether a node names a function or class of the script, or calls one."""
+        if isinstance(node, ast.Name):
+            return any(b.how in (How.FUNCTION, How.CLASS) for b in self.resolver.bindings(node))
+        return isinstance(node, ast.Call) and self.resolver.callee(node) is not None
 
     def _is_later(self, binding: Binding, chosen: list[Binding]) -> bool:
         """Whether a variable is set to the CPU once something has moved to another device: after the training, say."""

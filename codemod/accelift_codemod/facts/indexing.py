@@ -88,7 +88,9 @@ class Indexing:
                 inside.append(node.body)
             arguments = node.args
             self.parents[arguments] = node
-            outside += [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+            defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+            self.parents.update(dict.fromkeys(defaults, arguments))
+            outside += defaults
             for parameter in parameters(arguments):
                 self.parents[parameter] = arguments
                 self._bind(parameter.arg, How.PARAMETER, parameter, inner)
