@@ -455,3 +455,15 @@ def test_a_device_that_is_chosen_again_before_anything_reads_it() -> None:
 )
 def test_a_device_that_something_may_read_before_it_is_chosen_again(between: str, before: str) -> None:
     assert unchanged(TWICE.format(between=between, before=before)).code == "DEV-UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("device", "codes"),
+    [
+        ('torch.device("cuda" if args.backend == "gpu" else "cpu")', []),
+        ('torch.device("cpu" if args.backend != "gpu" or not torch.cuda.is_available() else "cuda")', []),
+        ("torch.device(args.backend)", ["DEV-INDEX"]),
+    ],
+)
+def test_an_option_that_is_asked_for_a_word_gives_no_number(device: str, codes: list[str]) -> None:
+    assert findings(with_options(f"device = {device}", '"--backend", default="cpu"')) == codes

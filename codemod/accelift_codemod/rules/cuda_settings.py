@@ -79,7 +79,10 @@ class CudaSettings(Rule):
     def _optional(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:
         """A command-line option for the device, which may be given a number."""
         for node in (n for b in variable.bindings if b.value is not None for n in walk(b.value)):
-            devices = draft.facts.devices
+            devices, parent = draft.facts.devices, draft.facts.index.parents[node]
+            asked = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.Eq, ast.NotEq))
+            if asked:  # for a word that is written out: `args.backend == "gpu"`
+                continue
             if isinstance(node, ast.Attribute) and (devices.option(node) is not None or devices.is_told(node)):
                 yield draft.finding(
                     "DEV-INDEX",
