@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, creation, findings, lifted, script, unchanged
+from scripts import convert, converted, creation, findings, lifted, script, unchanged
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,101 @@ def test_a_scheduler_of_a_class_that_is_looked_up() -> None:
     assert converted(text.replace(known, looked_up)) == converted(text).replace(known, looked_up)
 
 
-def test_a_loader_of_a_partial_is_not_prepared_as_if_its_arguments_were_known() -> None:
-    loader = "loader = partial(DataLoader, batch_size=16, drop_last=True)(data)"
-    assert unchanged(script(setup="from functools import partial", loader=loader)).code == "LOADER-UNKNOWN"
+PARTIAL = "from functools import partial"
+
+
+EVALUATION = """\
+correct = 0
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    correct += (model(x).argmax(1) == y).sum().item()
+print(correct)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "given", "whole"),
+    [
+        ("batch_size=16, drop_last=True", "data", "data, batch_size=16, drop_last=True"),
+        ("batch_size=16, shuffle=True", "data, shuffle=False", "data, batch_size=16, shuffle=False"),
+        ("batch_size=16, collate_fn=join", "data", "data, batch_size=16, collate_fn=join"),
+        ("batch_size=16, collate_fn=join", "data, collate_fn=None", "data, batch_size=16, collate_fn=None"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_a_loader_of_a_partial_has_its_arguments(kept: str, given: str, whole: str, named: bool) -> None:
+    setup, made = f"make = partial(DataLoader, {kept})", f"loader = make({given})"
+    if not named:
+        setup, made = "", f"loader = partial(DataLoader, {kept})({given})"
+    slots = {"from_imports": "from joining import join", "setup": f"{PARTIAL}\n{setup}", "epoch_end": EVALUATION}
+    plain = script(**slots, loader=f"loader = DataLoader({whole})")
+    assert converted(script(**slots, loader=made)) == converted(plain).replace(f"loader = DataLoader({whole})", made)
+    assert findings(script(**slots, loader=made)) == findings(plain)
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "loader = partial(DataLoader, data)(batch_size=16)",
+        "loader = partial(DataLoader, data, 16)()",
+        "kinds = [partial(DataLoader, batch_size=16), partial(list)]\nloader = kinds[len(data) % 2](data)",
+    ],
+)
+def test_a_loader_of_a_partial_that_is_not_followed(loader: str) -> None:
+    assert unchanged(script(setup=PARTIAL, loader=loader)).code in ("LOADER-UNKNOWN", "DATA-UNSHARDED")
+
+
+STEP = """\
+def train_step(model, optimizer, x, y, scale=1.0):
+    optimizer.zero_grad()
+    loss = scale * F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        ("step = partial(train_step, model, optimizer, scale=2.0)", "step(x, y)"),
+        ("step = partial(train_step, model)", "step(optimizer, x, y=y)"),
+        ("step = partial(train_step, optimizer=optimizer, model=model)", "step(x=x, y=y)"),
+    ],
+)
+def test_a_step_of_a_partial(made: str, called: str) -> None:
+    """The network is prepared before the partial keeps it."""
+    slots = {"setup": PARTIAL, "definitions": STEP, "backward": "", "step": "", "forward": called}
+    output = converted(script(**slots, before=made))
+    assert "    accelerator.backward(loss)\n" in output and "x.to(" not in output
+    assert 0 < output.index("accelerator.prepare(model, optimizer, loader)") < output.index(made)
+
+
+def test_a_step_of_a_partial_that_keeps_the_network_before_all_is_made() -> None:
+    slots = {"setup": PARTIAL, "definitions": STEP, "backward": "", "step": "", "forward": "step(optimizer, x, y)"}
+    made = "model = Net().to(device)\nstep = partial(train_step, model)"
+    output = converted(script(**slots, model=made))
+    assert output.index("accelerator.prepare(model, loader)") < output.index("step = partial(train_step, model)")
+
+
+def test_a_step_of_a_partial_that_lacks_the_accelerator_is_refused() -> None:
+    slots = {"setup": PARTIAL, "definitions": STEP, "backward": "", "step": "", "forward": "step(x, y)"}
+    text = script(main=True, before="step = partial(train_step, model, optimizer)", **slots)
+    assert unchanged(text).code == "ACC-REACH"
+
+
+@pytest.mark.parametrize(("target", "refused"), [("runtime", False), ("accelerate", True)])
+def test_a_network_that_a_tuple_has_kept_before(target: str, refused: bool) -> None:
+    """The runtime averages its gradients all the same; Accelerate's wrapper alone would."""
+    slots = {"definitions": STEP, "backward": "", "step": "", "forward": "train_step(*both, x, y)"}
+    result = convert(script(**slots, before="both = (model, optimizer)"), target=target)
+    assert (result.output is None) == refused
+
+
+@pytest.mark.parametrize("given", ["*[model, optimizer]", "**{'model': model, 'optimizer': optimizer}"])
+def test_a_step_of_a_partial_whose_arguments_are_not_known(given: str) -> None:
+    slots = {"setup": PARTIAL, "definitions": STEP, "backward": "", "step": "", "forward": "step(x=x, y=y)"}
+    result = convert(script(before=f"step = partial(train_step, {given})", **slots))
+    assert result.output is None
 
 
 @pytest.mark.parametrize(

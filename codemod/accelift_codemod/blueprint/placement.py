@@ -43,6 +43,9 @@ def _named(scope: Scope, name: str, among: set[tuple[Scope, str]]) -> str:
     return f"`{name}`" if alone else f"`{name}` of {getattr(scope.node, 'name', 'the script')}"
 
 
+_DISPLAYS = (ast.Tuple, ast.List, ast.Dict, ast.Set)
+
+
 class Placement:
     """Chooses where the objects that train are prepared."""
 
@@ -287,8 +290,9 @@ class Placement:
             for load in self.facts.loads(item.scope, item.name):
                 call = self.index.parents.get(load)
                 kept = isinstance(call, ast.Call) and isinstance(self.resolver.callee(call), ast.ClassDef)
+                kept |= isinstance(call, _DISPLAYS) and isinstance(self.index.statement(call), ast.Assign)
                 if kept and load.lineno <= (getattr(anchor, "end_lineno", 0) or 0):
-                    message = f"`{item.name}` is kept by an object that is made here, which would train the bare model"
+                    message = f"`{item.name}` is kept by what is made here, which would train the bare model"
                     raise refuse("PREP-NO-POINT", load.lineno, message, "hand the model to the function that trains")
 
     def _looked_at(self, items: list[Item]) -> list[ast.AST]:

@@ -153,6 +153,8 @@ class Roots:
                     traced = self._trace(argument, search)
                     if traced is None:
                         return None
+                    if call not in self.index.ancestors(argument):  # what `functools.partial` has kept for the call
+                        self.copies.setdefault(argument)
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
                 for carrier in carriers(binding.value):  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ class Calls:
         made = [v.name for v in callees if v.role is Role.LIBRARY]
         if made and len(made) == len(callees):
             roles = {self.resolver.library_role(name) for name in made}
-            if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}):
+            if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}, {Role.LOADER}):
                 return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
         if callees and all(v.name in library.MAKES_PICTURES for v in callees):
             return (Value(Role.OBJECT, call, library.PICTURE),)
@@ -213,9 +213,9 @@ class Calls:
             return tuple(
                 Value(v.role, call, v.name, v.inner, v.keys, v.declaration) for v in self.resolver.values(first)
             )
-        if qualified == "functools.partial" and len(call.args) == 1:
-            if found := [v for v in self.resolver.values(first) if v.role is Role.LIBRARY]:
-                return tuple(found)
+        if qualified == signatures.PARTIAL:
+            if found := self._partial(call, self.resolver.values(first)):
+                return found
         if qualified in library.NOT_DATA:
             return ()
         if qualified.startswith("PIL."):
@@ -228,6 +228,19 @@ class Calls:
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
         return (Value(Role.OBJECT, call, qualified),)
+
+    def _partial(self, call: ast.Call, values: Values) -> Values:
+        """What `functools.partial` makes of functions of the script, which keep what it gives them by its place, and
+        of names of libraries, which do not."""
+        kept, told = len(call.args) > 1, signatures.is_told(call)
+        found: list[Value] = []
+        for value in values:
+            plain = value.role is Role.FUNCTION and isinstance(value.declaration, FUNCTIONS)
+            own = plain and not isinstance(self.resolver.index.parents.get(value.declaration), ast.ClassDef)  # type: ignore[arg-type]
+            if not (told if own else value.role is Role.LIBRARY and not kept):
+                return ()
+            found.append(replace(value, origin=call))
+        return tuple(found)
 
     def _builtin_call(self, call: ast.Call, name: str) -> Iterable[Value]:
         first = self.resolver.values(call.args[0]) if call.args else ()

@@ -146,9 +146,10 @@ class Objects:
         return one or loader.deals_single_samples
 
     def _make_loader(self, value: Value) -> Loader:
-        call = value.origin
-        if not isinstance(call, ast.Call) or value.declaration is not None:
+        made = value.origin
+        if not isinstance(made, ast.Call) or value.declaration is not None:
             return Loader(value, None, {}, False)
+        call = self.resolver.whole(made)
         arguments: dict[str, ast.expr | None] = {}
         complete = True
         for name, argument in zip(library.LOADER_SIGNATURE, call.args, strict=False):
@@ -165,7 +166,7 @@ class Objects:
                 complete = False
             else:
                 arguments.update(entries)
-        return Loader(value, call, arguments, complete)
+        return Loader(value, made, arguments, complete)
 
     def mapping(self, node: ast.expr) -> dict[str, ast.expr | None] | None:
         """The entries a dict expression may hold, by key; None if they cannot be known."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from accelift_codemod.facts import parts, signatures
 from accelift_codemod.facts.calls import Calls
@@ -148,7 +149,17 @@ class Resolver(Classes):
 
     def bind(self, call: ast.Call, function: Function) -> dict[str, ast.expr] | None:
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
-        return signatures.bind(call, function, self._is_bound(call, function))
+        return signatures.bind(self.whole(call), function, self._is_bound(call, function))
+
+    def whole(self, call: ast.Call) -> ast.Call:
+        """A call with what `functools.partial` has given the function before; itself, if there is no such thing."""
+        made = {v.origin for v in self.values(call.func)} & self._partials if self._partials else set()
+        origin = made.pop() if len(made) == 1 else None
+        return signatures.with_partial(call, origin) if isinstance(origin, ast.Call) else call
+
+    @cached_property
+    def _partials(self) -> set[ast.AST]:
+        return {call for call in self.index.calls if self.qualified(call.func) == signatures.PARTIAL}
 
     def handed(self, parameter: Binding, runs: Callable[[ast.AST], bool] | None = None) -> list[ast.expr | None]:
         """What each call of its function gives a parameter, or its default; None where that cannot be told.

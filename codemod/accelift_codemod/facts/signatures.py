@@ -6,6 +6,21 @@ import ast
 
 from accelift_codemod.facts.index import Function
 
+PARTIAL = "functools.partial"
+
+
+def with_partial(call: ast.Call, made: ast.Call) -> ast.Call:
+    """A call of what `functools.partial` has made, with all that the function is given: `partial(f, a)(b)` is
+    `f(a, b)`."""
+    own = {k.arg for k in call.keywords}
+    kept = [k for k in made.keywords if k.arg is None or k.arg not in own]
+    return ast.Call(call.func, [*made.args[1:], *call.args], [*kept, *call.keywords])
+
+
+def is_told(call: ast.Call) -> bool:
+    """Whether no argument of a call is hidden by `*` or `**`."""
+    return all(k.arg for k in call.keywords) and not any(isinstance(a, ast.Starred) for a in call.args)
+
 
 def bind(call: ast.Call, function: Function, bound: bool = False) -> dict[str, ast.expr] | None:
     """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them.
