@@ -88,6 +88,23 @@ def test_a_loader_of_a_partial_that_is_not_followed(loader: str) -> None:
     assert unchanged(script(setup=PARTIAL, loader=loader)).code in ("LOADER-UNKNOWN", "DATA-UNSHARDED")
 
 
+@pytest.mark.parametrize(
+    ("kept", "given", "whole"),
+    [("", "", ""), ("3", "", "3"), ("width=3", "", "width=3"), ("width=2", "width=3", "width=3")],
+)
+def test_a_network_of_a_partial(kept: str, given: str, whole: str) -> None:
+    wide = (
+        "class Wide(nn.Module):\n    def __init__(self, width=3):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(8, width)\n\n    def forward(self, x):\n        return self.layer(x)"
+    )
+    setup = f"{PARTIAL}\nmake = partial({', '.join(filter(None, ['Wide', kept]))})"
+    slots = {"definitions": wide, "setup": setup, "epoch_end": EVALUATION}
+    plain = converted(script(**slots, model=f"model = Wide({whole}).to(device)"))
+    assert converted(script(**slots, model=f"model = make({given}).to(device)")) == plain.replace(
+        f"model = Wide({whole})", f"model = make({given})"
+    )
+
+
 STEP = """\
 def train_step(model, optimizer, x, y, scale=1.0):
     optimizer.zero_grad()

@@ -230,13 +230,14 @@ class Calls:
         return (Value(Role.OBJECT, call, qualified),)
 
     def _partial(self, call: ast.Call, values: Values) -> Values:
-        """What `functools.partial` makes of functions of the script, which keep what it gives them by its place, and
-        of names of libraries, which do not."""
+        """What `functools.partial` makes of functions and classes of the script, which keep what it gives them by its
+        place, and of names of libraries, which do not."""
         kept, told = len(call.args) > 1, signatures.is_told(call)
         found: list[Value] = []
         for value in values:
-            plain = value.role is Role.FUNCTION and isinstance(value.declaration, FUNCTIONS)
-            own = plain and not isinstance(self.resolver.index.parents.get(value.declaration), ast.ClassDef)  # type: ignore[arg-type]
+            home = self.resolver.index.parents.get(value.declaration) if value.declaration is not None else None
+            function = isinstance(value.declaration, FUNCTIONS) and not isinstance(home, ast.ClassDef)
+            own = value.role is Role.CLASS or (value.role is Role.FUNCTION and function)
             if not (told if own else value.role is Role.LIBRARY and not kept):
                 return ()
             found.append(replace(value, origin=call))
