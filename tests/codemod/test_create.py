@@ -475,6 +475,28 @@ def test_a_gpu_that_is_chosen_before_there_is_an_accelerator(gpu: str, left: boo
     assert ("args.device = PartialState().device\n" in output) != left
 
 
+FLAG = 'import json\nflags = json.load(open("flags.json"))'
+
+
+@pytest.mark.parametrize(
+    ("test", "cpu"),
+    [
+        ('flags["gpu"]', 'not flags["gpu"]'),
+        ('flags.get("gpu")', 'not flags.get("gpu")'),
+        ('flags["gpus"] > 0', 'flags["gpus"] <= 0'),
+        ("torch.cuda.is_available()", None),
+        ("{0}.is_cuda", None),  # asks where it is
+        ("len({0}) > 3", None),
+    ],
+)
+def test_a_test_that_nothing_but_a_move_hangs_on_is_that_for_a_gpu(test: str, cpu: str | None) -> None:
+    moved = "{0} = {0}.cuda() if " + test + " else {0}"
+    network = "torch.cuda.is_available()" if "{0}" in test else test
+    model = f"model = Net()\nmodel = model.cuda() if {network} else model"
+    text = script(device=FLAG, model=model, move="\n".join((moved.format("x"), moved.format("y"))))
+    assert creation(text) == f"Accelerator({SPLIT})" if cpu is None else f"Accelerator(cpu={cpu}, {SPLIT})"
+
+
 # ---- devices of settings
 
 CHOICE = '"cuda" if torch.cuda.is_available() else "cpu"'

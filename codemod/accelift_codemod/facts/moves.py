@@ -199,8 +199,7 @@ class Moves:
         return node
 
     @cached_property
-    def of(self) -> dict[ast.Call, Move]:
-        """The moves by their call."""
+    def of(self) -> dict[ast.Call, Move]:  # by their call
         return {move.call: move for move in self.all}
 
     def tensor_type(self, node: ast.expr) -> str | None:
@@ -292,8 +291,7 @@ class Moves:
         return wraps and self.index.parents[self.index.statement(move.call)] is choice
 
     @cached_property
-    def running(self) -> list[Move]:
-        """The moves that running the script may come to."""
+    def running(self) -> list[Move]:  # those that running the script may come to
         return [move for move in self.all if self.devices.runs(move.call)]
 
     def _is_batch(self, move: Move) -> bool:
@@ -325,9 +323,22 @@ class Moves:
         for parent in self.index.ancestors(call):
             if isinstance(parent, ast.stmt):
                 return None
-            if isinstance(parent, ast.IfExp) and self._about_devices(parent.test):
+            if isinstance(parent, ast.IfExp) and (self._about_devices(parent.test) or self._moves_or_not(parent)):
                 return parent
         return None
+
+    def _moves_or_not(self, choice: ast.IfExp) -> bool:
+        """Whether both arms are the same but for a move, and the test asks a setting for something else."""
+        moved, other = self._unmoved(choice.body), self._unmoved(choice.orelse)
+        asks, same = ({n.id for n in walk(e) if isinstance(n, ast.Name)} for e in (choice.test, moved))
+        calls = [n.func for n in walk(choice.test) if isinstance(n, ast.Call)]
+        settings = all(isinstance(f, ast.Attribute) and f.attr == "get" for f in calls)
+        return ast.dump(moved) == ast.dump(other) and bool(asks) and not asks & same and settings
+
+    def _unmoved(self, node: ast.expr) -> ast.expr:
+        """What is moved to the device, or stays where it is."""
+        move = self.of.get(node) if isinstance(node, ast.Call) else None
+        return move.receiver if move is not None else node
 
     def _only_moves(self, choice: ast.If, yes: bool) -> bool:
         """Whether an arm of an `if` does nothing but move things, and the test does not ask for those things.
