@@ -272,3 +272,48 @@ def test_batches_that_the_script_composes(loader: str, forward: str, said: bool)
     text = script(definitions=EPISODES, loader=loader, forward=forward)
     assert ("BATCH-COMPOSED" in findings(text)) is said
     assert "BATCH-COMPOSED" not in findings(text, batch="per-process")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("loss = F.cross_entropy(out, y) + out[0].pow(2).mean()", True),
+        ("anchor = out[-1]\nloss = (out - anchor).pow(2).mean()", True),
+        ("loss = out[0, 1] + F.cross_entropy(out, y)", True),
+        ("loss = F.cross_entropy(out, y) / out[0].numel() * out[0].shape[0]", False),
+        ("loss = F.cross_entropy(out, y)\nprint(out[0])", False),
+        ("loss = out[:, 0].mean()", False),
+        ("loss = sum(F.cross_entropy(out[j], y[j]) for j in range(len(out))) / len(out)", False),
+    ],
+)
+def test_one_row_by_its_number(lines: str, told: bool) -> None:
+    text = script(forward=f"optimizer.zero_grad()\nout = model(x)\n{lines}")
+    assert ("BATCH-PLACES" in findings(text)) == told
+    assert "BATCH-PLACES" not in findings(text.replace("batch_size=16", "batch_size=1"))
+
+
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [("range(len(out))", False), ("range(0, out.size(0))", False), ("range(8)", True), ("[0, 4]", True)],
+)
+def test_pieces_are_those_of_all_samples_or_not(turn: str, told: bool) -> None:
+    loss = f"loss = sum(F.cross_entropy(out[j : j + 1], y[j : j + 1]) for j in {turn})"
+    assert ("BATCH-PLACES" in findings(script(forward=f"optimizer.zero_grad()\nout = model(x)\n{loss}"))) == told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("x = torch.cat([x[:4] * 2, x[4:]])", True),
+        ("first = self.layer(x)[:8]\n        x = x + first.mean()", True),
+        ("x = x[:, :8]", False),
+        ("x = x[:]", False),
+        ("self.seen = x[:4].shape[1]", False),
+        ("x = x + self.bias[:8]", False),  # no samples
+    ],
+)
+def test_rows_in_a_forward_pass(line: str, told: bool) -> None:
+    text = script(forward="optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)")
+    text = text.replace("        return self.layer(x)", f"        {line}\n        return self.layer(x)")
+    text = text.replace("super().__init__()\n", "super().__init__()\n        self.bias = torch.ones(9)\n", 1)
+    assert line in text and ("BATCH-PLACES" in findings(text)) == told

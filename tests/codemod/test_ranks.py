@@ -62,3 +62,30 @@ def test_what_is_ranked_for_each_sample_is_gathered_as_it_is(returned: str, rank
 )
 def test_other_rankings_leave_losses_known(ranked: str, codes: list[str]) -> None:
     assert findings(script(forward=f"loss = {ranked}")) == codes
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "score = model(x).mean(1)\nrank = score.argsort().argsort().float()\nloss = ((score - rank) ** 2).mean()",
+        "order = torch.argsort(y)\nrank = torch.argsort(order)\n"
+        "loss = (F.cross_entropy(model(x), y, reduction='none') * (rank + 1)).mean()",
+        "weight = 1 / (y.argsort(0).argsort(0) + 1)\n"
+        "loss = (F.cross_entropy(model(x), y, reduction='none') * weight).mean()",
+    ],
+)
+def test_a_rank_among_the_samples_compares_them(loss: str) -> None:
+    assert findings(script(forward=f"optimizer.zero_grad()\n{loss}")) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "order = y.argsort()\nback = order.argsort().to(device)\nloss = F.cross_entropy(model(x)[order][back], y)",
+        "order = y.argsort()\nback = order.argsort()\n"
+        "loss = F.cross_entropy(model(x).index_select(0, order).index_select(0, back), y)",
+        "out = model(x)\nloss = (out * out.argsort(1).argsort(1).float()).mean()",  # among the columns
+    ],
+)
+def test_an_order_that_is_undone_does_not(loss: str) -> None:
+    assert "LOSS-INBATCH" not in findings(script(forward=f"optimizer.zero_grad()\n{loss}"))

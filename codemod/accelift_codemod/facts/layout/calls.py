@@ -63,6 +63,9 @@ class Calls:
         scores = self.layouts.ranks.of(call)
         if scores is not None and self.layouts.read(scores, env, frame) is Layout.ROWS:
             return Layout.UNKNOWN
+        numbered = self.layouts.ranks.numbered(call)
+        if numbered is not None and self.layouts.read(numbered, env, frame) in (Layout.ROWS, Layout.PICKED):
+            return Layout.MIXED
         packed = self.layouts.choosing.packs(call, qualified or "", everything)
         if packed is not None:
             return packed

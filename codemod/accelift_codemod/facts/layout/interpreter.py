@@ -127,20 +127,26 @@ class Layouts:
             if isinstance(env.get(name), tuple) and any(self.read(a, env, frame) is Layout.MIXED for a in call.args):
                 env[name] = Layout.MIXED
 
-    def before(self, node: ast.AST, statements: list[ast.stmt], env: Environment) -> Environment | None:
-        """The environment just before a node is evaluated, from that before the statements; None if not among them."""
+    def before(
+        self, node: ast.AST, statements: list[ast.stmt], env: Environment, frame: Frame | None = None
+    ) -> Environment | None:
+        """The environment just before a node is evaluated, from that before the statements; None if not among them.
+        `frame` is that of a method of a network."""
         inside = {node, *self.index.ancestors(node)}
         place = next((i for i, statement in enumerate(statements) if statement in inside), None)
         if place is None:
             return None
-        self.prefixes.run(statements, place, env)
+        if frame is None:
+            self.prefixes.run(statements, place, env)
+        else:
+            self.run(statements[:place], env, frame)
         statement = statements[place]
         if isinstance(statement, (ast.For, ast.AsyncFor)) and node is not statement.iter:
-            self.assign(statement.target, element(self.read(statement.iter, env)), env)
+            self.assign(statement.target, element(self.read(statement.iter, env, frame)), env)
         for name in ("body", "orelse", "finalbody"):
             inner = getattr(statement, name, None)
             if isinstance(inner, list) and any(s in inside for s in inner):
-                return self.before(node, inner, env)
+                return self.before(node, inner, env, frame)
         return env
 
     def entered(self, call: ast.Call, function: Function, env: Environment) -> Environment | None:

@@ -16,6 +16,8 @@ _RANKS = {"topk": 1, "kthvalue": 1, "sort": 0, "argsort": 0}
 _ACTIVATIONS = frozenset("Sigmoid LogSigmoid Tanh ReLU LeakyReLU Softplus Dropout Identity".split())
 _FLATTENS = frozenset({"flatten", "ravel"})
 _SHAPES = frozenset({"view", "reshape"})
+_STAYS = frozenset("to cpu cuda detach clone".split())
+_CASTS = frozenset("float double half add sub mul div add_ sub_ mul_ div_".split())
 _MOST_STEPS = 16
 
 Path = tuple[int | None, ...]
@@ -38,6 +40,38 @@ class Ranks:
         last = dimension is None or integer(dimension) == -1
         self._seen.clear()
         return tensor if last and self._flat(tensor, (), False, _MOST_STEPS) else None
+
+    def numbered(self, node: ast.expr) -> ast.expr | None:
+        """The tensor of which an expression tells, by sorting places in their order, where each number would stand
+        among the others, if these may be those of other samples: `x.argsort().argsort().float()`. Where it only puts
+        samples back into their order, it is none."""
+        places = self._sorted(node)
+        tensor = self._sorted(places) if places is not None else None
+        alone = tensor is not None and (self.dimensions.of(tensor) or 1) < 2
+        return tensor if alone and self._counts(node) else None
+
+    def _counts(self, node: ast.expr) -> bool:
+        """Whether places are computed with, and not only taken from."""
+        parent = self.resolver.index.parents.get(node)
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+            scope = self.resolver.index.scope(parent.targets[0]).owner(parent.targets[0].id)
+            reads = scope.loads.get(parent.targets[0].id, ()) if scope is not None else ()
+            return any(self._counts(read) for read in reads)
+        if isinstance(parent, ast.Attribute) and parent.attr in _STAYS:
+            return self._counts(self.resolver.index.parents[parent])  # type: ignore[arg-type]
+        return isinstance(parent, ast.BinOp) or (isinstance(parent, ast.Attribute) and parent.attr in _CASTS)
+
+    def _sorted(self, node: ast.expr) -> ast.expr | None:
+        """The tensor whose places an expression, or the variable that it is, has in the order of its numbers."""
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            return self._sorted(value) if isinstance(value, ast.Call) else None
+        tensor, name, given = self._operation(node) if isinstance(node, ast.Call) else (None, "", 0)
+        if not isinstance(node, ast.Call) or name != "argsort":
+            return None
+        dimension = self.resolver.argument(node, len(node.args) - given, "dim")
+        return tensor if dimension is None or integer(dimension) in (0, -1) else None
 
     def _operation(self, call: ast.Call) -> tuple[ast.expr | None, str, int]:
         """The tensor that an operation of torch works on, its name, and how many arguments come after the tensor."""
