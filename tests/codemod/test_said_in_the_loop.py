@@ -420,3 +420,24 @@ def test_entries_of_entries_by_what_samples_are(key: str, codes: list[str]) -> N
     add = f"for label in y.tolist():\n    kept[{key}][0] += 1"
     text = script(before="kept = {k: [0, 0] for k in range(3)}", batch_end=add, after="print(kept)")
     assert findings(text) == codes
+
+
+SHOW = "def show(value):\n    print('loss', value)"
+
+
+@pytest.mark.parametrize(
+    ("slots", "line", "told"),
+    [
+        ({"before": "kept = []\nto = {'loss': kept.append}"}, "to['loss'](loss.item())", True),
+        ({"before": "kept = []\nadd = kept.append"}, "add(loss.item())", True),
+        ({"definitions": SHOW, "before": "to = {'loss': show}"}, "to['loss'](loss.item())", True),
+        ({"from_imports": "from recorder import record"}, "record(loss.item())", True),
+        ({"from_imports": "from recorder import make", "before": "record = make()"}, "record(loss.item())", True),
+        ({"from_imports": "from recorder import record"}, "record(epoch)", False),
+        ({"from_imports": "from recorder import record"}, "record(optimizer.param_groups[0]['lr'])", False),
+        ({"from_imports": "from recorder import change"}, "change(x)", False),  # which measures nothing
+        ({"from_imports": "from math import sqrt"}, "sqrt(loss.item())", False),
+    ],
+)
+def test_what_is_handed_to_what_is_not_known(slots: dict[str, str], line: str, told: bool) -> None:
+    assert findings(script(**slots, batch_end=line)) == (["METRIC-TRAIN"] if told else [])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.kinds import Kind
 from accelift_codemod.facts.showing import is_beside_a_bar, is_logging
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
@@ -21,12 +23,13 @@ _TO_PATHS = frozenset({"write_text", "write_bytes"})  # of pathlib
 _ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
 _CHECKPOINTS = frozenset({"torch.save", "torch.serialization.save"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
+_KNOWN = frozenset({"torch", "torchvision", "numpy", "accelift", "accelerate"}) | sys.stdlib_module_names
 _STEPS = 4  # of functions that hand a file on
 
 
 def said_inside(draft: Draft, loop: BatchLoop, node: Loop, names: set[str]) -> dict[str, tuple[ast.AST, str]]:
-    """What of some variables an iteration tells, but for how many samples it has seen: where, and whether it `prints`
-    or `writes` it."""
+    """What of some variables an iteration tells, but for how many samples it has seen: where, and whether it `prints`,
+    `writes` or `records` it."""
     found: dict[str, tuple[ast.AST, str]] = {}
     step = draft.blueprint.handmade.get(loop)
     for function, inside in called.shares(draft, node, names).items():
@@ -74,10 +77,26 @@ def _told(draft: Draft, call: ast.Call, way: str) -> Iterator[ast.AST]:
 
 
 def how(draft: Draft, call: ast.Call) -> str:
-    """How a call tells what it is given: it `prints` it, or `writes` it to a file."""
+    """How a call tells what it is given: it `prints` it, `writes` it to a file, or hands it to what `records` it."""
     if draft.facts.resolver.builtin(call.func) == "print" or _logs(draft, call):
         return "prints"
-    return "writes" if _writes(draft, call) else ""
+    return "writes" if _writes(draft, call) else "records" if _records(draft, call) else ""
+
+
+def _records(draft: Draft, call: ast.Call) -> bool:
+    """Whether a statement hands numbers, and no tensors, to what is not known: `recorders["loss"](loss.item())`."""
+    resolver = draft.facts.resolver
+    if not isinstance(draft.facts.index.parents.get(call), ast.Expr) or resolver.callee(call) is not None:
+        return False
+    module, _, _ = (resolver.qualified(call.func) or "").partition(".")
+    if module in _KNOWN or resolver.builtin(call.func) is not None:
+        return False
+    if any(isinstance(v.declaration, ast.ClassDef) for v in resolver.values(call.func)):
+        return False  # a network, or an object that keeps what it is given (see filling.py)
+    if not isinstance(call.func, (ast.Name, ast.Subscript)):
+        return False  # a method of an object, which may keep it, too
+    given = [*call.args, *(k.value for k in call.keywords)]
+    return any(isinstance(a, (ast.Call, ast.BinOp)) and draft.facts.kinds.of(a) is Kind.PLAIN for a in given)
 
 
 def _logs(draft: Draft, call: ast.Call) -> bool:
