@@ -215,3 +215,48 @@ def test_what_is_only_kept_or_shown_is_not(slots: dict[str, str]) -> None:
 def test_nothing_is_changed() -> None:
     slots = {**CENTRES, "batch_end": "centres[y] = out.detach()"}
     assert converted(script(**slots)) == lifted(**slots, device=REBOUND)
+
+
+POOL = """\
+class Pool:
+    def __init__(self):
+        self.rows = []
+        self.scale = [2.0]
+
+    def empty(self):
+        {empty}
+
+    def query(self, rows):
+        found = []
+        for row in rows:
+            {put}
+            found.append({row} * self.scale[0])
+        return torch.stack(found)
+
+    def put(self, rows):
+        self.rows.extend(rows)
+
+    def sample(self):
+        return torch.stack(self.rows[:16])"""
+FILLED = {"put": "self.rows.append(row)", "row": "self.rows[0]", "empty": "pass"}
+ASKED = {"before": "pool = Pool()", "forward": f"{ZERO}old = pool.query(x)\nloss = F.cross_entropy(model(old), y)"}
+PUT = f"{ZERO}pool.put(x)\nold = pool.sample()\nloss = model(old).mean()"
+
+
+@pytest.mark.parametrize(
+    ("pool", "slots", "told"),
+    [
+        ({}, ASKED, True),
+        ({}, ASKED | {"forward": PUT}, True),
+        ({"put": "self.rows = self.rows + [row]"}, ASKED, True),
+        ({"row": "row"}, ASKED, False),  # what it keeps is not given back
+        ({"put": "pass", "row": "torch.ones(8)"}, ASKED, False),
+        ({"put": "self.rows = [row]"}, ASKED, False),  # of this batch
+        ({"empty": "self.rows = []"}, ASKED, False),  # perhaps for each batch
+        ({"empty": "self.rows.clear()"}, ASKED, False),
+        ({}, ASKED | {"forward": f"{ZERO}old = pool.query(x)\nloss = F.cross_entropy(out, y)"}, False),
+    ],
+)
+def test_objects_that_give_back_earlier_samples(pool: dict[str, str], slots: dict[str, str], told: bool) -> None:
+    text = script(definitions=POOL.format(**FILLED | pool), **slots)
+    assert ("TABLE-OWN" in findings(text)) == told

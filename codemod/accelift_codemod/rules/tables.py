@@ -12,6 +12,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.carried import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
+from accelift_codemod.measured.pools import pooled
 from accelift_codemod.measured.sums import RULE as REDUCES
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.states import is_state
@@ -42,9 +43,9 @@ class Tables(Rule):
             "every process fills a table with its own share",
             "A training loop writes what it computes from a batch into entries of a tensor, a list or a data set that "
             "lies outside of it, or joins it to a tensor that it goes on with, and a later loss, a sampler or a data "
-            "set reads them: class centres, a queue of keys, the losses of samples that a sampler weighs, refined "
-            "labels. Each process writes what its own share gives, and knows nothing of "
-            "the other samples. Gather the values and the indices before they are written.",
+            "set reads them: class centres, a queue of keys, a pool of earlier images, the losses of samples that a "
+            "sampler weighs, refined labels. Each process writes what its own share gives, and knows nothing of the "
+            "other samples. Gather the values and the indices before they are written.",
         ),
     )
 
@@ -69,6 +70,19 @@ class Tables(Rule):
                     "batch, and the training goes on with it: every process would have something else",
                     "write what all processes have: gather the values and the indices by accelerator.gather",
                 )
+
+            for call, owner in pooled(draft, loop):
+                if owner.id not in seen:
+                    seen.add(owner.id)
+                    yield draft.finding(
+                        "TABLE-OWN",
+                        Severity.WARNING,
+                        call,
+                        f"`{draft.facts.segment(owner)}` keeps samples of the process's own share of the batch, and a "
+                        "later loss is computed with what it gives back: every process would have other samples there",
+                        "accept it as another draw of samples, or give it what all processes have: "
+                        "accelerator.gather(...)",
+                    )
 
     def _written(self, draft: Draft, outer: _Outer, node: ast.AST) -> ast.Name | None:
         """The table that a node writes into, if the training reads it later."""
