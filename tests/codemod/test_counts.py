@@ -186,3 +186,12 @@ def step(x, y, i):
 def test_samples_seen_in_a_function_that_the_loop_calls(end: str, call: str, counted: bool) -> None:
     slots = {"loop": "for i, (x, y) in enumerate(loader):", "forward": call, "backward": "", "step": ""}
     assert ("num_processes" in converted(script(definitions=STEP.format(end=end), **slots))) is counted
+
+
+def test_batches_of_one_sample_are_counted_as_they_are() -> None:
+    """Every process gets each of them."""
+    slots = {"loop": "for i, (x, y) in enumerate(loader):", "batch_end": "print(i * len(x))"}
+    one = {"loader": "loader = DataLoader(data, batch_size=1)"}
+    assert "accelerator.num_processes" in converted(script(**slots))
+    assert "accelerator.num_processes" not in converted(script(**slots, **one))
+    assert "accelerator.num_processes" in converted(script(**slots, **one), batch="per-process")

@@ -591,7 +591,7 @@ def test_a_sum_of_what_is_not_known_is_too_small_for_the_size_of_the_data(add: s
     [
         ("DataLoader(data, batch_size=16, shuffle=True)", ["COLL-RANKFLOW"]),
         ("DataLoader(data, batch_size=16, drop_last=False)", ["COLL-RANKFLOW"]),
-        ("DataLoader(data, batch_size=1, drop_last=True)", ["COLL-RANKFLOW"]),
+        ("DataLoader(data, batch_size=1, drop_last=True)", []),
         ("DataLoader(data, batch_size=16, shuffle=True, drop_last=True)", []),
     ],
 )
@@ -918,3 +918,17 @@ def test_what_an_object_keeps_of_a_comparison_decides_how_is_trained(measured: s
         backward = f"loss.backward()\nif {kept}:\n    model.layer.weight.grad.zero_()"
         text = script(before=made, backward=backward, batch_end=f"{kept} = {measured}")
         assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("slots", "codes"),
+    [
+        ({"batch_end": "print(loss.item())\nif loss.item() < 0.1:\n    break"}, []),
+        ({"before": "seen = []", "batch_end": "seen.append(loss.item())", "after": "print(sum(seen))"}, []),
+        ({"batch_end": "x = x + torch.rand(8)\nif loss.item() < 0.1:\n    break"}, ["COLL-RANKFLOW", "RNG-SAMENOISE"]),
+    ],
+)
+def test_what_all_processes_compute_of_single_samples(slots: dict[str, str], codes: list[str]) -> None:
+    one = "loader = DataLoader(data, batch_size=1, shuffle=True)"
+    assert sorted(findings(script(loader=one, **slots))) == ["BATCH-ONE", *codes]
+    assert {*codes, "METRIC-TRAIN", "COLL-RANKFLOW"} & set(findings(script(**slots)))

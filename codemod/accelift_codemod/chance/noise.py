@@ -13,6 +13,18 @@ from accelift_codemod.facts.tree import walk
 _STEPS = 4  # from a function to what calls it
 
 
+def alike(draft: Draft, loop: BatchLoop) -> bool:
+    """Whether all processes compute the same in a loop: each batch is one sample, which all of them get, and nothing
+    is drawn."""
+    return deals_ones(draft, loop) and _draw(draft, loop) is None
+
+
+def deals_ones(draft: Draft, loop: BatchLoop) -> bool:
+    """Whether each batch of a loop is one sample, which every process gets."""
+    shared = draft.options.batch == "global" and not draft.facts.processes.managed
+    return shared and bool(loop.loaders) and all(map(draft.facts.objects.deals_one, loop.loaders))
+
+
 def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
     """A call that draws from a global generator which the evaluation does not seed: in the loop, in what it runs, or
     for the order of the samples of which it takes the first ones."""
@@ -22,10 +34,13 @@ def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
         around = []
     if any(isinstance(n, ast.Call) and seeds(draft.facts.resolver, n) for s in around for n in walk(s)):
         return None
-    for node in _run(draft, loop.body):
-        if drawn_from(draft.facts.resolver, node) and not in_making(draft, draft.function(node)):
-            return node
-    return _partial_order(draft, loop)
+    return _draw(draft, loop) or _partial_order(draft, loop)
+
+
+def _draw(draft: Draft, loop: BatchLoop) -> ast.Call | None:
+    """A call in a loop, or in what it runs, that draws from a global generator."""
+    drawing = (n for n in _run(draft, loop.body) if drawn_from(draft.facts.resolver, n))
+    return next((n for n in drawing if not in_making(draft, draft.function(n))), None)
 
 
 def _partial_order(draft: Draft, loop: BatchLoop) -> ast.Call | None:

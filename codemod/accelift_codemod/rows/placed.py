@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.chance.noise import deals_ones
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, torch_ops
 from accelift_codemod.facts.effects import loads, stores
@@ -100,7 +101,7 @@ class Places:
     def _is_one(self, node: ast.Subscript) -> bool:
         """Whether one row is taken by its number, of a tensor that was worked out: a part of what a loader deals, or of
         what a network of a library returns, may be something else, or one of several."""
-        if all(map(self.facts.objects.deals_one, self.loop.loaders)):
+        if deals_ones(self.draft, self.loop):
             return False  # it is the only one
         made = [b.value for b in self.facts.resolver.bindings(node.value)] if isinstance(node.value, ast.Name) else []
         sources = made or [node.value]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from accelift_codemod.chance.noise import deals_ones
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, library
 from accelift_codemod.facts.index import FUNCTIONS
@@ -22,6 +23,8 @@ class Counts(Rule):
     a progress bar with a total goes on by: `bar.update(len(data))`.
 
     In a training loop a process holds its share of each batch, so the product would count the samples of one process.
+    It is exact where a batch is dealt evenly; of the last batch, of which the main process may have a sample more than
+    others, it may count a few too many. Batches of one sample, which every process gets, are counted as they are.
     """
 
     code = _RULE
@@ -33,6 +36,8 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:
+            if deals_ones(draft, loop):
+                continue  # every process counts all of them
             for size in (n.args[0] for s in loop.body for n in walk(s) if self._advances(n, draft)):
                 if self._is_size(draft, size, loop):
                     yield draft.edit(

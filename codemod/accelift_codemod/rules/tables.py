@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
@@ -54,7 +55,7 @@ class Tables(Rule):
             return
         seen: set[str] = set()
         for loop in draft.blueprint.train_loops:
-            if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
+            if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop) or alike(draft, loop):
                 continue
             outer = _Outer(draft, loop)
             for node in (n for statement in loop.body for n in walk(statement)):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.called_back import measured
+from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
 from accelift_codemod.facts.effects import loads
@@ -97,7 +98,7 @@ scheduler.step(running / len(loader))
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:
-            if not isinstance(loop.node, ast.comprehension):
+            if not isinstance(loop.node, ast.comprehension) and not alike(draft, loop):
                 yield from self._loop(draft, loop, loop.node)
         yield from layers_by_chance(draft)
         yield from counted(draft)
