@@ -213,3 +213,21 @@ def test_a_data_set_that_leaves_out_samples_when_it_is_made() -> None:
     assert told("data = Own()", definitions=anew) == []
     notes = [findings(script(imports=IMPORTS, data="data = Own()", definitions=d)) for d in (once, anew)]
     assert ["RNG-SAMENOISE" in codes for codes in notes] == [False, True]
+
+
+PROBE = "first, rest = ms.train_test_split(np.ones((8, 3)))\nprint(first.sum())"
+
+
+@pytest.mark.parametrize(
+    ("slots", "codes"),
+    [
+        ({"after": PROBE}, []),
+        ({"before": PROBE}, ["DATA-SPLIT-UNSEEDED"]),
+        ({"epoch_end": PROBE}, ["DATA-SPLIT-UNSEEDED"]),  # the training goes on
+        ({"after": f"{PROBE}\nmore = DataLoader(Rows(first))", "definitions": ROWS}, ["DATA-SPLIT-UNSEEDED"]),
+    ],
+)
+@pytest.mark.parametrize("main", [False, True])
+def test_a_split_when_all_training_is_over(slots: dict[str, str], codes: list[str], main: bool) -> None:
+    found = findings(script(imports=IMPORTS, main=main, **slots))
+    assert [code for code in found if code.startswith("DATA-SPLIT")] == codes

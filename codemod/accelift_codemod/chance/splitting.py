@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import position
 from accelift_codemod.measured.onward import reached
 
 _SELECTION = "sklearn.model_selection."
@@ -35,6 +36,17 @@ def _splits(draft: Draft, made: ast.Call) -> bool:
     """Whether what makes folds is asked for them in the script: not only handed to a search of the library."""
     parents = (draft.facts.index.parents[read] for read in reached(draft, [made]))
     return any(isinstance(parent, ast.Attribute) and parent.attr == "split" for parent in parents)
+
+
+def comes_after(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call surely runs when all training is over, once: what it splits is looked at by each process alone."""
+    for loop in draft.blueprint.train_loops:
+        function = draft.function(call)
+        starts = draft.blueprint.timeline.places(loop.node, function)
+        before = all(position(s) < position(call) for s in starts)
+        if not starts or not before or any(draft.blueprint.timeline.repeats(s, call) for s in starts):
+            return False
+    return bool(draft.blueprint.train_loops)
 
 
 def told(draft: Draft, call: ast.Call) -> bool:

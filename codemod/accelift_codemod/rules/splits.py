@@ -81,7 +81,7 @@ class Splits(Rule):
                 known = self._given(draft, call, 2, "generator") or seeds.seeded(draft, call, seeds.TORCH)
             else:
                 known = not splitting.at_random(draft, call) or seeds.seeded(draft, call, seeds.NUMPY)
-            if not known:
+            if not known and not (splitting.comes_after(draft, call) and picked.by(draft, call) is None):
                 yield self._seed(draft, call, qualified)
 
     def _seed(self, draft: Draft, call: ast.Call, qualified: str) -> Edit | Finding:
