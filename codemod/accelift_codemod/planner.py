@@ -9,6 +9,8 @@ from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
 from accelift_codemod.facts.conditions import FALSE
+from accelift_codemod.facts.idle import is_idle
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.options import Options
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity, Span
 from accelift_codemod.reach import states
@@ -17,6 +19,7 @@ from accelift_codemod.rules import Rule, all_rules
 from accelift_codemod.rules.create import Create
 from accelift_codemod.rules.prepare import gives_loader
 
+_EFFECTS = frozenset({"SAVE-RACE", "PRINT-ALL", "TRACK-ALL", "COMMAND-ALL"})  # of what runs on every process
 _NOTHING = frozenset({"ALREADY-ACCELERATE", "ALREADY-DISTRIBUTED", "NO-TRAINING", "NO-ENTRY", "FRAMEWORK"})
 
 
@@ -65,10 +68,17 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
     joined = headers.joined(work, sorted(work.edits, key=_order))
     edits = tuple(_as_written(work, e) for e in joined)
-    findings = tuple(sorted(dict.fromkeys(work.findings), key=lambda f: (f.line, f.code)))
+    told = (f for f in dict.fromkeys(work.findings) if f.code not in _EFFECTS or not _is_idle(work, f.line))
+    findings = tuple(sorted(told, key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
     outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
     return Plan(source.path, source.digest, edits, findings, outcome), work
+
+
+def _is_idle(work: Draft, line: int) -> bool:
+    """Whether a line is in a method that nothing calls."""
+    methods = (f for f in work.facts.index.functions if isinstance(f, FUNCTIONS))
+    return any(f.lineno <= line <= (f.end_lineno or 0) and is_idle(work.facts.resolver, f) for f in methods)
 
 
 def _as_written(work: Draft, edit: Edit) -> Edit:

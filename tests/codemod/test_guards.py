@@ -567,3 +567,25 @@ def test_pictures_made_of_tensors_are_saved_once(picture: str) -> None:
 def test_other_things_that_can_be_saved_stay(made: str) -> None:
     slots = {"epoch_end": f"shown = {made}\nshown.save('a.png')", **PICTURES}
     assert converted(script(**slots)) == lifted(**slots)
+
+
+SAVER = """\
+class Saver{base}:
+    def save(self, rows):
+        with open("rows.txt", "w") as file:
+            file.write(str(rows))"""
+
+
+@pytest.mark.parametrize(
+    ("base", "setup", "codes"),
+    [
+        ("", "saver = Saver()", []),
+        ("(object)", "saver = Saver()\ntorch.manual_seed(0)", []),
+        ("", "saver = Saver()\nwrite = saver.save", ["SAVE-RACE"]),
+        ("", "saver = Saver()\nwrite = getattr(saver, 'save')", ["SAVE-RACE"]),
+        ("(Base)", "saver = Saver()", ["SAVE-RACE"]),  # which may call it
+    ],
+)
+def test_methods_that_nothing_calls_write_nothing(base: str, setup: str, codes: list[str]) -> None:
+    text = script(imports="from other import Base", definitions=SAVER.format(base=base), setup=setup)
+    assert [code for code in findings(text) if code == "SAVE-RACE"] == codes

@@ -932,3 +932,16 @@ def test_what_all_processes_compute_of_single_samples(slots: dict[str, str], cod
     one = "loader = DataLoader(data, batch_size=1, shuffle=True)"
     assert sorted(findings(script(loader=one, **slots))) == ["BATCH-ONE", *codes]
     assert {*codes, "METRIC-TRAIN", "COLL-RANKFLOW"} & set(findings(script(**slots)))
+
+
+def test_single_samples_that_draw_differ() -> None:
+    drawing = """\
+class Noisy(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        return torch.ones(8) + {noise}, 0"""
+    slots = {"loader": "loader = DataLoader(Noisy())", "batch_end": "print(loss.item())"}
+    assert "METRIC-TRAIN" in findings(script(definitions=drawing.format(noise="torch.rand(8)"), **slots))
+    assert "METRIC-TRAIN" not in findings(script(definitions=drawing.format(noise="torch.zeros(8)"), **slots))

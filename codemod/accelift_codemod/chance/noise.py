@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.chance.streams import draws_samples
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from, seeds
@@ -16,7 +17,7 @@ _STEPS = 4  # from a function to what calls it
 def alike(draft: Draft, loop: BatchLoop) -> bool:
     """Whether all processes compute the same in a loop: each batch is one sample, which all of them get, and nothing
     is drawn."""
-    return deals_ones(draft, loop) and _draw(draft, loop) is None
+    return deals_ones(draft, loop) and _draw(draft, loop) is None and not draws_samples(draft, loop)
 
 
 def deals_ones(draft: Draft, loop: BatchLoop) -> bool:

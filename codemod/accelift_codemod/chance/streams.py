@@ -33,11 +33,28 @@ def drawing_sample(draft: Draft, loop: BatchLoop, home: str) -> ast.Call | None:
     return None
 
 
-def _parts(draft: Draft, value: Value) -> Iterator[ast.AST]:
-    """The code that makes the samples of a loader without workers: data sets, transforms, collate functions."""
+def draws_samples(draft: Draft, loop: BatchLoop) -> bool:
+    """Whether the samples of a loop draw from any global generator, in workers, too."""
+    for part in (part for value in loop.loaders for part in _parts(draft, value, workers=True)):
+        for call in (n for n in walk(part) if isinstance(n, ast.Call)):
+            name = draft.facts.resolver.qualified(call.func) or ""
+            if name.startswith(_TRANSFORMS) or (drawn_from(draft.facts.resolver, call) and not _is_made(draft, call)):
+                return True
+    return False
+
+
+def _is_made(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call is made by a constructor."""
+    return getattr(draft.function(call), "name", "") == "__init__"
+
+
+def _parts(draft: Draft, value: Value, *, workers: bool = False) -> Iterator[ast.AST]:
+    """The code that makes the samples of a loader, without workers if not told otherwise: data sets, transforms,
+    collate functions."""
     loader = draft.facts.objects.loader(value)
-    workers = loader.arguments.get("num_workers")
-    if "num_workers" in loader.arguments and not (isinstance(workers, ast.Constant) and workers.value == 0):
+    told = loader.arguments.get("num_workers")
+    none = "num_workers" not in loader.arguments or (isinstance(told, ast.Constant) and told.value == 0)
+    if not none and not workers:
         return
     resolver = draft.facts.resolver
     queue: list[ast.AST] = [a for name in ("dataset", "collate_fn") if (a := loader.arguments.get(name)) is not None]
