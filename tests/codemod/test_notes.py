@@ -43,6 +43,8 @@ def messages(text: str, **options: object) -> list[str]:
         ("nn.Dropout(0.5)", [DROPOUT]),
         ("nn.AlphaDropout()", [DROPOUT]),
         ("nn.Sequential(nn.BatchNorm1d(8), nn.Dropout())", [BATCH_NORM, DROPOUT]),
+        ("nn.Dropout(0.0)", []),
+        ("nn.Dropout(p=0)", []),
         ("nn.LayerNorm(8)", []),
         ("nn.GroupNorm(2, 8)", []),
         ("nn.InstanceNorm1d(8)", []),
@@ -95,6 +97,28 @@ def test_layers_outside_of_a_class() -> None:
     assert messages(script(model="model = nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3)).to(device)")) == [
         BATCH_NORM
     ]
+
+
+@pytest.mark.parametrize(
+    ("layer", "drops"),
+    [
+        ("nn.LSTM(8, 8, num_layers=2, dropout=0.2, batch_first=True)", True),
+        ("nn.MultiheadAttention(8, 2, 0.1, batch_first=True)", True),
+        ("nn.TransformerEncoderLayer(8, 2, batch_first=True)", True),  # by a tenth, if not told otherwise
+        ("nn.GRU(8, 8, batch_first=True)", False),
+        ("nn.GRU(8, 8, dropout=0, batch_first=True)", False),
+        ("nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)", False),
+    ],
+)
+def test_layers_that_drop_besides(layer: str, drops: bool) -> None:
+    text = script(definitions=NET.format(layer), model="model = Deep().to(device)")
+    assert ("RNG-SAMENOISE" in findings(text)) == drops
+
+
+def test_layers_of_a_network_that_nobody_makes() -> None:
+    other = NET.format("nn.Sequential(nn.BatchNorm1d(8), nn.Dropout())")
+    assert findings(script(definitions=other)) == []
+    assert findings(script(definitions=other, model="model = Net().to(device)\nother = Deep()")) != []
 
 
 def test_dropout_as_a_function() -> None:

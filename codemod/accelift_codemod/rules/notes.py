@@ -16,6 +16,9 @@ from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _ENTRIES = frozenset({"forward", "__getitem__", "__iter__"})
+_TRANSFORMERS = frozenset({"Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer"})
+_ATTENTION = _TRANSFORMERS | {"MultiheadAttention"}
+_DROPS_AT = {"MultiheadAttention": 2, "Transformer": 5, "TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3}
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
 
@@ -78,11 +81,11 @@ class Notes(Rule):
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         first: dict[str, ast.Call] = {}
-        for call in draft.facts.index.calls:
+        for call in draft.calls:
             name = self._layer(draft, call)
             if name in torch_ops.BATCH_NORM or ready_networks.has_batch_norm(draft, call):
                 first.setdefault("BatchNorm", call)
-            if name.startswith(("Dropout", "AlphaDropout", "dropout")) or ready_networks.has_dropout(draft, call):
+            if self._drops(draft, call, name) or ready_networks.has_dropout(draft, call):
                 first.setdefault("dropout", call)
         for loop in draft.blueprint.train_loops:
             step = draft.blueprint.handmade.get(loop)
@@ -202,6 +205,19 @@ class Notes(Rule):
                         functions = (f for s in method.body for f in draft.blueprint.timeline.calls_into(s))
                         for function in dict.fromkeys((method, *functions)):
                             yield from (n for s in function.body for n in draft.facts.loops.own_calls(s))
+
+    def _drops(self, draft: Draft, call: ast.Call, name: str) -> bool:
+        """Whether a layer, or a function, leaves out by chance, and not surely with a chance of zero."""
+        if name.startswith(("Dropout", "AlphaDropout", "FeatureAlphaDropout", "dropout")):
+            given = draft.facts.resolver.argument(call, int(name[0].islower()), "p")
+        elif name in torch_ops.RECURRENT or name in _ATTENTION:
+            given = draft.facts.resolver.argument(call, _DROPS_AT.get(name), "dropout")
+            if given is None and name not in _TRANSFORMERS:
+                return False  # which have none if not told so
+        else:
+            return False
+        values = draft.facts.resolver.values(given)
+        return not values or any(v.role is not Role.CONSTANT or v.keys != (0,) for v in values)
 
     def _layer(self, draft: Draft, call: ast.Call) -> str:
         qualified = draft.facts.resolver.qualified(call.func) or ""
