@@ -22,23 +22,31 @@ _STEPS = 4  # of functions that hand on what others choose
 def kept_calls(draft: Draft, variable: DeviceVariable, *bindings: Binding) -> list[str]:
     """The calls by which a device is chosen and that do more than that: they are made still, for what else they do.
 
-    Where a call may be made or not, it can only be left out, if all that it does besides is to show something.
+    Where a call may be made or not, the choice is made still. Where that is one of statements, it can only be left out,
+    if all that it does besides is to show something.
     """
-    found = []
+    found: dict[str, None] = {}
     for binding in bindings or variable.bindings:
         statement = draft.facts.index.statement(binding.node)
-        always = isinstance(statement, ast.AnnAssign) or getattr(statement, "targets", None) == [binding.node]
-        for call in _Choice(draft).acting(binding.value):
-            if always and statement in variable.statements and not _perhaps(draft, call):
-                found.append(draft.facts.segment(call))
-            elif call in _Choice(draft, shows=False).acting(binding.value):
-                raise refuse(
-                    "DEV-UNKNOWN",
-                    call.lineno,
-                    f"`{draft.facts.segment(call.func)}` chooses the device and does more than that, here or not",
-                    "choose the device in a function that does nothing else",
-                )
-    return found
+        targets = getattr(statement, "targets", [])
+        if binding.node in targets[1:]:
+            continue  # the first of several names, which have the same
+        always = isinstance(statement, ast.AnnAssign) or binding.node in targets
+        calls = list(_Choice(draft).acting(binding.value))
+        if always and statement in variable.statements:
+            perhaps = any(_perhaps(draft, call) for call in calls)
+            kept = [binding.value] if perhaps and binding.value is not None else calls
+            texts = map(draft.facts.segment, kept)
+            found.update(dict.fromkeys(f"({text})" if "\n" in text else text for text in texts))
+            continue
+        for call in _Choice(draft, shows=False).acting(binding.value):
+            raise refuse(
+                "DEV-UNKNOWN",
+                call.lineno,
+                f"`{draft.facts.segment(call.func)}` chooses the device and does more than that, here or not",
+                "choose the device in a function that does nothing else",
+            )
+    return list(found)
 
 
 def acts(draft: Draft, node: ast.expr | None) -> bool:

@@ -53,14 +53,34 @@ def test_what_sets_the_environment_comes_before_the_accelerator() -> None:
     assert converted(text) == expected
 
 
+@pytest.mark.parametrize("more", ["torch.manual_seed(3)", 'print("choosing")'])
+def test_what_may_be_done_or_not_is_asked_as_before(more: str) -> None:
+    choice = 'choose() if args.gpu else torch.device("cpu")'
+    option = '"--gpu", action="store_true"'
+    broken = "(\n    " + choice.replace(" else", "\n    else") + "\n)"
+    for device in (choice, broken):
+        text = with_options(f"device = {device}", option, definitions=GET.format(more))
+        assert creation(text) == f"Accelerator(cpu=not args.gpu, {SPLIT})"
+        assert choice in " ".join(line.strip() for line in added(text))
+    quiet = with_options(f"device = {choice}", option, definitions=GET.format("pass"))
+    assert choice not in " ".join(added(quiet))
+
+
 @pytest.mark.parametrize(("more", "kept"), [("torch.manual_seed(3)", True), ('print("choosing")', False)])
-def test_what_may_be_done_or_not_is_only_left_out_if_it_shows_something(more: str, kept: bool) -> None:
-    device = 'device = choose() if args.gpu else torch.device("cpu")'
+def test_what_one_of_two_statements_does_can_only_be_left_out_if_it_shows_something(more: str, kept: bool) -> None:
+    device = 'if args.gpu:\n    device = choose()\nelse:\n    device = torch.device("cpu")'
     text = with_options(device, '"--gpu", action="store_true"', definitions=GET.format(more))
     if kept:
         assert unchanged(text).code == "DEV-UNKNOWN"
     else:
         assert creation(text) == f"Accelerator(cpu=not args.gpu, {SPLIT})"
+
+
+def test_two_names_of_one_choice() -> None:
+    text = script(definitions=GET.format("torch.manual_seed(3)"), device="device = place = choose()")
+    assert added(text).count("choose()") == 1 and "device = place = accelerator.device" in added(text)
+    text = script(definitions=GET.format("pass"), device="device = place = choose()")
+    assert "choose()" not in added(text)
 
 
 PICK = """\

@@ -318,6 +318,9 @@ accelerator = Accelerator(
                 lines = [*kept_calls(draft, variable, binding), f"{variable.text} = {device}"]
                 yield draft.edit(_RULE, statement, Operation.SWAP, reason, "\n".join(lines))
             elif binding.value is not None:
+                lines = kept_calls(draft, variable, binding)
+                if lines:
+                    yield draft.edit(_RULE, statement, Operation.BEFORE, reason, "\n".join(lines))
                 yield draft.edit(_RULE, binding.value, Operation.BECOME, reason, device)
 
     def _other(self, draft: Draft, variable: DeviceVariable) -> Iterator[Edit | Finding]:
