@@ -42,6 +42,7 @@ class Keeper:
         torch.save(state, 'm.pt'){mark}
 """
 
+OTHERS = {"imports": "import nets", "setup": "many = True", "model": "model = nets.load('a')"}
 WRONG = {
     "METRIC-LOCAL": [
         evaluating(f"{COUNT}  # HERE"),
@@ -159,6 +160,8 @@ WRONG = {
             model="model = AutoModelForCausalLM.from_pretrained('gpt2')",
             after="model.save_pretrained('out')  # HERE",
         ),
+        script(**OTHERS, after="model.encoder(x)  # HERE"),  # whatever it is, there is a wrapper around what trains
+        script(**OTHERS, after="accelerator.print(model.config)  # HERE"),
     ],
     "LOADER-ATTR": [
         script(after="accelerator.print(loader.batch_size)  # HERE"),
@@ -291,6 +294,13 @@ RIGHT = {
             definitions=METHODS,
             model="model = Coder()",
             after="net = model.module if hasattr(model, 'module') else model\nnet.encode(x)",
+        ),
+        script(**OTHERS, after="accelerator.unwrap_model(model).encoder(x)\nmodel.eval()\nmodel.module.encoder(x)"),
+        script(**OTHERS, after="part = model.module.encoder if many else model.encoder"),
+        script(
+            **OTHERS,
+            before="teacher = nets.load('b')\nteacher = accelerator.prepare(teacher)",
+            after="teacher.encoder(x)",  # of which nobody knows whether it is trained, and wrapped
         ),
     ],
     "LOADER-ATTR": [

@@ -93,9 +93,10 @@ class _Expressions(Expressions):
 
     def _attribute(self, node: ast.Attribute) -> Iterable[Value]:
         found = tuple(super()._attribute(node))
-        if node.attr == "module":
-            return tuple(self.resolver.original(v) if v.role is Role.MODEL else v for v in found)
-        return found
+        if node.attr != "module":
+            return found
+        inside = (v for v in self.resolver.values(node.value) if self.resolver.is_prepared(v))
+        return parts.unique((*(self.resolver.original(v) for v in (*found, *inside)),))
 
 
 class AccelerateResolver(Resolver):

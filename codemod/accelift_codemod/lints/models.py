@@ -19,7 +19,9 @@ _TRANSFORMERS = frozenset(
 # What DistributedDataParallel has by these names.
 _WRAPPER = frozenset(
     "forward module training device device_ids output_device dim process_group mesh broadcast_buffers reducer logger "
-    "find_unused_parameters static_graph gradient_as_bucket_view mixed_precision join no_sync".split()
+    "find_unused_parameters static_graph gradient_as_bucket_view mixed_precision join no_sync gather scatter to_kwargs "
+    "join_hook join_device join_process_group register_comm_hook to_empty ipu xpu mtia set_submodule call_super_init "
+    "register_load_state_dict_pre_hook register_state_dict_post_hook register_state_dict_pre_hook".split()
 )
 _MAP_STYLE = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.Subset"})
 
@@ -55,8 +57,8 @@ loss = model(batch)
             for node in nodes:
                 if not isinstance(node.ctx, ast.Load):
                     continue
-                models = world.prepared(node.value, Role.MODEL)
-                if models and all(self._has(world, m, node.attr) for m in models) and not self._asks(world, node):
+                models = world.prepared(node.value, Role.MODEL) or world.prepared(node.value, Role.OBJECT)
+                if models and all(self._lacks(world, m, node.attr) for m in models) and not self._asks(world, node):
                     yield Finding(
                         self.code,
                         self.severity,
@@ -90,10 +92,29 @@ loss = model(batch)
                     (Evidence(call.lineno, f"`{world.text(call)}`"),),
                 )
 
-    def _has(self, world: World, model: Value, name: str) -> bool:
-        """Whether a model certainly has an attribute of its own that a wrapper does not have."""
+    def _lacks(self, world: World, model: Value, name: str) -> bool:
+        """Whether the wrapper certainly has no such attribute, and there is one: the model has it, or is trained, so
+        that there is a wrapper around it."""
         if name in torch_ops.MODULE_METHODS or name in _WRAPPER or name.startswith("_"):
             return False
+        known = bool(model.inner) and model.declaration is None  # what was prepared, but not what it is
+        return self._has(world, model, name) or (known and self._is_trained(world, model))
+
+    def _is_trained(self, world: World, model: Value) -> bool:
+        """Whether an optimizer gets the parameters of what is prepared, or their gradients are clipped."""
+        original = world.original(model)
+        for call in world.index.methods.get("parameters", []):
+            assert isinstance(call.func, ast.Attribute)
+            whole = [n for n in ast.walk(call.func.value) if isinstance(n, (ast.Name, ast.Attribute))]  # and its parts
+            if any(world.original(v).origin is original.origin for n in whole for v in world.resolver.values(n)):
+                around = [c for c in world.index.ancestors(call) if isinstance(c, ast.Call)]
+                optimizers = {optimizer.call for optimizer in world.optimizers}
+                if any(c in optimizers or world.together.verb(c) == "clip_grad_norm_" for c in around):
+                    return True
+        return False
+
+    def _has(self, world: World, model: Value, name: str) -> bool:
+        """Whether a model certainly has an attribute of its own."""
         if model.declaration is not None:
             if world.resolver.method(model.declaration, name) is not None:
                 return True
@@ -108,6 +129,10 @@ loss = model(batch)
     def _asks(self, world: World, node: ast.expr) -> bool:
         """Whether the script asks before whether the model is wrapped."""
         for parent in world.index.ancestors(node):
+            if isinstance(parent, ast.IfExp) and any(
+                isinstance(n, ast.Attribute) and n.attr == "module" for n in ast.walk(parent)
+            ):
+                return True
             if isinstance(parent, (ast.If, ast.IfExp, ast.Try)):
                 test = getattr(parent, "test", None)
                 if test is None or any(
