@@ -48,6 +48,10 @@ MAIN_ONLY = {
     "a prepared loader": script(
         after="if accelerator.is_main_process:\n    for x, y in loader:  # HERE\n        print(len(x))"
     ),
+    "a prepared loader in a function": script(
+        definitions="def show(loader):\n    for x, y in loader:  # HERE\n        print(len(x))\n",
+        after="if accelerator.is_main_process:\n    show(loader)",
+    ),
     "a prepared loader or nothing": script(
         after="for x, y in loader if accelerator.is_main_process else ():  # HERE\n    print(len(x))"
     ),
@@ -202,3 +206,11 @@ def test_accelerates_save_state_waits_for_nobody() -> None:
         (found,) = findings(script(library, after=text.replace("save_state", "load_state")), "COLL-MAIN")
         assert found.severity is Severity.WARNING
         assert "keep the state they have" in found.message
+
+
+def test_a_function_that_others_call_too() -> None:
+    show = "def show(loader):\n    for x, y in loader:\n        print(len(x))\n"
+    after = "if accelerator.is_main_process:\n    show(loader)"
+    assert findings(script(definitions=show, after=after), "COLL-MAIN") != []
+    assert findings(script(definitions=show, after=f"{after}\nshow(loader)"), "COLL-MAIN") == []
+    assert findings(script(definitions=show, after=f"{after}\nother = show"), "COLL-MAIN") == []

@@ -169,6 +169,12 @@ WRONG = {
         script(prepare=MODEL_AND_OPTIMIZER, loop="for x, y in loader:  # HERE"),
         script("accelift", prepare=MODEL_AND_OPTIMIZER, loop="for i, (x, y) in enumerate(loader):  # HERE"),
         script(
+            prepare="draws = iter(loader)  # HERE\n"
+            "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
+            loop="for _ in range(4):",
+            move="x, y = next(draws)",
+        ),
+        script(
             definitions="def train(accelerator, model, loader):\n    for x, y in loader:  # HERE\n"
             "        accelerator.backward(model(x).mean())\n",
             prepare=MODEL_AND_OPTIMIZER,
@@ -377,6 +383,17 @@ RIGHT = {
     ],
     "DATA-UNSHARDED": [
         script(),
+        script(
+            prepare="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\ndraws = iter(loader)",
+            loop="for _ in range(4):",
+            move="x, y = next(draws)",
+        ),
+        script(
+            prepare="draws = iter(loader)\nfirst = next(draws)\n"
+            "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\ndraws = iter(loader)",
+            loop="for _ in range(4):",
+            move="x, y = next(draws)",
+        ),
         script(
             from_imports="from torch.utils.data import DistributedSampler",
             loader="loader = DataLoader(data, sampler=DistributedSampler(data))",

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from accelift_codemod.facts import Facts, parts
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.expressions import Expressions
-from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index, Scope, position
+from accelift_codemod.facts.instances import Instances
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Role, Value, Values
@@ -102,8 +103,11 @@ class _Expressions(Expressions):
 class AccelerateResolver(Resolver):
     """Follows objects through `prepare` and `unwrap_model`."""
 
-    def __init__(self, index: Index) -> None:
-        super().__init__(index)
+    def __init__(self, index: Index, found: Instances | None = None) -> None:
+        if found is None:
+            super().__init__(index)
+        else:
+            super().__init__(index, found.followed, None, found.outside, found.called)
         self.expressions = _Expressions(self, _Calls(self))
         self.prepared: dict[ast.AST, ast.Call] = {}  # arguments of `prepare`, and the calls
         self._timeline: Timeline | None = None
@@ -118,6 +122,8 @@ class AccelerateResolver(Resolver):
         `model = accelerator.prepare(model)` at module level is seen by functions that are called afterwards.
         """
         found = super().reaching(name, owner)
+        if owner.is_class and "." in name.id and len(found) > 1:
+            return self._of_object(name, owner, found)
         home = owner.node if isinstance(owner.node, FUNCTIONS) else None
         index = self.index
         if len(found) < 2 or self._timeline is None or index.function(name) is home:
@@ -136,6 +142,34 @@ class AccelerateResolver(Resolver):
                 ]
                 self._reached[read] = [b for b in found if b in at_calls] or found
         return self._reached[read]
+
+    def _of_object(self, name: ast.Name, owner: Scope, found: list[Binding]) -> list[Binding]:
+        """Of the bindings of an attribute, those that can reach a read in a method: the last ones of the constructor,
+        if that has surely run before it, or those of the method itself, if there are any before the read."""
+        index, function = self.index, self.index.function(name)
+        maker = self.constructor(owner.node) if isinstance(owner.node, ast.ClassDef) else None
+        homes = {index.function(binding.node) for binding in found}
+        if maker is None or function is None or function is maker or not homes <= {maker, function}:
+            return found
+        here = index.statement(name)
+        again = bool(index.enclosing_loops(name))  # what a statement binds itself, it reads in the next iteration
+        own = [
+            b for b in found if index.function(b.node) is function and (again or index.statement(b.node) is not here)
+        ]
+        before = own or [b for b in found if index.function(b.node) is maker]
+        if own and any(position(b.node) > position(name) for b in own):
+            return found
+        if not own and function not in self._later(maker):
+            return found
+        chain = index.chain(name) if own else []
+        sure = [b for b in before if self._surely(b, maker, chain)]
+        last = max((position(b.node) for b in sure), default=None)
+        return [b for b in before if position(b.node) >= last] if last is not None else found
+
+    def _surely(self, binding: Binding, maker: ast.AST, chain: list[ast.stmt]) -> bool:
+        """Whether a binding is surely made: before what stands in other statements, or else by a constructor."""
+        statement = self.index.statement(binding.node)
+        return self.runs_before(statement, chain) if chain else self.index.parents.get(statement) is maker
 
     def _at(self, name: ast.Name, place: ast.AST) -> ast.Name:
         """The read of a variable as if it stood where a call is."""
@@ -159,7 +193,7 @@ class AccelerateFacts(Facts):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.resolver = AccelerateResolver(self.index)
+        self.resolver = AccelerateResolver(self.index, self.instances)
 
 
 def is_accelerator(value: Value) -> bool:

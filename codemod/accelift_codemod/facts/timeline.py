@@ -41,7 +41,7 @@ class Timeline:
                 continue
             seen.add(function)
             queue += self.resolver.sites(function)
-            queue += self._handed_on(function)
+            queue += self.handed_on(function)
         return list(found)
 
     def follows(self, node: ast.AST, home: Function | None) -> bool:
@@ -61,7 +61,7 @@ class Timeline:
         if function is None or function in seen:
             return False
         seen.add(function)
-        places = [*self.resolver.sites(function), *self._handed_on(function)]
+        places = [*self.resolver.sites(function), *self.handed_on(function)]
         return bool(places) and all(self._belongs(place, cls, seen) for place in places)
 
     def within(self, node: ast.AST, home: Function | None, seen: frozenset[ast.AST] = frozenset()) -> bool:
@@ -71,7 +71,7 @@ class Timeline:
             return True
         if function is None or function in seen:
             return False
-        places = [*self.resolver.sites(function), *self._handed_on(function)]
+        places = [*self.resolver.sites(function), *self.handed_on(function)]
         return bool(places) and all(self.within(place, home, seen | {function}) for place in places)
 
     @memoised
@@ -83,7 +83,7 @@ class Timeline:
             current = queue.pop()
             if current is None:
                 continue
-            for place in (*self.resolver.sites(current), *self._handed_on(current)):
+            for place in (*self.resolver.sites(current), *self.handed_on(current)):
                 caller = self.index.function(place)
                 if caller not in found:
                     found.add(caller)
@@ -91,7 +91,7 @@ class Timeline:
         return found
 
     @memoised
-    def _handed_on(self, function: Function) -> list[ast.AST]:
+    def handed_on(self, function: Function) -> list[ast.AST]:
         """Places where a function is handed on as a value: it may run there."""
         owner = self.index.scope(function)
         found: list[ast.AST] = []
@@ -116,7 +116,7 @@ class Timeline:
         function, seen = self.index.function(node), set[ast.AST]()
         while function is not None and function not in seen:
             seen.add(function)
-            sites = [*self.resolver.sites(function), *self._handed_on(function)]
+            sites = [*self.resolver.sites(function), *self.handed_on(function)]
             if len(sites) > 1 or any(self.index.enclosing_loops(site) for site in sites):
                 return True
             function = self.index.function(sites[0]) if sites else None

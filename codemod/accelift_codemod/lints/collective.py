@@ -14,6 +14,7 @@ from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
 
+_STEPS = 3  # of functions that call each other
 _LEAVING = (ast.Break, ast.Continue, ast.Return)
 
 
@@ -90,19 +91,30 @@ if accelerator.is_main_process:
         for loop in world.loops:
             if not loop.direct or not world.all_prepared(loop) or isinstance(loop.node, ast.While):
                 continue
-            guard = world.ranks.guard(loop.node) or self._chosen_in(world, loop.node.iter)
-            if guard is None or self._is_guarded_inside(world, loop.node, guard):
+            node, guard = self._guarded(world, loop.node)
+            guard = guard or self._chosen_in(world, loop.node.iter)
+            if guard is None or self._is_guarded_inside(world, node, guard):
                 continue
             place = loop.node.iter
+            where = _where(world, guard, place if node is loop.node else node)
             yield Finding(
                 self.code,
                 self.severity,
                 place.lineno,
-                f"the loop over the prepared `{world.text(place)}` runs {_where(world, guard, place)}: it sees that "
+                f"the loop over the prepared `{world.text(place)}` runs {where}: it sees that "
                 "process's share of the data alone, and if the loader shuffles, it may wait for the others for ever",
                 "run it on every process and gather the results, or iterate over a loader that was not prepared",
                 (Evidence(guard.node.lineno, f"`{world.text(guard.node)}`"),),  # type: ignore[attr-defined]
             )
+
+    def _guarded(self, world: World, node: ast.AST, steps: int = _STEPS) -> tuple[ast.AST, Guard | None]:
+        """The test under which alone a node runs on some processes, or all calls of its function do; and the node, or
+        the call, that stands there."""
+        guard, function = world.ranks.guard(node), world.index.function(node)
+        if guard is not None or function is None or not steps or world.timeline.handed_on(function):
+            return node, guard
+        found = [self._guarded(world, site, steps - 1) for site in world.resolver.sites(function)]
+        return found[0] if found and all(inner is not None for _, inner in found) else (node, None)
 
     def _is_guarded_inside(self, world: World, loop: ast.AST, guard: Guard) -> bool:
         """Whether the other processes iterate, too."""

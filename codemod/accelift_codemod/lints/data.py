@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.loops import BatchLoop
+from accelift_codemod.facts.values import Evidence, Role, Value, Values
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
@@ -46,23 +47,39 @@ for inputs, targets in loader:
         if world.unknown_given or asks_for_process(world):
             return
         for loop in world.loops:
-            if not loop.trains or any(world.is_given(v) for v in loop.loaders):
+            early = self._drawn_before(world, loop) if loop.trains else None
+            if not loop.trains or (any(map(world.is_given, loop.loaders)) and early is None):
                 continue
             if not all(self._plain(world, v) for v in loop.loaders):
                 continue
             if not any(world.together.of(c) == "backward" for c in self._calls(world, loop.body)):
                 continue
             node = loop.node
-            place = node.test if isinstance(node, ast.While) else node.iter
+            place = early or (node.test if isinstance(node, ast.While) else node.iter)
             made = loop.loaders[0].origin
+            when = "is of the DataLoader before it was prepared" if early else "was not prepared"
+            remedy = "make it after accelerator.prepare" if early else "give the DataLoader to accelerator.prepare"
             yield Finding(
                 self.code,
                 self.severity,
                 place.lineno,
-                f"`{world.text(place)}` was not prepared: every process trains on the same batches",
-                "give the DataLoader to accelerator.prepare",
+                f"`{world.text(place)}` {when}: every process trains on the same batches",
+                remedy,
                 (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
             )
+
+    def _drawn_before(self, world: World, loop: BatchLoop) -> ast.Call | None:
+        """What a loop draws from, if it was made of loaders before they were prepared: `batches = iter(loader)`."""
+        origins = {v.origin for v in loop.loaders}
+        prepares = [c for a, c in world.prepared_arguments if {v.origin for v in world.resolver.values(a)} & origins]
+        for name in (n for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)):
+            bindings = world.resolver.bindings(name)
+            made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            if not isinstance(made, ast.Call) or not made.args or {v.origin for v in _drawn(world, made)} != origins:
+                continue
+            if prepares and all(world.certainly_before(made, c) and made.lineno < c.lineno for c in prepares):
+                return made
+        return None
 
     def _calls(self, world: World, statements: list[ast.stmt]) -> Iterator[ast.Call]:
         """The calls of statements, and of functions of the script that they call."""
@@ -88,6 +105,14 @@ for inputs, targets in loader:
             and all(v.name in _KNOWN_SAMPLERS for v in world.resolver.values(sampler))
             and bool(world.resolver.values(sampler))
         )
+
+
+def _drawn(world: World, call: ast.Call) -> Values:
+    """The loaders that are certainly not prepared, of which `iter(loader)`, or a function of the script, deals."""
+    values = world.resolver.values(call.args[0])
+    deals = world.resolver.builtin(call.func) in ("iter", "enumerate") or world.resolver.callee(call) is not None
+    plain = all(v.role is Role.LOADER and not world.resolver.is_prepared(v) for v in values)
+    return values if deals and plain else ()
 
 
 class ShardedTwice(Lint):

@@ -1,0 +1,94 @@
+"""`accelift check` of trainers: what an object keeps is prepared once its constructor, or its method, has done so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.checks import findings, marked
+
+TRAINER = """\
+import torch
+from accelerate import Accelerator
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def loss(self, x, y):
+        return F.cross_entropy(self(x), y)
+
+
+class Trainer:
+    def __init__(self, model, data):
+        self.accelerator = Accelerator()
+        self.model = model
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        self.loader = DataLoader(data, batch_size=16)
+        self.sched = torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
+        {made}
+
+    def fit(self):
+        {begun}
+        for epoch in range(3):
+            for x, y in self.loader:
+                self.optimizer.zero_grad()
+                loss = {loss}
+                self.accelerator.backward(loss)
+                self.optimizer.step()
+            {stepped}
+        {saved}
+
+
+Trainer(Net(), TensorDataset(torch.ones(64, 8), torch.arange(64) % 3)).fit()
+"""
+PREPARE = (
+    "self.model, self.optimizer, self.loader, self.sched = self.accelerator.prepare("
+    "self.model, self.optimizer, self.loader, self.sched)"
+)
+RIGHT = {
+    "made": PREPARE,
+    "begun": "pass",
+    "loss": "F.cross_entropy(self.model(x), y)",
+    "stepped": "pass",
+    "saved": "state = self.accelerator.unwrap_model(self.model).state_dict()",
+}
+COUNT = """\
+correct = 0
+        for x, y in self.loader:
+            correct += (self.model(x).argmax(1) == y).sum().item()  # HERE
+        self.accelerator.print(correct / 64)"""
+WRONG = [
+    ("DDP-METHOD", {"loss": "self.model.loss(x, y)  # HERE"}),
+    ("SCHED-EPOCH", {"stepped": "self.sched.step()  # HERE"}),
+    ("METRIC-LOCAL", {"saved": COUNT}),
+    ("SAVE-WRAPPED", {"saved": "torch.save(self.model.state_dict(), 'model.pt')  # HERE"}),
+]
+
+
+@pytest.mark.parametrize(("code", "slots"), WRONG)
+@pytest.mark.parametrize("place", ["made", "begun"])
+def test_what_is_wrong_with_what_is_prepared(code: str, slots: dict[str, str], place: str) -> None:
+    where = {"made": "pass", "begun": "pass", place: PREPARE}
+    text = TRAINER.format(**{**RIGHT, **where, **slots})
+    assert [f.line for f in findings(text, code)] == marked(text) != []
+
+
+@pytest.mark.parametrize(("code", "slots"), WRONG)
+def test_what_is_not_prepared_is_as_it_was(code: str, slots: dict[str, str]) -> None:
+    perhaps = f"if torch.cuda.is_available():\n            {PREPARE}"  # or not
+    for made in ("pass", perhaps):
+        assert findings(TRAINER.format(**{**RIGHT, "made": made, **slots}), code) == []
+    early = f"self.fit()\n        {PREPARE}"
+    assert findings(TRAINER.format(**{**RIGHT, "made": early, **slots}), code) == []
+
+
+def test_a_right_trainer() -> None:
+    assert findings(TRAINER.format(**RIGHT)) == []
