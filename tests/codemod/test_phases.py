@@ -267,6 +267,42 @@ def test_results_that_stay_those_of_one_process(kept: str, result: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "after"),
+    [
+        ("y.size(0)", "n += accelerator.gather_for_metrics(y).size(0)"),
+        ("len(e)", "n += len(accelerator.gather_for_metrics(e))"),  # the name is also a part of `len`
+        ("len(set(y))", "n += rows"),
+        ("y.size(0) if train else 0", "n += rows"),
+    ],
+)
+def test_a_number_of_rows_that_others_read_too(rows: str, after: str) -> None:
+    text = run(kept=f"e = y\nrows = {rows}\nbar.update(rows)\nn += rows", result="n").replace(
+        "def run(", "bar = Bar()\n\n\ndef run("
+    )
+    assert sums(text) == [after]
+    assert "bar.update(rows)" in converted(text)
+    assert ("METRIC-LOCAL" in findings(text)) == (after == "n += rows")
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        ("scheduler.step(result)", True),
+        ("if result < 1:\n        break", True),
+        ("print(result)", False),
+    ],
+)
+def test_decisions_by_what_stays_that_of_one_process(use: str, told: bool) -> None:
+    text = run(kept=f"{WEIGHED}\nn += len(set(y))", result="total / n").replace(
+        "print(run(model, b, train=False, mode='val'))",
+        f"result = run(model, b, train=False, mode='val')\n    {use}",
+    )
+    text = text.replace("\nfor epoch", "\nscheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nfor epoch")
+    assert "METRIC-LOCAL" in findings(text)
+    assert ("COLL-RANKFLOW" in findings(text)) == told
+
+
+@pytest.mark.parametrize(
     "step",
     [
         STEP,

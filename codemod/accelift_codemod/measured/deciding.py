@@ -13,7 +13,7 @@ from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.onward import Read
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import sets_group, steers
-from accelift_codemod.measured.sums import Loop, reads_after, reads_again, reduced
+from accelift_codemod.measured.sums import Loop, reads_after, reads_again, reads_outside, reduced
 
 
 def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
@@ -30,6 +30,22 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
         if place is not None:
             found[name] = place
     return found
+
+
+def decides(draft: Draft, node: Loop, statement: ast.AugAssign) -> bool:
+    """Whether a sum flows into a schedule's step or a test that leaves a loop or saves a checkpoint."""
+    target = statement.target
+    assert isinstance(target, ast.Name)
+    owner = draft.facts.index.scope(node).owner(target.id)
+    if owner is None:
+        return False
+    resolver = draft.facts.resolver
+    starts = resolver.reaching(target, owner)
+    if owner.is_class:
+        outside = reads_outside(draft, node, owner, target.id)
+        return steers(draft, [*outside, *draft.facts.asked(owner, target.id)])
+    after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
+    return steers(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
 
 
 def schedules(draft: Draft, call: ast.Call) -> bool:

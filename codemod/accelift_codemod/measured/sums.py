@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
@@ -257,23 +258,33 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
         rows = _all_rows(draft, loop, value, env)
         if rows is not None:
             yield draft.edit(RULE, rows, Operation.SURROUND, _WHY, _GATHERED, need=Need.STRONG)
+        elif isinstance(value, ast.Name):  # which others read, too
+            yield from _counted_before(draft, loop, value, env)
 
 
 def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:
     """Make a number of samples that a statement hands on that of all processes, also if others read it, too."""
-    bindings = draft.facts.resolver.bindings(value) if isinstance(value, ast.Name) else []
-    single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-    made = bindings[0].value if single else value
     env = draft.environment(loop, statement)
-    if env is None or made is None or draft.facts.layouts.read(value, env) is not Layout.COUNT:
+    if env is None or draft.facts.layouts.read(value, env) is not Layout.COUNT:
         return []
-    if made is value:
-        return list(_reduced(draft, loop, statement, value, set()))
-    rows = _all_rows(draft, loop, made, env)
-    if rows is None:
+    if isinstance(value, ast.Name):
+        return _counted_before(draft, loop, value, env)
+    return list(_reduced(draft, loop, statement, value, set()))
+
+
+def _counted_before(draft: Draft, loop: BatchLoop, name: ast.Name, env: Environment) -> list[Edit]:
+    """Make a number of samples in a variable that of all processes, where it is read here: others keep theirs."""
+    bindings = draft.facts.resolver.bindings(name)
+    single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+    made = bindings[0].value if single else None
+    rows = _all_rows(draft, loop, made, env) if made is not None else None
+    if made is None or rows is None:
         return []
-    counted = draft.facts.segment(made).replace(rows.id, _GATHERED.replace("{}", rows.id), 1)
-    return [draft.edit(RULE, value, Operation.BECOME, _WHY, counted, need=Need.STRONG)]
+    text = draft.facts.segment(rows)
+    counted = re.sub(
+        rf"(?<![\w.]){re.escape(text)}(?!\w)", _GATHERED.replace("{}", text), draft.facts.segment(made), count=1
+    )
+    return [draft.edit(RULE, name, Operation.BECOME, _WHY, counted, need=Need.STRONG)]
 
 
 def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:

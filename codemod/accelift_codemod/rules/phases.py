@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.measured.deciding import deciding, pacing
+from accelift_codemod.measured.deciding import decides, deciding, pacing
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
     AVERAGED,
@@ -93,6 +93,15 @@ for phase in ["train", "val"]:
                 "evaluate in a loop of its own, or gather what the results are computed from by "
                 "accelerator.gather_for_metrics",
             )
+            for name in sums:
+                if decides(draft, node, sums[name][0]):
+                    yield draft.finding(
+                        "COLL-RANKFLOW",
+                        Severity.ERROR,
+                        sums[name][0],
+                        f"`{name}` is measured on one process's share of the data, and a decision depends on it",
+                        "average it across processes with accelerator.reduce before it is used",
+                    )
 
 
 def _keeps(draft: Draft, read: ast.Name) -> bool:

@@ -15,7 +15,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.counting_networks import counted
-from accelift_codemod.measured.deciding import deciding, pacing
+from accelift_codemod.measured.deciding import decides, deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import is_alike, is_whole
 from accelift_codemod.measured.held_outside import reads_elsewhere
@@ -33,7 +33,6 @@ from accelift_codemod.measured.onward import (
 )
 from accelift_codemod.measured.said import said_inside
 from accelift_codemod.measured.shares import local_names
-from accelift_codemod.measured.steering import steers
 from accelift_codemod.measured.sums import (
     EVEN,
     GRAPHS,
@@ -44,7 +43,6 @@ from accelift_codemod.measured.sums import (
     entries_of,
     is_read,
     reads_after,
-    reads_outside,
     reduced,
     sums_of,
 )
@@ -120,7 +118,7 @@ scheduler.step(running / len(loader))
         # The sums of a loop that evaluates, too, are reduced whatever becomes of them (see phases.py).
         own = {} if loop.evaluates else kept
         ratios = _ratios(draft, loop, own)
-        decided = _closed({name for name, statement in own.items() if self._decides(draft, node, statement)}, ratios)
+        decided = _closed({name for name, statement in own.items() if decides(draft, node, statement)}, ratios)
         edits = {name: reduced(draft, loop, sums[name], local) for name in sorted(decided)}
         if all(edits.values()):  # a ratio of one reduced and one local value would be neither
             for reductions in edits.values():
@@ -344,23 +342,6 @@ scheduler.step(running / len(loader))
         statements = map(draft.facts.index.statement, reads := reads_after(draft, node, name))
         leading = draft.facts.loops.gradients.reads
         return bool(reads) and all(any(n in leading for n in walk(statement)) for statement in statements)
-
-    # ---- decisions
-
-    def _decides(self, draft: Draft, node: Loop, statement: ast.AugAssign) -> bool:
-        """Whether a sum flows into a schedule's step or a test that leaves a loop or saves a checkpoint."""
-        target = statement.target
-        assert isinstance(target, ast.Name)
-        owner = draft.facts.index.scope(node).owner(target.id)
-        if owner is None:
-            return False
-        resolver = draft.facts.resolver
-        starts = resolver.reaching(target, owner)
-        if owner.is_class:
-            outside = reads_outside(draft, node, owner, target.id)
-            return steers(draft, [*outside, *draft.facts.asked(owner, target.id)])
-        after = [n for n in draft.facts.loads(owner, target.id) if n.lineno > (node.end_lineno or 0)]
-        return steers(draft, [n for n in after if any(b in starts for b in resolver.reaching(n, owner))])
 
 
 def _ratios(draft: Draft, loop: BatchLoop, sums: Collection[str]) -> list[set[str]]:
