@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.plan import Severity
-from scripts import convert, findings, script
+from scripts import convert, converted, findings, script
 
 DROPPING = "loader = DataLoader(data, batch_size=16, shuffle=True, drop_last=True)"
 SECOND = "other = DataLoader(data, batch_size=16, shuffle=True)"
@@ -113,3 +113,40 @@ def test_a_loader_that_is_drawn_from_beside_another_is_reported() -> None:
     assert "DATA-WHOLE" not in findings(looked)
     alone = script(epoch="stream = iter(loader)", loop="for step in range(3):", move="x, y = next(stream)")
     assert "DATA-WHOLE" not in findings(alone)
+
+
+CHOSEN = "import sys\nloader = {made} if len(sys.argv) > 1 else DataLoader(data, batch_size=16, shuffle=True)"
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("streams.Bucket(data)", True),
+        ("streams.split(data)[0]", True),
+        ("DataLoader(data, batch_size=8)", False),
+        ("None", False),
+    ],
+)
+def test_what_may_take_the_place_of_a_loader_is_told(made: str, told: bool) -> None:
+    text = script(imports="import streams", loader=CHOSEN.format(made=made))
+    assert ("DATA-WHOLE" in findings(text)) is told
+    assert "loader = accelerator.prepare" in converted(text)
+    numbered = script(
+        imports="import streams", loader=CHOSEN.format(made=made), loop="for i, (x, y) in enumerate(loader):"
+    )
+    assert ("DATA-WHOLE" in findings(numbered)) is told
+
+
+def test_evaluations_gather_nothing_of_what_may_be_no_loader() -> None:
+    loop = """\
+n = 0
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    n += (model(x).argmax(1) == y).sum().item()
+print(n)"""
+    known = CHOSEN.format(made="DataLoader(data, batch_size=8)").replace("loader =", "test =")
+    text = script(imports="import streams", loader=f"{PLAIN}\n{known}", after=loop.replace("in loader", "in test"))
+    assert "gather_for_metrics" in converted(text)
+    other = text.replace("DataLoader(data, batch_size=8)", "streams.Bucket(data)")
+    assert "gather_for_metrics" not in converted(other) and "prepare(model, optimizer, loader)" in converted(other)
+    assert "EVAL-REPLICATED" in findings(other)

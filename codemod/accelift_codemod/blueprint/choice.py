@@ -205,11 +205,7 @@ class _Choice:
             for value in loop.loaders:
                 chosen.setdefault(self._one(value), value)
         training = set(chosen)
-        gathers = blueprint.options.chooses("METRIC")
-        cuts: dict[BatchLoop, Cut | NoCut] = {
-            loop: find_cut(self.facts, loop) if gathers else NoCut("METRIC is left out")
-            for loop in blueprint.eval_loops
-        }
+        cuts = {loop: self._cut(loop) for loop in blueprint.eval_loops}
         wanted: dict[Key, Value] = {}
         for loop in blueprint.eval_loops:
             for value in loop.loaders:
@@ -243,6 +239,14 @@ class _Choice:
                 if not (isinstance(cut, NoCut) and cut.needless):
                     blueprint.replicated[loop] = reason
         return list(chosen.values())
+
+    def _cut(self, loop: BatchLoop) -> Cut | NoCut:
+        if not self.blueprint.options.chooses("METRIC"):
+            return NoCut("METRIC is left out")
+        other = next((v.origin for v in self.facts.loops.others(loop) if isinstance(v.origin, ast.expr)), None)
+        if other is not None:  # of which every process has all, wherever its results are gathered
+            return NoCut(f"`{self.facts.short(other)}` may take the place of its loader, and is not known to be one")
+        return find_cut(self.facts, loop)
 
     def _one(self, value: Value) -> Key:
         """The identity of a loader: that inside the function which makes it, if there is a loop over it there, too."""

@@ -191,6 +191,20 @@ class Loops:
                     found += self.loaders(inner)
         return tuple(dict.fromkeys(found))
 
+    def others(self, loop: BatchLoop) -> list[Value]:
+        """What a loop may iterate over instead of a loader, and is not known to be one: on another setting, say."""
+        return self._others(self.resolver.values(loop.node.iter)) if loop.direct else []  # type: ignore[union-attr]
+
+    def _others(self, values: Values) -> list[Value]:
+        found: list[Value] = []
+        for value in values:
+            if value.role in (Role.ENUMERATE, Role.ITERATOR, Role.ZIP):
+                for inner in value.inner:
+                    found += self._others(inner)
+            elif value.role is Role.OBJECT and self.loaders(values):
+                found.append(value)
+        return list(dict.fromkeys(found))
+
     def _drawn(self, loop: ast.For | ast.AsyncFor | ast.While) -> Values:
         """Loaders that the loop draws from by `next(iterator)`, the iterator made outside or inside."""
         return tuple(dict.fromkeys(v for s in self.streams(loop) for v in self.loaders(self.resolver.values(s))))

@@ -57,20 +57,22 @@ for epoch in range(10):
         Explained(
             "DATA-WHOLE",
             Severity.WARNING,
-            "a second loader of a training loop is not shared out",
+            "a source of batches is not shared out",
             "A loop over one loader draws batches of another one by next(). That one is not prepared, so every process "
             "trains on whole batches of it. They are the same on every process, and the gradient that of one process, "
             "only if its order is: without shuffle, or with a seed. Prepare it, too, and take out the moves of its "
-            "batches.",
+            "batches. So it is where a loop is over a DataLoader on one setting, and on another one over what is not "
+            "known to be one (an iterator of another library): prepare leaves that as it is.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        if not draft.runtime:  # Accelerate weights no loss
-            return
         seen: set[ast.AST] = set()
         for loop in draft.blueprint.train_loops:
             if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
+                continue
+            yield from self._instead(draft, loop)
+            if not draft.runtime:  # Accelerate weights no loss
                 continue
             kept = next((v for source in self._sources(draft, loop) for v in _kept(draft, source)), None)
             if kept is not None and kept.origin is not None and kept.origin not in seen:
@@ -80,6 +82,19 @@ for epoch in range(10):
             if together and not self._alike(draft, together):
                 yield self._mixed(draft, loop, together)
             yield from self._whole(draft, loop)
+
+    def _instead(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
+        """What a loop may draw from instead of a loader, which prepare would leave as it is."""
+        for origin in [v.origin for v in draft.facts.loops.others(loop) if isinstance(v.origin, ast.expr)][:1]:
+            yield draft.finding(
+                "DATA-WHOLE",
+                Severity.WARNING,
+                loop.node,
+                f"this loop may also be over what `{draft.facts.short(origin)}` of line {origin.lineno} gives, "
+                "which is not known to be a DataLoader: if it is none, prepare leaves it as it is, and every process "
+                "trains on all of it",
+                "put those data behind a torch.utils.data.DataLoader, too",
+            )
 
     def _whole(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """What a loop over a prepared loader draws from one that is not."""
