@@ -99,3 +99,50 @@ def test_a_sum_of_losses_begins_with_one_number(begun: str) -> None:
 @pytest.mark.parametrize("begun", ["torch.ones(3)", "torch.zeros(3)", "torch.full((1,), 2.0)", "out.sum()"])
 def test_a_sum_of_losses_that_begins_with_something_else(begun: str) -> None:
     assert findings(script(forward=SUMMED.format(begun, ""))) == ["LOSS-UNKNOWN"]
+
+
+WINDOW = """\
+from math import exp
+
+
+def window(size):
+    line = {}.unsqueeze(1)
+    return line.mm(line.t()).view(1, 1, size, size)
+
+
+def smooth(image):
+    return F.conv2d(image.view(-1, 1, 1, 3), window(3), padding=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("torch.Tensor([exp(-x) for x in range(size)])", []),
+        ("torch.tensor([1.0, 2.0, 1.0])", []),
+        ("torch.FloatTensor([[1.0, exp(2), 1.0]])[0]", []),
+        ("torch.ones(3).new_tensor([1.0, 2.0, 1.0])", []),
+        ("torch.tensor(rows())", ["LOSS-INBATCH"]),  # of the batch, for all that is known
+    ],
+)
+def test_a_window_of_numbers_that_are_written_out(line: str, told: list[str]) -> None:
+    """The product of its line with itself compares no samples: structural similarity has one."""
+    smoothed = script(
+        definitions=WINDOW.format(line), forward="optimizer.zero_grad()\nloss = 1 - (smooth(model(x)) ** 2).mean()"
+    )
+    assert findings(smoothed.replace("from torch.utils", "from other import rows\nfrom torch.utils", 1)) == told
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("out.new_tensor([0.1, 0.2, 0.3])", []),
+        ("out.new_zeros(3)", []),
+        ("out.new_ones(out.size(0), 3)", []),
+        ("torch.tensor([0.1, 0.2, 0.3])", []),
+        ("torch.tensor([out.max().item(), 1.0, 1.0])", ["LOSS-UNKNOWN"]),
+    ],
+)
+def test_tensors_of_numbers_beside_those_of_samples(made: str, told: list[str]) -> None:
+    forward = f"optimizer.zero_grad()\nout = model(x)\nloss = (((out - {made}) / 2) ** 2).sum()"
+    assert findings(script(forward=forward)) == told

@@ -204,6 +204,13 @@ def tensor(value: Shape) -> Shape:
     return Layout.ROWS if value is Layout.BATCH else value
 
 
+def written_out(value: Shape) -> Shape:
+    """What tensors are made of: a list of numbers that no sample is in is a number itself."""
+    if isinstance(value, tuple) and value and all(written_out(part) in FIXED for part in value):
+        return Layout.CONST
+    return value
+
+
 def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """The layout of `left operator right`."""
     left, right = tensor(left), tensor(right)

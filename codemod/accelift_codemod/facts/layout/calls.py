@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import making, operations, pretrained, products, views
-from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Shape, handed_on, join
+from accelift_codemod.facts.layout.algebra import (
+    FIXED,
+    SCALARS,
+    Environment,
+    Frame,
+    Layout,
+    Shape,
+    handed_on,
+    join,
+    written_out,
+)
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tensor_types import type_names
 from accelift_codemod.facts.values import Role, Values
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
 
 _CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
 _MOVES = frozenset({"to", "cuda", "cpu", "float", "double"})
+_NUMBERS = ("math.", "numpy.")
 _NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 
 
@@ -112,7 +123,8 @@ class Calls:
                 return operations.method(func.attr, call, receiver, arguments, keywords)
             if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
                 return Layout.ROWS  # the same for each sample
-            if all(e in FIXED for e in everything) and receiver in FIXED and not self.objects.models(func.value):
+            fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)
+            if fixed and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
 
@@ -195,4 +207,5 @@ class Calls:
                     target, by_name, owner if isinstance(owner, ast.ClassDef) else None
                 )
             env.update(changed)
-        return Layout.CONST if all(e in FIXED for e in everything) and not values else Layout.UNKNOWN
+        plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
+        return Layout.CONST if all(e in FIXED for e in everything) and plain else Layout.UNKNOWN

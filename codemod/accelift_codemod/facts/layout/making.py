@@ -5,7 +5,7 @@ What torch's own functions make is told in operations.py.
 
 from __future__ import annotations
 
-from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape, tensor
+from accelift_codemod.facts.layout.algebra import Layout, Shape, tensor, written_out
 
 # Where NumPy's functions are told the size: the place and the name of the argument.
 _SIZES = {
@@ -30,12 +30,10 @@ def array(qualified: str, arguments: list[Shape], keywords: dict[str, Shape]) ->
 
 def legacy_tensor(arguments: list[Shape]) -> Shape:
     """What a tensor's type makes: `FloatTensor(2, 3)` a tensor of this size, `FloatTensor(values)` one of values."""
-    first = arguments[0] if arguments else Layout.CONST
+    first = written_out(arguments[0]) if arguments else Layout.CONST
     if len(arguments) > 1 or first in (Layout.COUNT, Layout.SHAPE):
         return _of_rows(first) or Layout.UNKNOWN
-    if isinstance(first, tuple):
-        return Layout.CONST if all(part in FIXED for part in first) else Layout.UNKNOWN
-    return tensor(first)
+    return Layout.UNKNOWN if isinstance(first, tuple) else tensor(first)
 
 
 def _of_rows(size: Shape) -> Shape | None:

@@ -19,6 +19,7 @@ from accelift_codemod.facts.layout.algebra import (
     element,
     elementwise,
     tensor,
+    written_out,
 )
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
@@ -134,6 +135,12 @@ def _size(name: str, call: ast.Call) -> Shape:
 
 def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], offset: int) -> Shape:
     """A torch function or tensor method; `offset` is how many of the call's own arguments are the tensor."""
+    if name in ops.OF_NUMBERS:
+        arguments = list(map(written_out, arguments))
+        if name == "new_tensor" and arguments[1:2] and arguments[1] in FIXED:
+            return Layout.CONST
+    if name in ops.NEW and not offset:
+        return operation("zeros", call, arguments[1:], keywords, 1)
     everything = [*arguments, *keywords.values()]
     if name in ("mm", "matmul") and len(arguments) == 2:
         return combine(ast.MatMult(), arguments[0], arguments[1])
