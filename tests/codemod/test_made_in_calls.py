@@ -127,6 +127,34 @@ def test_a_network(line: str, end: str, prepared: str) -> None:
     assert ".bias" not in end or "accelerator.unwrap_model(train(" in found
 
 
+_LOOKED = """
+with torch.no_grad():
+    for x, y in DataLoader(data, batch_size=16):
+        print(made(x.to(device)))
+"""
+
+
+@pytest.mark.parametrize("line", ["net.train()", "net.to(device)", "net = net.to(device)"])
+@pytest.mark.parametrize("after", ["", "print(made.bias)\n", _LOOKED])
+def test_a_network_that_the_call_gives_back(line: str, after: str) -> None:
+    found = converted(f"{_TRAIN.format(line=line)}made = train(nn.Linear(8, 3))\n{after}")
+    assert "made = train(accelerator.prepare(nn.Linear(8, 3)))\n" in found
+    assert "unwrap_model(net).state_dict()" in found
+    assert ".bias" not in after or "accelerator.unwrap_model(made).bias" in found
+
+
+@pytest.mark.parametrize(
+    ("begin", "place"),
+    [
+        ("def drawn(net):\n    net.weight.data.zero_()\n    return net\n\n\n", "net = drawn(nn.Linear(8, 3))"),
+        ("", "net = nn.Linear(8, 3)"),
+    ],
+)
+def test_a_network_that_is_trained_after_the_call_is_prepared_after_it(begin: str, place: str) -> None:
+    found = converted(f"{_TRAIN.format(line='net.train()')}{begin}{place}\nnet = train(net)\nprint(net.bias)\n")
+    assert f"{place}\nnet = accelerator.prepare(net)\nnet = train(net)\n" in found
+
+
 def test_a_network_that_is_changed_by_the_name_of_a_parameter() -> None:
     line = "net.bias = None\n    net = net.to(device)"
     assert unchanged(f"{_TRAIN.format(line=line)}train(nn.Linear(8, 3))\n").code == "PREP-NO-POINT"

@@ -38,6 +38,12 @@ def handed_inside(resolver: Resolver, scope: Scope, name: str) -> bool:
 
 def given_back(resolver: Resolver, binding: Binding, depth: int = 0) -> ast.Name | None:
     """The variable that a call is handed, and that is bound to what the call gives back: `net, loss = run(net, x)`."""
+    given = handed_through(resolver, binding, depth)
+    return given if isinstance(given, ast.Name) and given.id == binding.name else None
+
+
+def handed_through(resolver: Resolver, binding: Binding, depth: int = 0, moved: bool = False) -> ast.expr | None:
+    """What a call is handed and gives back, to a variable that it is bound to; also if it is `moved` in between."""
     call = binding.value
     function = resolver.callee(call) if isinstance(call, ast.Call) else None
     if not isinstance(call, ast.Call) or not isinstance(function, FUNCTIONS) or depth > _CALLS:
@@ -45,10 +51,10 @@ def given_back(resolver: Resolver, binding: Binding, depth: int = 0) -> ast.Name
     names = {_returned(statement.value, binding.path) for statement in resolver.returns(function)}
     name = names.pop() if len(names) == 1 and not resolver.yields(function) else None
     again = resolver.index.scopes[function].bindings.get(name or "", [])
-    if not again or any(b.how is not How.PARAMETER and given_back(resolver, b, depth + 1) is None for b in again):
+    others = [b for b in again if b.how is not How.PARAMETER and not (moved and is_again(b))]
+    if not again or any(given_back(resolver, b, depth + 1) is None for b in others):
         return None
-    given = (resolver.bind(call, function) or {}).get(name or "")
-    return given if isinstance(given, ast.Name) and given.id == binding.name else None
+    return (resolver.bind(call, function) or {}).get(name or "")
 
 
 def _returned(value: ast.expr | None, path: tuple[int | None, ...]) -> str | None:

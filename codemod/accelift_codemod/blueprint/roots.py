@@ -12,6 +12,7 @@ from accelift_codemod.blueprint.rebinding import (
     carriers,
     given_back,
     handed_inside,
+    handed_through,
     is_again,
     is_asked,
     is_changed,
@@ -99,6 +100,8 @@ class Roots:
         """Whether a variable is somewhere assigned the object (or something that has it `inside`)."""
         for binding in scope.bindings[name]:
             values = self.resolver.bound(binding) if binding.how is How.ASSIGN else ()
+            if self._trained_in_call(binding, key(value)):
+                continue
             if any(key(v) == key(value) for v in values) or (inside and keeps(values, key(value))):
                 return True
         return False
@@ -120,6 +123,16 @@ class Roots:
             search.seen[node] = set()  # while it is being traced
             search.seen[node] = self._bound_to(node, search)
         return search.seen[node]
+
+    def _trained_in_call(self, binding: Binding, wanted: Key) -> bool:
+        """Whether a variable gets back a network that the call made which trains it: `net = train(Net(), data)`."""
+        if binding.how is not How.ASSIGN or wanted[1] != Role.MODEL.value or binding.value is None:
+            return False
+        function = self.resolver.callee(binding.value) if isinstance(binding.value, ast.Call) else None
+        if not isinstance(function, FUNCTIONS) or not self.facts.loops.reaches_backward(function.body):
+            return False
+        made = itself(handed_through(self.resolver, binding, moved=True))
+        return made is not None and self._is_made(made, _Search(wanted, False))
 
     def _is_made(self, node: ast.expr, search: _Search) -> bool:
         """Whether an expression makes the object, or has a function of the script make and return it."""
@@ -178,6 +191,9 @@ class Roots:
                 found |= chosen or {(owner, node.id)}  # of no variable: it is the first
             elif binding.how in (How.ASSIGN, How.AUGMENT):
                 if self._of_another(binding, search):
+                    continue
+                if self._trained_in_call(binding, search.wanted):
+                    self._in_calls.add(search.wanted)
                     continue
                 before = (
                     self._handed_to(binding, search)
