@@ -86,12 +86,13 @@ class Caches:
 
     def _behind_return(self, statement: ast.stmt) -> list[ast.stmt]:
         """What is behind a test for files that ends the function, in the block of a statement after it:
-        `if exists: return load()`."""
+        `if exists: return load()`, `if exists: return`."""
         block, place = self.index.block(statement)
         for i, earlier in enumerate(block[:place]):
             last = earlier.body[-1] if isinstance(earlier, ast.If) else None
-            if isinstance(earlier, ast.If) and isinstance(last, ast.Return) and last.value is not None:
-                if files.asks(self.resolver, earlier.test):
+            if isinstance(earlier, ast.If) and isinstance(last, ast.Return) and files.asks(self.resolver, earlier.test):
+                # Nothing is returned where there is nothing left to do, or nothing that could be done.
+                if last.value is not None or not isinstance(earlier.test, ast.UnaryOp):
                     return block[i + 1 :]
         return []
 

@@ -223,6 +223,46 @@ def test_a_data_set_that_is_told_not_to_make_its_file(given: str, makes: bool) -
     assert (f"\nother = Kept({given})" in output) is not makes
 
 
+ENDS = """\
+class Fetched(torch.utils.data.Dataset):
+    def __init__(self, path="cache.pt"):
+        self.path = path
+        self.fetch()
+        self.x = torch.load(path)
+
+    def is_there(self):
+        return os.path.exists(self.path)
+
+    def fetch(self):
+        if {}:
+            return
+        {}
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], i % 3
+"""
+
+
+@pytest.mark.parametrize("test", ["self.is_there()", "os.path.isfile(self.path)", "not self.path or self.is_there()"])
+@pytest.mark.parametrize("made", ["torch.save(build(), self.path)", "zipfile.ZipFile('raw.zip').extractall('raw')"])
+def test_a_method_that_ends_where_the_file_is_there(test: str, made: str) -> None:
+    slots = {"imports": IMPORTS, "definitions": f"{HELPERS}\n\n{ENDS.format(test, made)}"}
+    before = script(**slots, data="data = Fetched()")
+    assert converted(before) == lifted(**slots, data=first("data = Fetched()"))
+    assert findings(before) == []
+
+
+@pytest.mark.parametrize("test", ["not self.is_there()", "len(self.path) > 99"])
+def test_a_method_that_ends_for_another_reason(test: str) -> None:
+    slots = {"imports": IMPORTS, "definitions": f"{HELPERS}\n\n{ENDS.format(test, 'torch.save(build(), self.path)')}"}
+    before = script(**slots, data="data = Fetched()")
+    assert FIRST not in converted(before)
+    assert "SAVE-RACE" in findings(before)
+
+
 SEED = "torch.manual_seed(0)\nnp.random.seed(0)"
 ORDER = "torch.save(torch.randperm(64), 'order.pt')"
 MAKES = "if not os.path.exists('order.pt'):\n    {}\norder = torch.load('order.pt')\n"
