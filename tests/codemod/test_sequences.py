@@ -120,3 +120,30 @@ def test_one_sequence_of_all_samples_is_not_gathered(given: str) -> None:
     text = trained("nn.LSTM(8, 8, batch_first=True)", epoch_end=EVALUATION.format(given=given))
     assert "METRIC-LOCAL" in findings(text)
     assert not any("gather" in line for line in added(text))
+
+
+LSTM, GRU = "nn.LSTM(8, 8, batch_first=True)", "nn.GRU(8, 8, 2, batch_first=True)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "forward", "known"),
+    [
+        (LSTM, "out, (h, c) = self.inner(x)\n        state = h[-1]", True),
+        (LSTM, "out, (h, c) = self.inner(x)\n        state = torch.cat((h[-2, :, :], c[-1, :, :]), dim=1)", True),
+        (GRU, "out, h = self.inner(x)\n        state = h[0] + out[:, 0]", True),
+        (GRU, "out, h = self.inner(x)\n        out, h = self.inner(x, h)\n        state = h[-1]", True),
+        (GRU, "out, h = self.inner(x)\n        state = h", False),  # of all layers
+        (GRU, "out, h = self.inner(x)\n        state = h + out[:, 0]", False),
+        (GRU, "out, h = self.inner(x)\n        state = h[:, 0]", False),
+        (GRU, "out, h = self.inner(x)\n        state = h[-1, 0]", False),
+        ("nn.GRU(8, 8)", "out, h = self.inner(x.transpose(0, 1))\n        state = h[-1]", False),
+    ],
+)
+def test_the_states_of_one_layer_are_one_for_each_sample(layer: str, forward: str, known: bool) -> None:
+    """Of them a sum over the samples is known: that it is divided by their number makes it a mean."""
+    loss = "out, state = model(x)\nloss = F.cross_entropy(out, y) + state.pow(2).sum() / x.size(0)"
+    definitions = NETWORK.format(layer=layer, forward=forward)
+    slots = {"definitions": definitions, "data": DATA, "model": "model = Steps().to(device)"}
+    text = script(**slots, forward=f"optimizer.zero_grad()\n{loss}")
+    text = text.replace("return self.head(out[:, -1])", "return self.head(out[:, -1]), state")
+    assert findings(text) == ([] if known else ["LOSS-UNKNOWN"])

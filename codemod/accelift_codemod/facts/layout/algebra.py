@@ -27,6 +27,7 @@ class Layout(Enum):
     PACKED = "sequences without their padding, packed"
     SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
     COLUMNS = "dimension 1 runs over the samples"
+    STATES = "dimension 1 runs over the samples, dimension 0 over the layers that have such states"
     PLACES = "numbers of places in the batch"
     MIXED = "made by comparing samples of a batch with each other"
     MEAN = "a mean over the samples"
@@ -200,8 +201,11 @@ def item(value: Shape, place: int) -> Shape:
 
 
 def tensor(value: Shape) -> Shape:
-    """The layout of what is surely a tensor: a batch that is used as one has its samples in dimension 0."""
-    return Layout.ROWS if value is Layout.BATCH else value
+    """The layout of what is surely a tensor: a batch that is used as one has its samples in dimension 0.
+
+    Of states nothing is known but what those of one layer are.
+    """
+    return Layout.ROWS if value is Layout.BATCH else Layout.UNKNOWN if value is Layout.STATES else value
 
 
 def written_out(value: Shape) -> Shape:

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, products, settled, views
+from accelift_codemod.facts.layout import each, products, sequences, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     FIXED,
@@ -316,6 +316,8 @@ class Layouts:
 
     def _subscript(self, node: ast.Subscript, env: Environment, frame: Frame) -> Shape:
         base = self.read(node.value, env, frame)
+        if base is Layout.STATES:
+            return sequences.of_one_layer(node.slice)
         if isinstance(node.slice, ast.Tuple):
             base = tensor(base)
         if base in (Layout.MIXED, Layout.SHIFTED):

@@ -41,7 +41,8 @@ class Sequences:
             return Layout.MIXED
         recurrent = value.name.rpartition(".")[2] in torch_ops.RECURRENT
         if first and recurrent and steps is Layout.ROWS and all(map(_is_state, given[1:])):
-            return (Layout.ROWS, Layout.UNKNOWN)
+            states = (Layout.STATES, Layout.STATES) if value.name.endswith("LSTM") else Layout.STATES
+            return (Layout.ROWS, states)
         return Layout.UNKNOWN
 
     def _batch_first(self, value: Value) -> bool | None:
@@ -76,8 +77,15 @@ class Sequences:
         return bool(sizes) and integer(sizes[0]) == -1
 
 
+def of_one_layer(places: ast.expr) -> Shape:
+    """What a subscript takes out of the states of layers: those of one have the samples in dimension 0."""
+    layer, *rest = places.elts if isinstance(places, ast.Tuple) and places.elts else [places]
+    whole = not rest or (isinstance(rest[0], ast.Slice) and rest[0].lower is rest[0].upper is rest[0].step is None)
+    return Layout.ROWS if integer(layer) is not None and whole else Layout.UNKNOWN
+
+
 def _is_state(given: Shape) -> bool:
     """Whether a layer may be given this as a state: made for as many samples as there are, or none for each."""
     if isinstance(given, tuple):
         return all(map(_is_state, given))
-    return given in FIXED or given in (Layout.ROWS, Layout.COLUMNS)
+    return given in FIXED or given in (Layout.ROWS, Layout.COLUMNS, Layout.STATES)
