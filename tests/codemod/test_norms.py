@@ -146,3 +146,30 @@ def test_a_window_of_numbers_that_are_written_out(line: str, told: list[str]) ->
 def test_tensors_of_numbers_beside_those_of_samples(made: str, told: list[str]) -> None:
     forward = f"optimizer.zero_grad()\nout = model(x)\nloss = (((out - {made}) / 2) ** 2).sum()"
     assert findings(script(forward=forward)) == told
+
+
+SIZED = """\
+from other import images
+
+
+def likeness(image):
+    {sizes}
+    line = torch.Tensor([float(x) for x in range({of})]).unsqueeze(1)
+    window = line.mm(line.t()).expand(channels, 1, {of}, {of})
+    return (F.conv2d(image, window, groups=channels) ** 2).mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "of", "told"),
+    [
+        ("_, channels, height, width = image.size()", "min(11, height, width)", []),
+        ("_, channels, height, width = image.shape", "width", []),
+        ("rows, channels, height, width = image.shape", "rows", ["LOSS-INBATCH"]),
+        ("rows, channels = image.shape", "channels", ["LOSS-INBATCH"]),
+    ],
+)
+def test_the_height_and_width_of_images_are_no_numbers_of_samples(sizes: str, of: str, told: list[str]) -> None:
+    """Also of images of which nothing else is known: a window is made for them."""
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + likeness(images(model(x)))"
+    assert findings(script(definitions=SIZED.format(sizes=sizes, of=of), forward=forward)) == told

@@ -34,7 +34,7 @@ from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehe
 from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.layout.pieces import Pieces
-from accelift_codemod.facts.layout.plain import is_number
+from accelift_codemod.facts.layout.plain import is_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.objects import Objects
@@ -78,7 +78,7 @@ class Layouts:
         if isinstance(statement, ast.Assign):
             value = self.read(statement.value, env, frame)
             for target in statement.targets:
-                self.assign(target, value, env)
+                self.assign(target, sizes(statement.value, target) if value is Layout.UNKNOWN else value, env)
         elif isinstance(statement, ast.AnnAssign):
             if statement.value is not None:
                 self.assign(statement.target, self.read(statement.value, env, frame), env)

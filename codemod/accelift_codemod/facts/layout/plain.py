@@ -1,11 +1,25 @@
-"""Whether something is certainly a number of Python, and no tensor."""
+"""What is certainly a number of Python, and no tensor."""
 
 from __future__ import annotations
 
 import ast
 
 from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout.algebra import Layout, Shape
 from accelift_codemod.facts.resolve import Resolver
+
+_IMAGES = 4  # dimensions, of which none but the first two has ever the samples
+
+
+def sizes(node: ast.expr, target: ast.expr) -> Shape:
+    """The sizes of something unknown, taken apart: the height and width of images are no numbers of samples."""
+    asked = node.func if isinstance(node, ast.Call) and not node.args and not node.keywords else node
+    name = "size" if asked is not node else "shape"
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    if not isinstance(asked, ast.Attribute) or asked.attr != name or any(isinstance(p, ast.Starred) for p in parts):
+        return Layout.UNKNOWN
+    later = [Layout.CONST] * (len(parts) - 2)
+    return (Layout.UNKNOWN, Layout.UNKNOWN, *later) if len(parts) >= _IMAGES else Layout.UNKNOWN
 
 
 def is_number(resolver: Resolver, node: ast.expr | None, seen: set[str] | None = None) -> bool:
