@@ -585,6 +585,23 @@ def test_a_sum_of_what_is_not_known_is_too_small_for_the_size_of_the_data(add: s
     assert [f.severity for f in plan.findings if f.code == "METRIC-TRAIN"] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("size", "severity"),
+    [
+        ("float(len(data))", Severity.WARNING),
+        ("int(len(loader.dataset))", Severity.WARNING),
+        ("float(len(loader))", Severity.NOTE),
+        ("float(other(data))", Severity.NOTE),
+    ],
+)
+def test_the_size_of_the_data_as_another_number(size: str, severity: Severity) -> None:
+    add = "hits += (other(model(x)) == y).sum().item()"
+    slots = {"definitions": HELPERS, "imports": "from elsewhere import unknown", "epoch": "hits = 0"}
+    plan = convert(script(batch_end=add, epoch_end=f"print(hits / {size})", **slots)).plan
+    assert plan is not None
+    assert [f.severity for f in plan.findings if f.code == "METRIC-TRAIN"] == [severity]
+
+
 @pytest.mark.parametrize("test", ["x.size(0) == 1", "len(x) < 2", "x.shape[0] <= 1", "rows == 1"])
 @pytest.mark.parametrize(
     ("loader", "expected"),

@@ -22,6 +22,8 @@ def is_whole(draft: Draft, loop: BatchLoop, node: ast.expr, steps: int = 0) -> b
         return True
     if isinstance(node, ast.BinOp) and is_size(draft, loop, node):
         return True
+    if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) in ("float", "int"):
+        return len(node.args) == 1 and is_whole(draft, loop, node.args[0], steps)
     given = [draft.facts.objects.loader(value).arguments.get("dataset") for value in loop.loaders]
     if any(_counts(draft, d, node) for d in given):
         return True
