@@ -431,3 +431,35 @@ def test_metrics_that_join_the_processes_themselves(made: str, used: str, expect
         after=f"for x, y in test_loader:\n    {used}\nprint(metric, right)",
     )
     assert ("METRIC-SYNC" in findings(text)) is expected
+
+
+MADE = """\
+def make(data, size, **{name}):
+    return DataLoader(data, batch_size=size, **{name})
+
+
+{use}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "given", "known"),
+    [
+        ("kwargs", "", "num_workers=0", True),
+        ("options", "", "**{'num_workers': 0}", True),
+        ("kwargs", "", "**settings", False),
+        ("kwargs", "", "collate_fn=settings", False),
+        ("kwargs", "", "pin_memory=True, **{}", True),
+        ("kwargs", "settings.maker = make\n", "num_workers=0", False),  # which others may call
+    ],
+)
+def test_what_a_function_hands_on_to_the_loader(name: str, use: str, given: str, known: bool) -> None:
+    """Batches are collated as ever if none of its calls says otherwise."""
+    loaders = f"loader = make(data, 16, shuffle=True)\ntest_loader = make(data, 16, {given})"
+    text = script(
+        from_imports="from other import settings",
+        definitions=MADE.format(name=name, use=use),
+        loader=loaders,
+        after=evaluation(f"{MOVE}\nout = model(x)\n{CORRECT}"),
+    )
+    assert ("gather_for_metrics" in converted(text)) is known
+    assert ("EVAL-REPLICATED" in findings(text)) is not known

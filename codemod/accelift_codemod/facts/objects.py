@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import library, written
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -63,6 +63,7 @@ class Objects:
                 self.trained.setdefault(key(model), model)
         self._partly = {one for model in self.trained.values() for one in views(model)}
         self._loaders: dict[ast.AST, Loader] = {}
+        self._handing: list[Function] = []  # whose `**kwargs` is being looked for
 
     # ---- optimizers and models
 
@@ -208,9 +209,12 @@ class Objects:
 
     def _named_mapping(self, node: ast.Name) -> dict[str, ast.expr | None] | None:
         bindings = self.resolver.bindings(node)
-        if not bindings or any(b.how is not How.ASSIGN or b.path or b.value is None for b in bindings):
+        if len(bindings) == 1 and bindings[0].how is How.PARAMETER:
+            merged = self._handed_mapping(bindings[0])
+        elif not bindings or any(b.how is not How.ASSIGN or b.path or b.value is None for b in bindings):
             return None
-        merged = self._merge(b.value for b in bindings if b.value is not None)
+        else:
+            merged = self._merge(b.value for b in bindings if b.value is not None)
         if merged is None:
             return None
         owner = self.index.scope(node).owner(node.id)
@@ -234,6 +238,30 @@ class Objects:
                         return None
                     merged[str(target.slice.value)] = None
         return merged
+
+    def _handed_mapping(self, parameter: Binding) -> dict[str, ast.expr | None] | None:
+        """What a function gets as `**kwargs` from its calls, if nobody has it but to call it."""
+        function = self.index.parents[self.index.parents[parameter.node]]
+        if not isinstance(function, FUNCTIONS) or parameter.node is not function.args.kwarg:
+            return None
+        sites = self.resolver.sites(function)
+        owner = self.index.scope(function).owner(function.name)
+        called = [call.func for call in sites]
+        loads = owner.loads.get(function.name, []) if owner is not None else []
+        if not sites or function in self._handing or len(loads) != len(sites) or any(n not in called for n in loads):
+            return None
+        named = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+        self._handing.append(function)
+        given = [
+            {k.arg: k.value} if k.arg is not None else self.mapping(k.value) for call in sites for k in call.keywords
+        ]
+        self._handing.pop()
+        merged: dict[str, ast.expr | None] = {}
+        for entries in given:
+            if entries is None:
+                return None
+            merged |= {name: e for name, e in entries.items() if name not in named}
+        return merged if len(sites) == 1 else dict.fromkeys(merged)  # each call gives its own
 
 
 def _is_own_call(node: ast.AST) -> bool:
