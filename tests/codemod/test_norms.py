@@ -173,3 +173,41 @@ def test_the_height_and_width_of_images_are_no_numbers_of_samples(sizes: str, of
     """Also of images of which nothing else is known: a window is made for them."""
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + likeness(images(model(x)))"
     assert findings(script(definitions=SIZED.format(sizes=sizes, of=of), forward=forward)) == told
+
+
+POOLED = """\
+told = len("told") > 3
+
+
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool = {}
+        self.unpool = nn.MaxUnpool1d(2)
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        {} = self.pool(x.unsqueeze(1))
+        return self.layer({}.squeeze(1)), pooled
+"""
+UNPOOLED = "self.unpool(pooled, places)"
+
+
+@pytest.mark.parametrize(
+    ("pool", "parts", "used", "known"),
+    [
+        ("nn.MaxPool1d(2, return_indices=True)", "pooled, places", UNPOOLED, True),
+        ("nn.MaxPool1d(2, 2, 0, 1, True)", "pooled, places", UNPOOLED, True),
+        ("nn.AdaptiveMaxPool1d(4, True)", "pooled, places", UNPOOLED, True),
+        ("nn.MaxPool1d(1, return_indices=False)", "pooled", "pooled", True),
+        ("nn.MaxPool1d(2, return_indices=told)", "pooled, places", UNPOOLED, False),
+    ],
+)
+def test_pooling_tells_for_each_sample_where_the_greatest_are(pool: str, parts: str, used: str, known: bool) -> None:
+    slots = {"definitions": POOLED.format(pool, parts, used), "model": "model = Pooled().to(device)"}
+    forward = "optimizer.zero_grad()\nout, pooled = model(x)\nloss = F.cross_entropy(out, y) + "
+    assert findings(script(**slots, forward=f"{forward}torch.norm(pooled)")) == [
+        "LOSS-INBATCH" if known else "LOSS-UNKNOWN"
+    ]
+    mean = script(**slots, forward=f"{forward}pooled.pow(2).sum() / x.size(0)")
+    assert findings(mean) == ([] if known else ["LOSS-UNKNOWN"])

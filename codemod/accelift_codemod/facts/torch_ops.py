@@ -181,10 +181,13 @@ ROW_WISE_LAYERS = frozenset(
     Softplus Softsign Tanhshrink Threshold Softmax2d
     MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d
     AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d FractionalMaxPool2d
+    MaxUnpool1d MaxUnpool2d MaxUnpool3d
     Embedding Upsample UpsamplingNearest2d UpsamplingBilinear2d PixelShuffle PixelUnshuffle
     ZeroPad2d ConstantPad1d ConstantPad2d ReflectionPad1d ReflectionPad2d ReplicationPad2d ReflectionPad3d
     """.split()
 )
+# Layers that may return where the greatest values were, too, and where among the arguments they are told to.
+INDICES = {"MaxPool": 4, "AdaptiveMaxPool": 1, "FractionalMaxPool": 3}
 # Layers that work along a dimension: the name of their first argument, what it is if it is not given, and whether they
 # compare the samples with each other where it is the first.
 DIMENSIONED_LAYERS: dict[str, tuple[str, int | None, bool]] = {

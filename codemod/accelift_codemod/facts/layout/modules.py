@@ -92,7 +92,7 @@ class Modules:
         if not isinstance(origin, ast.Call):
             return Layout.UNKNOWN
         if name in torch_ops.ROW_WISE_LAYERS:
-            return Layout.ROWS
+            return self._with_indices(name, origin)
         if name in torch_ops.DIMENSIONED_LAYERS:
             keyword, assumed, across = torch_ops.DIMENSIONED_LAYERS[name]
             given = self.resolver.argument(origin, 0, keyword)
@@ -102,6 +102,16 @@ class Modules:
         if name == "Sequential":
             return Layout.ROWS if all(map(self._keeps_rows, (*origin.args, *self._added(origin)))) else Layout.UNKNOWN
         return Layout.UNKNOWN
+
+    def _with_indices(self, name: str, origin: ast.Call) -> Shape:
+        """What a layer returns for each sample: of pooling perhaps also where the greatest values were."""
+        place = torch_ops.INDICES.get(name.rstrip("123d"))
+        told = self.resolver.argument(origin, place, "return_indices") if place is not None else None
+        if told is None:
+            return Layout.ROWS
+        if not isinstance(told, ast.Constant):
+            return Layout.UNKNOWN
+        return (Layout.ROWS, Layout.ROWS) if told.value else Layout.ROWS
 
     def _added(self, origin: ast.Call) -> list[ast.expr]:
         """The modules that are added to a Sequential after it is made."""
