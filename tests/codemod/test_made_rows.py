@@ -37,7 +37,6 @@ def test_a_sum_over_rows_that_are_made_for_the_samples(made: str) -> None:
         "noise = Tensor([n, 8])",
         "noise = torch.from_numpy(np.random.normal(x.numpy(), 1))",
         "noise = torch.from_numpy(np.resize(x.numpy(), (n, 8)))",
-        "noise = Tensor(np.random.normal(0, 1, (4, 8)))",
     ],
 )
 def test_rows_that_may_be_others(made: str) -> None:
