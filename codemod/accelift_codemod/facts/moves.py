@@ -199,7 +199,8 @@ class Moves:
         return node
 
     @cached_property
-    def of(self) -> dict[ast.Call, Move]:  # by their call
+    def of(self) -> dict[ast.Call, Move]:
+        """The moves by their call."""
         return {move.call: move for move in self.all}
 
     def tensor_type(self, node: ast.expr) -> str | None:
@@ -291,7 +292,8 @@ class Moves:
         return wraps and self.index.parents[self.index.statement(move.call)] is choice
 
     @cached_property
-    def running(self) -> list[Move]:  # those that running the script may come to
+    def running(self) -> list[Move]:
+        """The moves that running the script may come to."""
         return [move for move in self.all if self.devices.runs(move.call)]
 
     def _is_batch(self, move: Move) -> bool:

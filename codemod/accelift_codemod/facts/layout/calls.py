@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import making, operations, pretrained, products, views
+from accelift_codemod.facts.layout import losses, making, operations, pretrained, products, views
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
     SCALARS,
@@ -94,7 +94,7 @@ class Calls:
             if qualified == "torch.autograd.Variable":
                 return arguments[0] if arguments else Layout.UNKNOWN
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
-                return operations.functional_loss(call, name, views.told(self.index, everything))
+                return losses.functional_loss(call, name, views.told(self.index, everything))
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
                 return operations.operation(name, call, arguments, keywords, 1)
             if qualified in _NORMS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
-from accelift_codemod.facts.layout import operations, views
+from accelift_codemod.facts.layout import losses, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     COMPARING,
@@ -61,7 +61,7 @@ class Modules:
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
         if value.role is Role.LOSS:
-            return operations.loss(value, views.told(self.index, everything))
+            return losses.loss(value, views.told(self.index, everything))
         if isinstance(value.declaration, ast.ClassDef):
             method = self.resolver.method(value.declaration, "forward")
             if method is None:
@@ -200,7 +200,7 @@ class Modules:
                     continue
                 values = [v for part in self._parts(binding.value) for v in self.resolver.values(part)]
                 if values and all(v.name in library.SUMMED_LOSSES for v in values):
-                    found.append(operations.summed_loss(call, [*arguments, *keywords.values()]))
+                    found.append(losses.summed_loss(call, [*arguments, *keywords.values()]))
                     continue
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):

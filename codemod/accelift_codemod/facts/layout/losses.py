@@ -1,0 +1,77 @@
+"""What losses make of the layouts of what they compare: a mean, a sum, or one number for each sample."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops as ops
+from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape, altered
+from accelift_codemod.facts.values import Value
+
+
+def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
+    tensors = 2 - sum(k.arg in ("input", "target") for k in call.keywords)
+    given = _given(call, name, tensors)
+    if given is None:
+        return Layout.UNKNOWN
+    return _reduced(given, arguments, ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & {"weight", "ignore_index"}))
+
+
+def loss(value: Value, arguments: list[Shape]) -> Shape:
+    call, name = value.origin, value.name.rpartition(".")[2]
+    given = _given(call, name, 0) if isinstance(call, ast.Call) else None
+    if given is None:
+        return Layout.UNKNOWN
+    return _reduced(given, arguments, name in ops.WEIGHTED_LOSSES and bool(given.keys() & {"weight", "ignore_index"}))
+
+
+def summed_loss(call: ast.Call, arguments: list[Shape]) -> Shape:
+    """A loss of a library that is a sum over the samples unless it is told another reduction."""
+    given = next((k.value for k in call.keywords if k.arg == "reduction"), None)
+    given = call.args[3] if given is None and len(call.args) > 3 else given
+    by_tokens = isinstance(given, ast.Constant) and given.value == "token_mean"
+    reduction = ast.Constant("mean") if by_tokens else given or ast.Constant("sum")
+    return _reduced({"reduction": reduction}, arguments, by_tokens)
+
+
+def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | None:
+    """The arguments of a loss other than its tensors, by name, None left out; None if they cannot be told."""
+    found = {k.arg: k.value for k in call.keywords if k.arg}
+    names = ops.LOSS_PARAMETERS.get(name)
+    if names is not None:
+        more = call.args[tensors:]
+        if len(more) > len(names) or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        found.update(zip(names, more, strict=False))
+    return {k: v for k, v in found.items() if not (isinstance(v, ast.Constant) and v.value is None)}
+
+
+def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
+    if any(a in (Layout.MIXED, Layout.SHIFTED, *CURVING) for a in arguments):
+        return Layout.MIXED  # of a statistic of the batch, or weighted by one
+    if Layout.PLACES in arguments:
+        return Layout.MIXED  # which sample of the batch it is, is to be told
+    if {Layout.ROWS, Layout.TURNED} <= set(arguments):
+        return Layout.MIXED
+    if Layout.TURNED in arguments:
+        return altered([Layout.TURNED], lambda parts: _reduced(keywords, parts, weighted))
+    if arguments and all(a in FIXED for a in arguments):
+        return Layout.CONST
+    if Layout.PICKED in arguments:
+        return altered([Layout.PICKED], lambda parts: _reduced(keywords, parts, weighted))
+    reduction = keywords.get("reduction")
+    averaged = keywords.get("size_average")
+    reduced = keywords.get("reduce")
+    if isinstance(averaged, ast.Constant) and averaged.value is False:
+        return Layout.SUM
+    if isinstance(reduced, ast.Constant) and reduced.value is False:
+        return Layout.ROWS
+    if reduction is not None:
+        word = reduction.value if isinstance(reduction, ast.Constant) else None
+        if word == "sum":
+            return Layout.SUM
+        if word == "none":
+            return Layout.ROWS
+        if word not in ("mean", "batchmean", "elementwise_mean"):
+            return Layout.UNKNOWN
+    return Layout.WEIGHTED if weighted else Layout.MEAN
