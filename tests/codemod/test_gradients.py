@@ -28,7 +28,7 @@ def test_losses_that_are_added_up(epoch: str, forward: str, loss: str) -> None:
     bare = loss[1:-1] if loss.startswith("(") else loss
     after = summed(forward, f"accelerator.backward({bare})", epoch)
     assert converted(script(**before)) == lifted(**after)
-    listed = {"LOSS-UNKNOWN"} if epoch == "parts = []" else set()  # what a list has is not followed
+    listed = {"LOSS-UNKNOWN"} if "parts +=" in forward else set()  # what a list has is followed where it is appended
     assert set(findings(script(**before))) == {"LOSS-LATER"} | listed
 
 
@@ -134,3 +134,17 @@ def test_a_function_that_training_and_evaluation_call() -> None:
         epoch_end=block,
     )
     assert "LOSS-LATER" not in findings(text) and "gather_for_metrics" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("loss", "codes"),
+    [
+        ("F.cross_entropy(torch.cat(outs), torch.cat(labels).to(device))", ["LOSS-LATER"]),
+        ("(torch.cat(outs) - torch.cat(outs).mean(0)).pow(2).mean()", ["LOSS-INBATCH", "LOSS-LATER"]),
+    ],
+)
+def test_a_loss_of_what_lists_have_of_all_batches(loss: str, codes: list[str]) -> None:
+    slots = summed(
+        "outs.append(model(x))\nlabels.append(y)", f"loss = {loss}\nloss.backward()", "outs, labels = [], []"
+    )
+    assert sorted(findings(script(**slots))) == codes

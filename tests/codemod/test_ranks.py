@@ -89,3 +89,16 @@ def test_a_rank_among_the_samples_compares_them(loss: str) -> None:
 )
 def test_an_order_that_is_undone_does_not(loss: str) -> None:
     assert "LOSS-INBATCH" not in findings(script(forward=f"optimizer.zero_grad()\n{loss}"))
+
+
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        ("torch.cdist(out, out).mean()", "LOSS-UNKNOWN"),  # between the samples, or for each of them
+        ("torch.stack([out[y == k].mean(0) for k in range(3)])[0].pow(2).mean()", "LOSS-INBATCH"),
+        ("out.mean(0)[0]", ""),
+    ],
+)
+def test_distances_and_means_of_a_batch(extra: str, code: str) -> None:
+    loss = f"optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out, y) + {extra}"
+    assert findings(script(forward=loss)) == ([code] if code else [])

@@ -32,7 +32,7 @@ def _after(draft: Draft, loop: BatchLoop, call: ast.Call) -> Environment | None:
         layouts.assign(loop.node.target, batch, env)
         layouts.run(loop.node.body, env)
     layouts.run(loop.node.body, again := dict(env))
-    counts = _counts(draft, loop.node, env)
+    counts = _counts(draft, loop.node, env) | _lists(draft, loop.node, env)
     env = {name: value if again.get(name) == value else Layout.UNKNOWN for name, value in env.items()}
     return layouts.before(call, later, env | counts)
 
@@ -50,3 +50,16 @@ def _counts(draft: Draft, node: ast.For | ast.AsyncFor, env: Environment) -> Env
         if all(isinstance(value, ast.Constant) and value.value == 0 for value in starts):
             found[name.id] = Layout.COUNT
     return found
+
+
+def _lists(draft: Draft, node: ast.For | ast.AsyncFor, env: Environment) -> Environment:
+    """The lists that every iteration appends one thing to, of the same kind: outputs, labels, losses."""
+    found: dict[str, list[Shape]] = {}
+    for statement in node.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        func = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or func.attr != "append":
+            continue
+        if env.get(func.value.id) == () and isinstance(call, ast.Call) and len(call.args) == 1:
+            found.setdefault(func.value.id, []).append(draft.facts.layouts.read(call.args[0], env))
+    return {name: tuple(layouts) for name, layouts in found.items() if layouts in ([Layout.ROWS], [Layout.MEAN])}

@@ -197,7 +197,7 @@ def item(value: Shape, place: int) -> Shape:
         return Layout.PICKED if place == 0 else Layout.UNKNOWN
     if value is Layout.SHAPE:
         return Layout.COUNT if place == 0 else Layout.CONST
-    return value if value in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
+    return value if value in (Layout.MIXED, *SCALARS, *FIXED) else Layout.UNKNOWN  # of a vector of means, a mean
 
 
 def tensor(value: Shape) -> Shape:

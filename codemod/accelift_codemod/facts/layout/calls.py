@@ -62,7 +62,8 @@ class Calls:
             if Layout.ROWS in layouts and layouts <= {Layout.ROWS, *FIXED}:
                 return Layout.ROWS
         averaged = products.whole_mean(call, qualified)
-        if averaged is not None and self.layouts.choosing.is_statistic(averaged):
+        choosing = self.layouts.choosing
+        if averaged is not None and (choosing.is_statistic(averaged) or choosing.is_distances(averaged)):
             if self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
                 return Layout.UNKNOWN
         compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
