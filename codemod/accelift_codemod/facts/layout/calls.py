@@ -62,8 +62,7 @@ class Calls:
             if Layout.ROWS in layouts and layouts <= {Layout.ROWS, *FIXED}:
                 return Layout.ROWS
         averaged = products.whole_mean(call, qualified)
-        choosing = self.layouts.choosing
-        if averaged is not None and (choosing.is_statistic(averaged) or choosing.is_distances(averaged)):
+        if averaged is not None and (self.layouts.choosing.is_statistic(averaged) or self._pairs(averaged, env, frame)):
             if self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
                 return Layout.UNKNOWN
         compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
@@ -128,6 +127,11 @@ class Calls:
             if fixed and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _pairs(self, node: ast.expr, env: Environment, frame: Frame) -> bool:
+        """Whether an expression has all distances between the rows of two tensors that both depend on the batch."""
+        tensors = self.layouts.choosing.distances(node)
+        return bool(tensors) and all(self.layouts.read(t, env, frame) not in FIXED for t in tensors)
 
     def _is_one_number(self, call: ast.Call, qualified: str | None) -> bool:
         """Whether a call makes a tensor of one number that is spelled out, and perhaps moves it: where sums begin."""

@@ -92,12 +92,14 @@ class Choosing:
         most = 1 if name == "norm" else 0
         return len(given) <= most and not {"dim", "axis"} & {k.arg for k in call.keywords}
 
-    def is_distances(self, node: ast.expr) -> bool:
-        """Whether an expression is a matrix of the distances between the rows of tensors: perhaps between samples."""
+    def distances(self, node: ast.expr) -> list[ast.expr]:
+        """The tensors between whose rows an expression has all distances, if it has any: samples, perhaps."""
         call = self._made(node)
         while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _ALIKE:
             call = self._made(call.func.value)
-        return isinstance(call, ast.Call) and self.resolver.qualified(call.func) == "torch.cdist"
+        if isinstance(call, ast.Call) and self.resolver.qualified(call.func) == "torch.cdist":
+            return call.args[:2]
+        return []
 
     def _operation(self, call: ast.Call) -> tuple[str, str]:
         """What a call is called by its library, empty for a method of an object, and the last part of that."""
