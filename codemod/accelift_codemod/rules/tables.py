@@ -46,7 +46,8 @@ class Tables(Rule):
             "lies outside of it, or joins it to a tensor that it goes on with, and a later loss, a sampler or a data "
             "set reads them: class centres, a queue of keys, a pool of earlier images, the losses of samples that a "
             "sampler weighs, refined labels. Each process writes what its own share gives, and knows nothing of the "
-            "other samples. Gather the values and the indices before they are written.",
+            "other samples. Gather the values and the indices before they are written. Of a pool of earlier "
+            "samples it is a note: what is drawn from each process's own is another draw of samples.",
         ),
     )
 
@@ -77,7 +78,7 @@ class Tables(Rule):
                     seen.add(owner.id)
                     yield draft.finding(
                         "TABLE-OWN",
-                        Severity.WARNING,
+                        Severity.NOTE,
                         call,
                         f"`{draft.facts.segment(owner)}` keeps samples of the process's own share of the batch, and a "
                         "later loss is computed with what it gives back: every process would have other samples there",
