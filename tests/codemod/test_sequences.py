@@ -76,6 +76,22 @@ def test_samples_in_their_own_place(layer: str, forward: str) -> None:
     assert "LOSS-INBATCH" not in findings(text)
 
 
+@pytest.mark.parametrize("layer", ["nn.LSTM(32, 8, batch_first=True)", "nn.GRU(32, 8)"])
+@pytest.mark.parametrize(
+    ("flat", "one"),
+    [
+        ("x.view(x.size(0), -1)", True),
+        ("F.relu(x.view(x.size(0), -1))", True),
+        ("x.view(x.size(0), 1, -1)", False),
+        ("x.view(x.size(0), -1).unsqueeze(1)", False),
+    ],
+)
+def test_a_batch_of_flat_samples_is_one_sequence(layer: str, flat: str, one: bool) -> None:
+    """A layer that is given two dimensions takes them for one sequence of that many steps."""
+    text = trained(layer, f"x = {flat}\n        out, _ = self.inner(x)").replace("out[:, -1]", "out")
+    assert ("LOSS-INBATCH" in findings(text)) is (one or "batch_first" not in layer)
+
+
 @pytest.mark.parametrize("size", ["1", "2"])
 def test_a_batch_that_is_one_sequence(size: str) -> None:
     text = trained("nn.LSTM(8, 8)", loader=f"loader = DataLoader(data, batch_size={size})")

@@ -7,6 +7,7 @@ import ast
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape, tensor
+from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Value
@@ -23,6 +24,7 @@ class Sequences:
 
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
+        self.dimensions = Dimensions(resolver)
         self.mixing: dict[ast.AST, Value] = {}  # the layers found so far in which samples meet, by where they are made
 
     def is_layer(self, value: Value) -> bool:
@@ -36,7 +38,12 @@ class Sequences:
         if first is None or not given:
             return Layout.UNKNOWN
         steps = tensor(given[0])
-        if steps is (Layout.COLUMNS if first else Layout.ROWS) and not (call is not None and self._folds(call)):
+        folds = call is not None and self._folds(call)
+        # Of two dimensions, the first one has the steps of one sequence.
+        flat = (
+            steps is Layout.ROWS and call is not None and self.dimensions.of(call.args[0] if call.args else None) == 2
+        )
+        if (steps is (Layout.COLUMNS if first else Layout.ROWS) or flat) and not folds:
             self.mixing[value.origin] = value
             return Layout.MIXED
         recurrent = value.name.rpartition(".")[2] in torch_ops.RECURRENT
