@@ -450,6 +450,9 @@ def make(data, size, **{name}):
         ("kwargs", "", "collate_fn=settings", False),
         ("kwargs", "", "pin_memory=True, **{}", True),
         ("kwargs", "settings.maker = make\n", "num_workers=0", False),  # which others may call
+        ("kwargs", "def hand(settings):\n    settings.maker = make\n", "num_workers=0", False),
+        ("kwargs", "def another():\n    return make(data, 8, pin_memory=True)\n", "num_workers=0", True),
+        ("kwargs", "def another():\n    return make(data, 8, **settings)\n", "num_workers=0", False),
     ],
 )
 def test_what_a_function_hands_on_to_the_loader(name: str, use: str, given: str, known: bool) -> None:

@@ -246,9 +246,9 @@ class Objects:
             return None
         sites = self.resolver.sites(function)
         owner = self.index.scope(function).owner(function.name)
-        called = [call.func for call in sites]
-        loads = owner.loads.get(function.name, []) if owner is not None else []
-        if not sites or function in self._handing or len(loads) != len(sites) or any(n not in called for n in loads):
+        reads = ((scope, n) for scope in self.index.scopes.values() for n in scope.loads.get(function.name, []))
+        loads = {n for scope, n in reads if scope.owner(function.name) is owner}
+        if not sites or function in self._handing or loads != {call.func for call in sites}:
             return None
         named = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
         self._handing.append(function)
