@@ -140,6 +140,16 @@ def test_models_in_a_dict() -> None:
     assert findings(script(**slots)) == []
 
 
+def test_a_move_of_an_entry_that_stands_alone_goes() -> None:
+    made = "nets = {{'e': nn.Linear(8, 8){0}, 'h': Net(){0}}}"
+    slots = {
+        "optimizer": "optimizer = torch.optim.SGD([*nets['e'].parameters(), *nets['h'].parameters()], lr=0.1)",
+        "forward": "optimizer.zero_grad()\nloss = F.cross_entropy(nets['h'](nets['e'](x)), y)",
+    }
+    alone = converted(script(**slots, model=f"{made.format('')}\nnets['e'].to(device)\nnets['h'].to(device)"))
+    assert alone == converted(script(**slots, model=made.format(".to(device)")))
+
+
 def test_a_model_taken_out_of_a_dict_is_prepared_under_its_new_name() -> None:
     slots = {"model": f"{NETS}\nmodel = nets['h']"}
     text = converted(script(**slots))

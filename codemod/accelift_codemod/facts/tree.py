@@ -78,3 +78,12 @@ def leaves(statements: Iterable[ast.stmt]) -> bool:
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
             stack += children(node)
     return False
+
+
+def is_spelled_out(node: ast.expr) -> bool:
+    """Whether an expression is a variable, or an attribute or a spelled out entry of one: `models["encoder"]`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)

@@ -9,7 +9,7 @@ from accelift_codemod import inner_wraps
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import is_spelled_out, walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reasons import Refused, refuse
@@ -179,7 +179,7 @@ def take_out(draft: Draft, rule: str, call: ast.Call, argument: ast.expr) -> Ite
     reason = "the accelerator wraps the model, one process per GPU"
     statement = draft.facts.index.statement(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    same = target is not None and _is_plain(argument) and _is_there(draft, statement, target, argument)
+    same = target is not None and is_spelled_out(argument) and _is_there(draft, statement, target, argument)
     if same and isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
         yield draft.edit(rule, statement, Operation.DROP, reason)
     else:
@@ -195,7 +195,7 @@ def _is_there(draft: Draft, statement: ast.stmt, target: ast.expr, argument: ast
         return True
     block, place = draft.facts.index.block(statement)
     for earlier in reversed(block[:place]):
-        only = isinstance(earlier, ast.Assign) and len(earlier.targets) == 1 and _is_plain(earlier.targets[0])
+        only = isinstance(earlier, ast.Assign) and len(earlier.targets) == 1 and is_spelled_out(earlier.targets[0])
         bound = ast.unparse(earlier.targets[0]) if isinstance(earlier, ast.Assign) and only else ""
         if isinstance(earlier, ast.Assign) and bound == wanted:
             root = draft.facts.moves.root(earlier.value)
@@ -255,7 +255,7 @@ def tolerant_loads(draft: Draft, rule: str, calls: list[ast.Call]) -> Iterator[E
         if _is_read(draft, state):
             code = "{key.removeprefix('module.'): value for key, value in {}.items()}"
             yield draft.edit(rule, state, Operation.SURROUND, why, code)
-        if not _is_plain(state):
+        if not is_spelled_out(state):
             continue
         text = draft.facts.segment(state)
         code = f'{name}.nn.modules.utils.consume_prefix_in_state_dict_if_present({text}, "module.")'
@@ -267,12 +267,3 @@ def _is_read(draft: Draft, node: ast.expr) -> bool:
     while isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         node = node.value
     return isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.load"
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """Whether an expression is a variable, or an entry or attribute of one."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
-            return False
-        node = node.value
-    return isinstance(node, ast.Name)

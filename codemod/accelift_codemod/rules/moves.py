@@ -12,6 +12,7 @@ from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
+from accelift_codemod.facts.tree import is_spelled_out
 from accelift_codemod.plan import DEALT, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -221,7 +222,7 @@ for x, y in loader:
             return node
 
         if isinstance(statement, ast.Expr):
-            return [isinstance(bare(statement.value), ast.Name) and statement.value in calls]
+            return [is_spelled_out(bare(statement.value)) and statement.value in calls]
         found = []
         for target, value in assignments(statement):
             inner = bare(value) if value is not None else None
