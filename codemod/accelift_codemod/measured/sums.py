@@ -281,9 +281,8 @@ def _counted_before(draft: Draft, loop: BatchLoop, name: ast.Name, env: Environm
     if made is None or rows is None:
         return []
     text = draft.facts.segment(rows)
-    counted = re.sub(
-        rf"(?<![\w.]){re.escape(text)}(?!\w)", _GATHERED.replace("{}", text), draft.facts.segment(made), count=1
-    )
+    gathered, alone = _GATHERED.replace("{}", text), rf"(?<![\w.]){re.escape(text)}(?!\w)"
+    counted = re.sub(alone, lambda _: gathered, draft.facts.segment(made), count=1)
     return [draft.edit(RULE, name, Operation.BECOME, _WHY, counted, need=Need.STRONG)]
 
 
