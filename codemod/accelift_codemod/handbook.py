@@ -135,7 +135,7 @@ def _index(everything: dict[str, Entry]) -> str:
 
 def main() -> None:
     """Write the pages into a folder and remove those of rules that are gone."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit("usage: python -m accelift_codemod.handbook DIR")
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ def page() -> str:
 
 def main() -> None:
     """Write the page."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit("usage: python -m accelift_codemod.handbook_lints FILE")
     Path(sys.argv[1]).write_text(page(), encoding="utf-8")
 
