@@ -195,3 +195,18 @@ def test_batches_of_one_sample_are_counted_as_they_are() -> None:
     assert "accelerator.num_processes" in converted(script(**slots))
     assert "accelerator.num_processes" not in converted(script(**slots, **one))
     assert "accelerator.num_processes" in converted(script(**slots, **one), batch="per-process")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "loop", "counted"),
+    [
+        ("bar = tqdm(enumerate(loader), total=len(loader))", "for i, (x, y) in bar:", True),
+        ("", "for i, (x, y) in tqdm(enumerate(loader)):", True),
+        ("numbered = enumerate(loader)", "for i, (x, y) in numbered:", True),
+        ("", "for i, (x, y) in enumerate(tqdm(loader)):", True),
+        ("bar = tqdm(zip([3] * 9, loader))", "for i, (x, y) in bar:", False),
+    ],
+)
+def test_batches_that_are_numbered_outside_of_the_loop_s_header(epoch: str, loop: str, counted: bool) -> None:
+    slots = {"from_imports": "from tqdm import tqdm", "epoch": epoch, "loop": loop, "batch_end": "print(i * len(x))"}
+    assert ("i * len(x) * accelerator.num_processes" in converted(script(**slots))) == counted

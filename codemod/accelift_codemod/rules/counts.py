@@ -12,6 +12,7 @@ from accelift_codemod.facts import BatchLoop, Role, library
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Values
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -103,7 +104,7 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
 
 def _numbered(draft: Draft, loop: BatchLoop) -> Iterator[tuple[list[ast.stmt], set[str]]]:
     """The body of a loop, and of the functions that only its iterations call, with what numbers the batches there."""
-    queue = [(loop.body, {name for name in (_index(loop), *_counters(loop)) if name is not None})]
+    queue = [(loop.body, {name for name in (_index(draft, loop), *_counters(loop)) if name is not None})]
     known: list[ast.AST] = [loop.node]
     for body, indices in queue:
         if not indices:
@@ -140,17 +141,21 @@ def _is_number(node: ast.expr, index: str) -> bool:
     return isinstance(node, ast.Name) and node.id == index
 
 
-def _index(loop: BatchLoop) -> str | None:
+def _index(draft: Draft, loop: BatchLoop) -> str | None:
     """The name that numbers the batches of a loop."""
     node = loop.node
     if not isinstance(node, (ast.For, ast.AsyncFor)) or not isinstance(node.target, ast.Tuple):
         return None
-    if not (
-        isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name) and node.iter.func.id == "enumerate"
-    ):
+    if not _is_numbered(draft.facts.resolver.values(node.iter)):
         return None
     first = node.target.elts[0]
     return first.id if isinstance(first, ast.Name) else None
+
+
+def _is_numbered(values: Values) -> bool:
+    """Whether what is iterated over is `enumerate(...)`, perhaps shown by a bar: `tqdm(enumerate(loader))`."""
+    shown = (v.role is Role.ITERATOR and len(v.inner) == 1 and _is_numbered(v.inner[0]) for v in values)
+    return bool(values) and all(v.role is Role.ENUMERATE or inside for v, inside in zip(values, shown, strict=True))
 
 
 def _counters(loop: BatchLoop) -> set[str]:
