@@ -9,8 +9,7 @@ from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
 from accelift_codemod.facts.conditions import FALSE
-from accelift_codemod.facts.idle import is_idle
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.idle import Idle
 from accelift_codemod.options import Options
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Outcome, Plan, Safety, Severity, Span
 from accelift_codemod.reach import states
@@ -68,17 +67,12 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
     joined = headers.joined(work, sorted(work.edits, key=_order))
     edits = tuple(_as_written(work, e) for e in joined)
-    told = (f for f in dict.fromkeys(work.findings) if f.code not in _EFFECTS or not _is_idle(work, f.line))
+    idle = Idle(facts.resolver).lines(f.line for f in work.findings if f.code in _EFFECTS)
+    told = (f for f in dict.fromkeys(work.findings) if f.code not in _EFFECTS or f.line not in idle)
     findings = tuple(sorted(told, key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)
     outcome = Outcome.CONVERTED_WITH_FINDINGS if worrying else Outcome.CONVERTED
     return Plan(source.path, source.digest, edits, findings, outcome), work
-
-
-def _is_idle(work: Draft, line: int) -> bool:
-    """Whether a line is in a method that nothing calls."""
-    methods = (f for f in work.facts.index.functions if isinstance(f, FUNCTIONS))
-    return any(f.lineno <= line <= (f.end_lineno or 0) and is_idle(work.facts.resolver, f) for f in methods)
 
 
 def _as_written(work: Draft, edit: Edit) -> Edit:

@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from functools import cached_property
 
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
 
-def is_idle(resolver: Resolver, method: ast.AST) -> bool:
-    """Whether nothing in a script asks an object for a method by its name, and no library can know of it: the bases of
-    its class are none of a library's."""
-    index = resolver.index
-    cls = index.parents.get(method)
-    if not isinstance(method, FUNCTIONS) or not isinstance(cls, ast.ClassDef):
-        return False
-    known = {c.name for c in index.classes} | {"object"}
-    if not all(isinstance(base, ast.Name) and base.id in known for base in cls.bases) or method.decorator_list:
-        return False
-    asked = (a for a in index.attributes.get(method.name, []) if resolver.qualified(a) is None)
-    if method.name.startswith("__") or next(asked, None) is not None:
-        return False
-    texts = (n.value for n in walk(index.tree) if isinstance(n, ast.Constant))
-    return method.name not in texts and not any(f"self.{method.name}" in s.loads for s in index.scopes.values())
+class Idle:
+    """Tells them: nothing in a script asks an object for them by their name, and no library can know of them, as the
+    bases of their class are none of a library's."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+        self.index = resolver.index
+
+    def lines(self, lines: Iterable[int]) -> set[int]:
+        """Of some lines, those in such methods."""
+        ordered, found = sorted(set(lines)), set[int]()
+        for method in self.index.functions if ordered else ():
+            if isinstance(method, FUNCTIONS):
+                end = method.end_lineno or method.lineno
+                inside = ordered[bisect_left(ordered, method.lineno) : bisect_right(ordered, end)]
+                if not found.issuperset(inside) and self._is_idle(method):
+                    found.update(inside)
+        return found
+
+    def _is_idle(self, method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        cls = self.index.parents.get(method)
+        if not isinstance(cls, ast.ClassDef) or method.decorator_list or method.name.startswith("__"):
+            return False
+        if not all(isinstance(base, ast.Name) and base.id in self._classes for base in cls.bases):
+            return False
+        asked = (a for a in self.index.attributes.get(method.name, []) if self.resolver.qualified(a) is None)
+        return next(asked, None) is None and method.name not in self._spelled
+
+    @cached_property
+    def _classes(self) -> set[str]:
+        return {c.name for c in self.index.classes} | {"object"}
+
+    @cached_property
+    def _spelled(self) -> set[str]:
+        """What a script has in strings, by which it may ask for a method, and what it asks its objects for."""
+        texts = {n.value for n in walk(self.index.tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        loads = (name for scope in self.index.scopes.values() for name in scope.loads)
+        return texts | {name.removeprefix("self.") for name in loads if name.startswith("self.")}
