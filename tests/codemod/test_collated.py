@@ -123,6 +123,9 @@ def collate(batch):
     assert findings(collating(function, forward=summed)) == ["LOSS-UNKNOWN"]
 
 
+EITHER = "functools.partial({0}=0) if len(data) > 9 else functools.partial({0}=1)"
+
+
 @pytest.mark.parametrize(
     ("definitions", "given"),
     [
@@ -133,11 +136,17 @@ def collate(batch):
             "Collator()",
         ),
         (JOINED.replace("batch)", "batch, pad)"), "functools.partial(collate, pad=0)"),
+        (JOINED.replace("batch)", "batch, pad)"), EITHER.format("collate, pad")),
         ("", "lambda batch: [torch.cat(part) for part in zip(*batch)]"),
     ],
 )
 def test_collate_functions_of_all_kinds(definitions: str, given: str) -> None:
     assert findings(collating(definitions, given=given)) == ["LOSS-MASKMEAN"]
+
+
+def test_samples_that_are_not_the_first_parameter_are_not_followed() -> None:
+    given = EITHER.replace("=", "").format("collate, ")
+    assert findings(collating(JOINED.replace("batch)", "batch, samples)"), given=given)) == []
 
 
 def test_a_loader_of_another_library_is_not_followed() -> None:

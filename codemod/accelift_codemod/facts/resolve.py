@@ -153,12 +153,13 @@ class Resolver(Classes):
 
     def whole(self, call: ast.Call) -> ast.Call:
         """A call with what `functools.partial` has given the function before; itself, if there is no such thing."""
-        made = {v.origin for v in self.values(call.func)} & self._partials if self._partials else set()
+        made = {v.origin for v in self.values(call.func)} & self.partials if self.partials else set()
         origin = made.pop() if len(made) == 1 else None
         return signatures.with_partial(call, origin) if isinstance(origin, ast.Call) else call
 
     @cached_property
-    def _partials(self) -> set[ast.AST]:
+    def partials(self) -> set[ast.AST]:
+        """The calls of `functools.partial`."""
         return {call for call in self.index.calls if self.qualified(call.func) == signatures.PARTIAL}
 
     def handed(self, parameter: Binding, runs: Callable[[ast.AST], bool] | None = None) -> list[ast.expr | None]:

@@ -23,7 +23,7 @@ ROW_WISE = frozenset(
 )
 
 # What makes a tensor of numbers that it is given.
-OF_NUMBERS = frozenset("tensor as_tensor new_tensor Tensor FloatTensor DoubleTensor LongTensor IntTensor".split())
+OF_NUMBERS = frozenset("tensor as_tensor new_tensor".split())
 # Methods that make a tensor of a size that they are told.
 NEW = frozenset({"new_zeros", "new_ones", "new_empty"})
 # What fills a tensor with random numbers.

@@ -10,10 +10,11 @@ from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import own_nodes, walk
+from accelift_codemod.measured.filling import PUTS
 from accelift_codemod.measured.inside_networks import attribute
 from accelift_codemod.measured.onward import is_within, reached, reads_of, targets
 
-_PUTS = frozenset({"append", "appendleft", "extend", "insert", "push", "put"})
+_PUTS = PUTS | {"push", "put"}
 _ROUNDS = 3  # the nodes of a method do not come in the order in which they run
 _Call = tuple[ast.Call, ast.Name, Function]
 
@@ -26,7 +27,7 @@ def pooled(draft: Draft, loop: BatchLoop) -> Iterator[tuple[ast.Call, ast.Name]]
         given = draft.facts.resolver.bind(call, method) or {}
         kept = _kept(draft, method, {n for n, a in given.items() if draft.facts.by_hand.of_batch(a)})
         for other, same, asked in calls if kept else ():
-            if same.id == owner.id and kept & _gives(asked) and _has_part(draft, loop, other):
+            if same.id == owner.id and kept & _gives(draft, asked) and _has_part(draft, loop, other):
                 yield call, owner
                 break
 
@@ -49,7 +50,7 @@ def _kept(draft: Draft, method: Function, given: set[str]) -> set[str]:
     """The attributes of its object that a method puts what it is given into, beside what is there, and that nothing
     empties."""
     nodes = list(own_nodes(*method.body))
-    tainted = _computed(nodes, given)
+    tainted = _computed(draft, nodes, given)
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PUTS:
@@ -82,36 +83,37 @@ def _attributes(node: ast.AST) -> set[str]:
     return {attribute(n) for n in walk(node) if isinstance(n, ast.Attribute)}
 
 
-def _gives(method: Function) -> set[str]:
+def _gives(draft: Draft, method: Function) -> set[str]:
     """The attributes of its object of which a method returns something."""
     nodes = list(own_nodes(*method.body))
     names = {attribute(n) for n in nodes if isinstance(n, ast.Attribute)} - {""}
     returned = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
-    return {name for name in names if any(_of(value, name, _computed(nodes, set(), name)) for value in returned)}
+    computed = {name: _computed(draft, nodes, set(), name) for name in names}
+    return {name for name in names if any(_of(draft, value, name, computed[name]) for value in returned)}
 
 
-def _of(node: ast.AST, name: str, tainted: set[str]) -> bool:
+def _of(draft: Draft, node: ast.AST, name: str, tainted: set[str]) -> bool:
     """Whether an expression is computed from the entries of an attribute, or from variables that are."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+    if isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len":
         return False
     if isinstance(node, ast.Attribute) and attribute(node) == name:
         return True
     if isinstance(node, ast.Name):
         return node.id in tainted
-    return any(_of(child, name, tainted) for child in ast.iter_child_nodes(node))
+    return any(_of(draft, child, name, tainted) for child in ast.iter_child_nodes(node))
 
 
-def _computed(nodes: list[ast.AST], names: set[str], name: str = "") -> set[str]:
+def _computed(draft: Draft, nodes: list[ast.AST], names: set[str], name: str = "") -> set[str]:
     """Variables, and those that are computed from them, or from an attribute."""
     tainted = set(names)
     for _ in range(_ROUNDS):
         for node in nodes:
-            if isinstance(node, (ast.Assign, ast.AugAssign)) and _of(node.value, name, tainted):
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and _of(draft, node.value, name, tainted):
                 tainted |= stores(node)
-            elif isinstance(node, (ast.For, ast.comprehension)) and _of(node.iter, name, tainted):
+            elif isinstance(node, (ast.For, ast.comprehension)) and _of(draft, node.iter, name, tainted):
                 tainted |= stores(node.target)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PUTS:
-                if isinstance(node.func.value, ast.Name) and any(_of(a, name, tainted) for a in node.args):
+                if isinstance(node.func.value, ast.Name) and any(_of(draft, a, name, tainted) for a in node.args):
                     tainted.add(node.func.value.id)
     return tainted
 

@@ -69,7 +69,7 @@ class Collated:
         """The functions that an expression may be, or their `__call__`; none if any of them is something else."""
         if isinstance(node, ast.Lambda):
             return [node]
-        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) == "functools.partial":
+        if isinstance(node, ast.Call) and node in self.resolver.partials:
             return self._functions(node.args[0], steps) if len(node.args) == 1 else []
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
         if (
@@ -81,7 +81,9 @@ class Collated:
             return [] if bindings[0].path else self._functions(bindings[0].value, steps + 1)
         found: list[Function | ast.Lambda] = []
         for value in self.resolver.values(node):
-            target = value.declaration
+            target, kept = value.declaration, value.origin if value.origin in self.resolver.partials else None
+            if isinstance(kept, ast.Call) and len(kept.args) > 1:
+                return []  # the samples are not what its first parameter gets
             if isinstance(target, ast.ClassDef):
                 target = self.resolver.method(target, "__call__")
             if not isinstance(target, (*FUNCTIONS, ast.Lambda)):
