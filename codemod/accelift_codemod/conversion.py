@@ -16,11 +16,13 @@ from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
 from accelift_codemod.project import parts
+from accelift_codemod.project.finder import project_folder
 from accelift_codemod.project.linking import link
 from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.project.program import Program
 from accelift_codemod.project.recent import understood
 from accelift_codemod.project.sharing import Changed, Sharing
+from accelift_codemod.project.users import users
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
@@ -39,6 +41,36 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
         BadSource: it cannot be decoded, or does not parse.
     """
     source = Source.decode(data, path) if place is None else understood(data, path)
+    result = _as_written(source, options, place)
+    if result.plan is None or all(f.code != "ALREADY-DISTRIBUTED" for f in result.plan.findings):
+        return result
+    return _single(source, options, place) or result
+
+
+def _single(source: Source, options: Options, place: Path | None) -> FileResult | None:
+    """The conversion of a script that also runs on one process, without its own distribution; None if there is none."""
+    from accelift_codemod import single  # late: few scripts need it
+    from accelift_codemod.single.back import back
+
+    known = settings.roles(place or Path(source.path))
+    found = single.single(Facts(source, known), source)
+    if found is None or (place is not None and _is_used(source, place)):
+        return None
+    result = _as_written(found.source, options, place)
+    try:
+        return back(found, result) if result.output is not None else None
+    except CannotRewrite as error:
+        return _clash(source, str(error), fault=True)
+
+
+def _is_used(source: Source, place: Path) -> bool:
+    """Whether another file of the project uses something that a script defines."""
+    path = place.resolve()
+    names = set(Index.of(source.tree).module.bindings)
+    return any(read for _, read in users(project_folder(path.parent), path, names, {path}))
+
+
+def _as_written(source: Source, options: Options, place: Path | None) -> FileResult:
     if place is None:
         return convert_source(source, options)
     try:

@@ -99,3 +99,20 @@ def test_processes_that_the_script_starts(processes: int, tmp_path: Path) -> Non
 def test_verify_runs_the_original_on_as_many_processes(tmp_path: Path) -> None:
     said = command(tmp_path / "verify", ["-m", "accelift_codemod", "verify", FOLDER / "digits_ddp.py"])
     assert said.rstrip().endswith("PROVED: converted, 1 process: identical; converted, 2 processes: identical.")
+
+
+@pytest.mark.slow
+def test_a_script_that_distributes_itself_only_if_it_is_told_to(tmp_path: Path) -> None:
+    """Nobody tells it: both run on one process, with nothing around them."""
+    script = "digits_switch.py"
+    said = command(tmp_path / "original", [FOLDER / script])
+    assert command(tmp_path / "converted", [CONVERTED / script]) == said
+    expected, found = (torch.load(tmp_path / kind / "digits_switch.pt") for kind in ("original", "converted"))
+    assert len(expected) == 4 and all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_verify_runs_a_script_that_nobody_tells_to_distribute_itself_on_one_process(tmp_path: Path) -> None:
+    said = command(tmp_path / "verify", ["-m", "accelift_codemod", "verify", FOLDER / "digits_switch.py"])
+    assert said.rstrip().endswith("PROVED: converted, 1 process: identical; converted, 2 processes: equivalent.")

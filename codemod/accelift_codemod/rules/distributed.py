@@ -59,6 +59,14 @@ if accelerator.is_main_process:
             "launch` starts them and tells each, so what the script set or was given for this has no effect any more.",
         ),
         Explained(
+            "DIST-SINGLE",
+            Severity.NOTE,
+            "a script that distributes itself only if it is told to",
+            "Without that it is a script for one process, and that one is converted: the branches for several "
+            "processes go, with the options and variables that only they use. The batch is shared out then, where the "
+            "script's own way may have given each process a whole one.",
+        ),
+        Explained(
             "DIST-SWITCH",
             Severity.WARNING,
             "a switch that decides whether there are several processes",

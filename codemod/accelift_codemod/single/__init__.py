@@ -1,0 +1,110 @@
+"""Scripts that run on one process, and also distribute themselves if they are told to: the one for one process.
+
+Research code often has both: `if args.distributed:` makes a process group, wraps the model, deals out the data. Without
+the option it is a script as any other. Where nothing of the other way runs by default, it is taken out, and what is
+left is converted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from accelift_codemod.facts import Facts
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Span
+from accelift_codemod.single.defaults import UNKNOWN, Defaults
+from accelift_codemod.single.expected import expected
+from accelift_codemod.single.folding import CannotFold, Dead, Folding, Gone, Truth
+from accelift_codemod.single.leftovers import unused
+from accelift_codemod.single.switches import Several, Switches
+from accelift_codemod.source import BadSource, Source
+
+_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Single:
+    """A script without its own distribution."""
+
+    original: Source
+    source: Source
+    lines: tuple[int, ...]  # for each line of the source, that of the original (from 1)
+    switch: str  # the condition by which it distributes itself
+    line: int  # where that stands, in the original
+    gone: tuple[Gone, ...]  # what is taken out, in the original
+
+
+def single(facts: Facts, source: Source) -> Single | None:
+    """The script for one process in one that also distributes itself; None if there is none to be told apart."""
+    try:
+        switches = Switches(facts)
+        truth = _by_place(facts, switches)
+        found = _folded(source, truth, _at(switches.gone))
+        for _ in range(_ROUNDS):
+            left = [*unused(facts, found.source)]
+            if not left:
+                break
+            more = _folded(found.source, lambda node: None, _at(left))
+            lines = tuple(found.lines[line - 1] for line in more.lines)
+            gone = tuple((_moved(span, found.lines), operation, code) for span, operation, code in more.gone)
+            found = replace(found, source=more.source, lines=lines, gone=(*found.gone, *gone))
+        if _asks(Facts(found.source, facts.known)):
+            return None
+    except (Several, CannotFold, BadSource):
+        return None
+    assert switches.first is not None
+    return replace(found, switch=facts.short(switches.first), line=switches.first.lineno)
+
+
+def _asks(facts: Facts) -> bool:
+    """Whether a script still does something with other processes, or asks a launcher for them."""
+    if facts.processes.uses:
+        return True
+    defaults = Defaults(facts)
+    for node in walk(facts.tree):
+        of_environment = isinstance(node, ast.Compare) and facts.resolver.qualified(node.comparators[0]) == "os.environ"
+        if defaults.variable(node) is not None or (of_environment and defaults.value(node) is not UNKNOWN):
+            return True
+    return False
+
+
+def _by_place(facts: Facts, switches: Switches) -> Truth:
+    """What tests are, by their places: the tree that is asked may have several copies of one."""
+    known: dict[Span, bool | None] = {}
+    for node in walk(facts.tree):
+        if isinstance(node, ast.expr) and hasattr(node, "end_lineno"):
+            truth, place = switches.truth(node), Span.of(node)
+            known[place] = truth if known.get(place, truth) is truth else None
+    return lambda node: known.get(Span.of(node))
+
+
+def _at(nodes: Iterable[ast.AST]) -> Dead:
+    """Whether a node has the place and kind of one of these."""
+    places = {(type(node), Span.of(node)) for node in nodes}
+    return lambda node: isinstance(node, (ast.stmt, ast.alias)) and (type(node), Span.of(node)) in places
+
+
+def _folded(source: Source, truth: Truth, dead: Dead) -> Single:
+    """A script without the statements that are dead, and with one arm of the conditions that are known.
+
+    Raises:
+        CannotFold: its layout does not allow it.
+    """
+    folding = Folding(source)
+    folding.fold(source.tree.body, truth, dead)
+    lines = folding.lines()
+    text = "".join(line for line, _ in lines)
+    try:
+        folded = Source.decode(text.encode(source.encoding), source.path)
+        same = ast.dump(folded.tree) == expected(source.text, truth, dead)
+    except (BadSource, UnicodeError):
+        raise CannotFold("the text") from None
+    if not same:
+        raise CannotFold("the tree")
+    return Single(source, folded, tuple(n for _, n in lines), "", 0, tuple(folding.gone))
+
+
+def _moved(span: Span, lines: tuple[int, ...]) -> Span:
+    return Span(lines[span.line - 1], span.column, lines[span.end_line - 1], span.end_column)

@@ -1,0 +1,244 @@
+"""What expressions are where nobody asks a script for several processes: no launcher has started it, and the options
+of its command line are what they are by default.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from accelift_codemod.facts import Facts, Role, library
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.numbers import NAMES
+
+UNKNOWN: Any = object()
+LAUNCHER = frozenset(
+    "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK MASTER_ADDR MASTER_PORT SLURM_PROCID "
+    "SLURM_NTASKS SLURM_NPROCS SLURM_LOCALID OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE "
+    "OMPI_COMM_WORLD_LOCAL_RANK".split()
+)
+ASKS = frozenset({"torch.distributed.is_initialized", "torch.distributed.is_torchelastic_launched"})
+_GPUS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
+_BUILTINS: dict[str, Callable[[Any], Any]] = {"int": int, "bool": bool, "str": str, "float": float, "len": len}
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+Guard = tuple[ast.expr, bool]
+
+
+class Defaults:
+    """Answers it, for one script."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.index = facts.index
+        self.resolver = facts.resolver
+        self.options = facts.command_line.options
+        self._active: set[ast.AST] = set()
+
+    def value(self, node: ast.AST | None) -> Any:
+        """What an expression is; UNKNOWN if that cannot be told."""
+        if node is None or node in self._active:
+            return UNKNOWN
+        self._active.add(node)
+        try:
+            return self._value(node)
+        finally:
+            self._active.discard(node)
+
+    def dead_by(self, node: ast.AST) -> Guard | None:
+        """The condition that keeps a node from running, the innermost one, and what it is; None if nothing does."""
+        for test, runs in guards(self.facts, node):
+            known = self.value(test)
+            if known is not UNKNOWN and bool(known) is not runs:
+                return test, not runs
+        return None
+
+    def live(self, bindings: list[Binding]) -> list[Binding]:
+        """The bindings of a variable that may run."""
+        return [b for b in bindings if b.how is How.PARAMETER or self.dead_by(b.node) is None]
+
+    def given(self, node: ast.expr) -> list[ast.expr | None] | None:
+        """The expressions that a variable, a parameter or an option may be; None if it is neither."""
+        live = self.live(self.bindings(node))
+        if isinstance(node, ast.Name):
+            return self._sources(live)
+        if not isinstance(node, ast.Attribute) or not self.is_option(node):
+            return None
+        found = self._sources(live) if live else []
+        call = self.options.get(node.attr)
+        return [*found, *([_default(self.facts, call)] if call is not None else [])]
+
+    def bindings(self, node: ast.AST) -> list[Binding]:
+        """What a variable, or an attribute of the parsed command line, is bound to."""
+        if isinstance(node, ast.Name):
+            return self.resolver.bindings(node)
+        if not isinstance(node, ast.Attribute) or not self.is_option(node):
+            return []
+        return [b for b in self.index.attribute_bindings.get(node.attr, []) if self.is_option(b.node)]
+
+    def is_option(self, node: ast.AST) -> bool:
+        """Whether a node is an attribute of the parsed command line."""
+        return isinstance(node, ast.Attribute) and Role.ARGUMENTS in self.resolver.roles(node.value)
+
+    def asks(self, node: ast.AST) -> bool:
+        """Whether a call asks if the script runs on several processes."""
+        if not isinstance(node, ast.Call):
+            return False
+        if self.resolver.qualified(node.func) in ASKS:
+            return True
+        kind = node.args[1] if len(node.args) == 2 and self.resolver.builtin(node.func) == "isinstance" else None
+        return kind is not None and library.matches(self.resolver.qualified(kind) or "", NAMES) is not None
+
+    def variable(self, node: ast.AST) -> tuple[str, ast.expr | None] | None:
+        """The variable of a launcher that an expression asks the environment for, and what it is without one."""
+        if isinstance(node, ast.Call) and self.resolver.qualified(node.func) in ("os.getenv", "os.environ.get"):
+            key, default = self.resolver.argument(node, 0, "key"), self.resolver.argument(node, 1, "default")
+        elif isinstance(node, ast.Subscript) and self.resolver.qualified(node.value) == "os.environ":
+            key, default = node.slice, None
+        else:
+            return None
+        known = isinstance(key, ast.Constant) and key.value in LAUNCHER
+        return (str(key.value), default) if known else None  # type: ignore[union-attr]
+
+    # ---- kinds of expressions
+
+    def _sources(self, bindings: list[Binding]) -> list[ast.expr | None]:
+        found: list[ast.expr | None] = []
+        for binding in bindings:
+            if binding.how is How.PARAMETER:
+                runs = self.resolver.handed(binding, lambda call: self.dead_by(call) is None)
+                found += runs or [None]
+            else:
+                found.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)
+        return found or [None]
+
+    def _value(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return self._same(self.given(node) or [None])
+        if isinstance(node, (ast.List, ast.Tuple)):
+            parts = [self.value(e) for e in node.elts]
+            return UNKNOWN if UNKNOWN in parts else parts
+        if isinstance(node, ast.UnaryOp):
+            return self._unary(node)
+        if isinstance(node, ast.BoolOp):
+            return self._either(node)
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test)
+            return UNKNOWN if test is UNKNOWN else self.value(node.body if test else node.orelse)
+        if isinstance(node, ast.Compare):
+            return self._compared(node)
+        return self._called(node) if isinstance(node, ast.Call) else UNKNOWN
+
+    def _same(self, nodes: list[ast.expr | None]) -> Any:
+        found = [self.value(n) for n in nodes]
+        if not found or any(v is UNKNOWN or v != found[0] for v in found):
+            return UNKNOWN
+        return found[0]
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        operand = self.value(node.operand)
+        if operand is UNKNOWN:
+            return UNKNOWN
+        if isinstance(node.op, ast.Not):
+            return not operand
+        return -operand if isinstance(node.op, ast.USub) and isinstance(operand, (int, float)) else UNKNOWN
+
+    def _either(self, node: ast.BoolOp) -> Any:
+        """`a and b` is known by one part that is false."""
+        decides = isinstance(node.op, ast.Or)
+        values = [self.value(v) for v in node.values]
+        if any(v is not UNKNOWN and bool(v) is decides for v in values):
+            return decides
+        return UNKNOWN if UNKNOWN in values else not decides
+
+    def _compared(self, node: ast.Compare) -> Any:
+        if len(node.ops) != 1:
+            return UNKNOWN
+        left, right = node.left, node.comparators[0]
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)) and self.resolver.qualified(right) == "os.environ":
+            known = isinstance(left, ast.Constant) and left.value in LAUNCHER
+            return isinstance(node.ops[0], ast.NotIn) if known else UNKNOWN
+        sides = self.value(left), self.value(right)
+        if UNKNOWN in sides:
+            return UNKNOWN
+        try:
+            return _COMPARED[type(node.ops[0])](*sides)
+        except TypeError:
+            return UNKNOWN
+
+    def _called(self, node: ast.Call) -> Any:
+        if self.asks(node):
+            return False
+        function = self.resolver.callee(node)
+        if isinstance(function, FUNCTIONS):
+            returns = [r for r in self.resolver.returns(function) if self.dead_by(r) is None]
+            return self._same([r.value for r in returns])
+        if self.resolver.qualified(node.func) in _GPUS:
+            return 1
+        asked = self.variable(node)
+        if asked is not None:
+            return self.value(asked[1]) if asked[1] is not None else None
+        named = _BUILTINS.get(self.resolver.builtin(node.func) or "")
+        given = self.value(node.args[0]) if named and len(node.args) == 1 and not node.keywords else UNKNOWN
+        if named is None or given is UNKNOWN:
+            return UNKNOWN
+        try:
+            return named(given)
+        except (TypeError, ValueError):
+            return UNKNOWN
+
+
+def _default(facts: Facts, call: ast.Call) -> ast.expr | None:
+    """What an option is if it is not given."""
+    action = facts.resolver.argument(call, None, "action")
+    default = facts.resolver.argument(call, None, "default")
+    if default is not None:
+        return default
+    if isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
+        return ast.Constant(action.value == "store_false")
+    return ast.Constant(None) if action is None else None
+
+
+def guards(facts: Facts, node: ast.AST) -> Iterator[Guard]:
+    """The conditions under which a node runs, in its function, the inner ones first, each with what it has to be."""
+    index = facts.index
+    child = node
+    for parent in index.ancestors(node):
+        if isinstance(parent, (ast.If, ast.While)):
+            if child in parent.body:
+                yield parent.test, True
+            elif child in parent.orelse and isinstance(parent, ast.If):
+                yield parent.test, False
+        elif isinstance(parent, ast.IfExp) and child is not parent.test:
+            yield parent.test, child is parent.body
+        elif isinstance(parent, ast.BoolOp):
+            for earlier in reversed(parent.values[: parent.values.index(child)]):  # type: ignore[arg-type]
+                yield earlier, isinstance(parent.op, ast.And)
+        if isinstance(child, ast.stmt) and not isinstance(parent, ast.Module):
+            block, place = index.block(child)
+            for statement in reversed(block[:place]):
+                if isinstance(statement, ast.If) and not statement.orelse and leaves(statement.body):
+                    yield statement.test, False
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return
+        child = parent
+
+
+def leaves(block: list[ast.stmt]) -> bool:
+    """Whether nothing runs behind a list of statements."""
+    return bool(block) and isinstance(block[-1], _LEAVING)

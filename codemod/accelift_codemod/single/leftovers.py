@@ -1,0 +1,128 @@
+"""What nothing uses any more once a script does not distribute itself: options, variables and imports."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+from accelift_codemod.facts import Facts
+from accelift_codemod.facts.index import How, Index
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.source import Source
+
+_LISTS = frozenset({"vars", "locals", "globals"})  # what reads every option, or variable
+_MODULES = frozenset({"torch.distributed", "torch.multiprocessing", "torch.utils.data.distributed"})
+_PURE = frozenset("int bool str float len max min".split())
+
+
+def read(tree: ast.AST) -> Counter[str]:
+    """How often code reads each name and attribute."""
+    return Counter(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in walk(tree)
+        if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Store)
+    )
+
+
+def unused(before: Facts, source: Source) -> Iterator[ast.stmt | ast.alias]:
+    """The statements of a folded script that only what was folded has used, and names that it imports for that."""
+    facts = Facts(source, before.known)
+    now = read(source.tree)
+    lost = {name for name in read(before.written.tree) if not now[name]}
+    yield from _options(facts, lost)
+    yield from _variables(facts, lost)
+    yield from _functions(facts, lost)
+    yield from _empty(facts, before)
+    yield from _imports(Index.of(source.tree), before.written)
+
+
+def _options(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
+    if any(facts.resolver.builtin(call.func) in _LISTS for call in facts.index.calls):
+        return
+    for name, call in facts.command_line.options.items():
+        statement = facts.index.parents.get(call)
+        if name in lost and isinstance(statement, ast.Expr):
+            yield statement
+
+
+def _variables(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
+    for node in walk(facts.written.tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+        if name in lost and isinstance(node, ast.Assign) and _is_pure(node.value):
+            yield node
+
+
+def _functions(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
+    """Functions and methods that nothing calls any more."""
+    spelled = {n.value for n in walk(facts.written.tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    for function in facts.written.functions:
+        if isinstance(function, ast.FunctionDef) and not function.decorator_list and function.name in lost - spelled:
+            yield function
+
+
+def _empty(facts: Facts, before: Facts) -> Iterator[ast.stmt]:
+    """Functions of which nothing is left, with the statements that call them."""
+    was = {f.name for f in before.index.functions if isinstance(f, ast.FunctionDef) and _is_empty(f)}
+    for function in facts.index.functions:
+        if not isinstance(function, ast.FunctionDef) or not _is_empty(function) or function.name in was:
+            continue
+        calls = [facts.index.parents.get(c) for c in facts.resolver.sites(function)]
+        plain = isinstance(facts.index.parents.get(function), ast.Module) and not facts.references(function)
+        if plain and all(isinstance(s, ast.Expr) for s in calls):
+            yield from (function, *(s for s in calls if isinstance(s, ast.Expr)))
+
+
+def _is_empty(function: ast.FunctionDef) -> bool:
+    return all(isinstance(s, ast.Pass) for s in function.body)
+
+
+def _is_pure(node: ast.expr) -> bool:
+    """Whether an expression only computes something of variables, constants and the environment."""
+    for part in walk(node):
+        if isinstance(part, ast.Call):
+            func = part.func
+            named = isinstance(func, ast.Name) and func.id in _PURE
+            asked = isinstance(func, ast.Attribute) and ast.unparse(func) in (
+                "os.environ.get",
+                "os.getenv",
+                "torch.cuda.device_count",
+            )
+            if not named and not asked:
+                return False
+        elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+            return False
+    return True
+
+
+def _imports(index: Index, before: Index) -> Iterator[ast.stmt | ast.alias]:
+    """Imports outside functions that were used."""
+    lost = _unread(index) - _unread(before)
+    roots = Counter(a.asname or a.name.partition(".")[0] for s in index.tree.body for a in getattr(s, "names", ()))
+    for statement in index.tree.body:
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            continue
+        gone = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) in lost]
+        again = [a for a in statement.names if a.name in _MODULES and not a.asname and roots["torch"] > 1]
+        if isinstance(statement, ast.Import):
+            gone += again
+        if len(gone) == len(statement.names):
+            yield statement
+        else:
+            yield from gone
+
+
+def _unread(index: Index) -> set[str]:
+    """The imported names that nothing reads."""
+    module = index.module
+    return {
+        name
+        for name, bindings in module.bindings.items()
+        if all(b.how is How.IMPORT for b in bindings) and not module.loads.get(name) and not _elsewhere(index, name)
+    }
+
+
+def _elsewhere(index: Index, name: str) -> bool:
+    """Whether a function reads a global."""
+    return any(name in scope.loads and scope.owner(name) is index.module for scope in index.scopes.values())

@@ -1,0 +1,238 @@
+"""By which conditions a script distributes itself, and which tests they decide where it does not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+
+from accelift_codemod.facts import Facts, Function
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.spawned import SPAWN
+from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, guards
+
+_AVAILABLE = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
+_STARTS = frozenset({"torch.distributed.init_process_group", SPAWN, "horovod.torch.init", "deepspeed.init_distributed"})
+_DEPTH = 8
+
+
+class Several(Exception):
+    """The script runs on several processes, or may, whatever it is told."""
+
+
+class Switches:
+    """Finds them: what keeps a script from making a process group, where that is so by default, and with it all else
+    that it does with other processes.
+
+    Raises:
+        Several: something is left that it does with other processes.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.index = facts.index
+        self.resolver = facts.resolver
+        self.defaults = Defaults(facts)
+        self.first: ast.expr | None = None  # the test that is named to people
+        self.apart: set[Function] = set()  # functions that only several processes run
+        self._known: dict[Hashable, bool] = {}
+        self._tests: dict[ast.AST, bool] = {}
+        self._find()
+
+    # ---- what is known
+
+    def truth(self, node: ast.AST, depth: int = 0) -> bool | None:
+        """What a test is as the script does not distribute itself; None if that does not decide it."""
+        if depth > _DEPTH:
+            return None
+        if self.defaults.asks(node):
+            return False
+        found = self._tests.get(node)
+        found = self._known.get(self._key(node)) if found is None else found
+        if found is not None:
+            return found
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            inner = self.truth(node.operand, depth + 1)
+            return None if inner is None else not inner
+        if isinstance(node, ast.BoolOp):
+            decides = isinstance(node.op, ast.Or)
+            parts = [self.truth(v, depth + 1) for v in node.values]
+            return decides if decides in parts else not decides if None not in parts else None
+        if isinstance(node, ast.Call):
+            return self._returned(node, depth)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            left = self._left(self.defaults.bindings(node), depth)
+            return self._same(self.defaults.given(node) or [], depth) if left is None else left
+        return None
+
+    def _left(self, bindings: list[Binding], depth: int) -> bool | None:
+        """What a variable is that is only ever something else where the script distributes itself."""
+        alive = [b for b in bindings if b.how is How.PARAMETER or not self.dead(b.node, depth)]
+        values = {b.value.value if isinstance(b.value, ast.Constant) and not b.path else None for b in alive}
+        return True in values if len(alive) < len(bindings) and values in ({False}, {True}) else None
+
+    def dead(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether a node does not run as the script does not distribute itself."""
+        found = ((self.truth(test, depth + 1), runs) for test, runs in guards(self.facts, node))
+        return any(known is not None and known is not runs for known, runs in found)
+
+    def _returned(self, call: ast.Call, depth: int) -> bool | None:
+        """What a function of the script returns, if it asks whether there are several processes."""
+        function = self.resolver.callee(call)
+        if not isinstance(function, FUNCTIONS):
+            return None
+        returns = self.resolver.returns(function)
+        left = [r.value for r in returns if not self.dead(r, depth)]
+        values = {v.value if isinstance(v, ast.Constant) else None for v in left}
+        if len(left) < len(returns) and values in ({False}, {True}):
+            return True in values
+        return self.truth(left[0], depth + 1) if len(left) == 1 and left[0] is not None else None
+
+    def _same(self, nodes: list[ast.expr | None], depth: int) -> bool | None:
+        """What all expressions are that a variable may be; constants alone are nobody's switch."""
+        found: set[bool | None] = set()
+        for node in nodes:
+            constant = isinstance(node, ast.Constant) and isinstance(node.value, bool)
+            if not constant:
+                found.add(self.truth(node, depth + 1) if node is not None else None)
+        if len(found) != 1:
+            return None
+        (known,) = found
+        plain = {n.value for n in nodes if isinstance(n, ast.Constant)}
+        return known if plain <= {known} else None
+
+    def _key(self, node: ast.AST) -> Hashable:
+        """What two expressions have in common that are the same condition; None if it has no name."""
+        if isinstance(node, ast.Attribute):
+            return ("option", node.attr) if self.defaults.is_option(node) else None
+        if isinstance(node, ast.Name):
+            owner = self.index.scope(node).owner(node.id)
+            return (id(owner), node.id) if owner is not None else None
+        if isinstance(node, ast.Constant):
+            return ("constant", repr(node.value))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return ("minus", self._key(node.operand))
+        if isinstance(node, ast.Compare):
+            sides = [self._key(side) for side in (node.left, *node.comparators)]
+            if None not in sides:
+                return (*(type(o).__name__ for o in node.ops), *sides)
+        return ast.dump(node) if self._of_launcher(node) and isinstance(node, (ast.Compare, ast.Call)) else None
+
+    def _of_launcher(self, node: ast.AST) -> bool:
+        """Whether an expression asks for what a launcher tells, and for nothing else."""
+        names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and self.resolver.builtin(n) is None]
+        words = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+        return not LAUNCHER.isdisjoint(words) and all(self.resolver.qualified(n) is not None for n in names)
+
+    # ---- what is learned
+
+    def _find(self) -> None:
+        uses = [(n, name) for n, name in self.facts.processes.uses if not self._only_asks(n, name)]
+        for start in [n for n, name in uses if name in _STARTS]:
+            self._switch(start)
+        if self.first is None:
+            raise Several
+        for asked in self._asked():
+            if not self.dead(asked):
+                self._alone(asked)
+        queue: list[ast.AST] = [n for n, _ in uses]
+        seen: set[ast.AST] = set()
+        while queue:
+            node = queue.pop()
+            function = self.index.function(node)
+            if node in seen or self.dead(node):
+                continue
+            seen.add(node)
+            if not isinstance(function, FUNCTIONS):
+                raise Several
+            self.apart.add(function)
+            queue += self._callers(function)
+
+    def _only_asks(self, node: ast.AST, name: str) -> bool:
+        parent = self.index.parents.get(node)
+        return name in _AVAILABLE or name in ASKS or (isinstance(parent, ast.Call) and self.defaults.asks(parent))
+
+    def _switch(self, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> None:
+        """Learn from the innermost condition under which the script makes its process group, or starts processes.
+
+        Raises:
+            Several: it does so by default, or there is none.
+        """
+        for test, runs in guards(self.facts, node):
+            if self.truth(test) is runs or self._asks_for_library(test):
+                continue  # `if not is_initialized():`
+            known = self.defaults.value(test)
+            if known is UNKNOWN or bool(known) is runs:
+                raise Several
+            self.first = self.first or test
+            self._learn(test, not runs)
+            return
+        function = self.index.function(node)
+        if not isinstance(function, FUNCTIONS) or function in seen or not self._callers(function):
+            raise Several
+        for caller in self._callers(function):
+            self._switch(caller, seen | {function})
+
+    def _asks_for_library(self, test: ast.expr) -> bool:
+        """`if dist.is_available():`, `if not dist.is_initialized():`."""
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test
+        name = self.resolver.qualified(inner.func) if isinstance(inner, ast.Call) else None
+        return name in _AVAILABLE or name in ASKS
+
+    def _asked(self) -> Iterator[ast.AST]:
+        """What reads or sets variables of a launcher that have to be there."""
+        for node in self.index.parents:
+            if isinstance(node, ast.Subscript) and self.resolver.qualified(node.value) == "os.environ":
+                if isinstance(node.slice, ast.Constant) and node.slice.value in LAUNCHER:
+                    yield node
+
+    def _alone(self, node: ast.AST) -> None:
+        """Note the condition around what only a launcher makes work: by default it does not hold."""
+        for test, runs in guards(self.facts, node):
+            known = self.defaults.value(test)
+            if known is not UNKNOWN and bool(known) is not runs:
+                self._tests[test] = not runs
+            return
+
+    def _callers(self, function: Function) -> list[ast.Call]:
+        """All that may call a function or method.
+
+        Raises:
+            Several: it is also handed on, or it is not known what calls it.
+        """
+        if isinstance(self.index.parents.get(function), ast.ClassDef):  # of any object: which it is of is not asked
+            reads = [a for a in self.index.attributes.get(function.name, []) if self.resolver.qualified(a) is None]
+            calls = [self.index.parents.get(a) for a in reads]
+            if function.name.startswith("__") or not all(isinstance(c, ast.Call) for c in calls):
+                raise Several
+            return [c for c in calls if isinstance(c, ast.Call)]
+        if self.facts.references(function):
+            raise Several
+        return self.resolver.sites(function)
+
+    def _learn(self, test: ast.AST, truth: bool, depth: int = 0) -> None:
+        """Note what a test is, and what follows of what it is made of."""
+        self._tests[test] = truth
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self._learn(test.operand, not truth, depth)
+        elif isinstance(test, ast.BoolOp):
+            either = isinstance(test.op, ast.Or) is truth  # then one part decides it: whose, if not the launcher's
+            for part in test.values:
+                if not either or self._of_launcher(part):
+                    self._learn(part, truth, depth)
+        else:
+            key = self._key(test)
+            if key is not None:
+                self._known[key] = truth
+            given = self.defaults.given(test) if isinstance(test, (ast.Name, ast.Attribute)) else None
+            for source in given or ():
+                if depth < _DEPTH and source is not None and not isinstance(source, ast.Constant):
+                    self._learn(source, truth, depth + 1)
+            for binding in self.defaults.bindings(test):
+                if isinstance(binding.value, ast.Constant) and binding.value.value is (not truth):
+                    self._alone(binding.node)
+
+    @cached_property
+    def gone(self) -> set[Function]:
+        """Of these functions those that were called, and are not any more."""
+        return {f for f in self.apart if self._callers(f)}
