@@ -322,6 +322,33 @@ def test_left_early_is_a_pass_without_training() -> None:
     assert "gather_for_metrics" in converted(text)
 
 
+@pytest.mark.parametrize(
+    ("call", "evaluates"),
+    [
+        ("update(loss)", False),
+        ("update(loss, train=True)", False),
+        ("if total > 3:\n    update(loss, True)\nelse:\n    update(loss, dry=False)", False),
+        ("update(loss, train)", True),
+        ("update(loss, dry=train)", True),
+    ],
+)
+def test_by_a_function_that_the_loop_hands_literals(call: str, evaluates: bool) -> None:
+    update = """\
+def update(loss, train=True, dry=False):
+    if dry:
+        return
+    if not train:
+        print(loss)
+    else:
+        loss.backward()
+        optimizer.step()
+
+
+"""
+    text = run(call).replace("def run(", f"{update}def run(")
+    assert ("gather_for_metrics" in converted(text)) == evaluates and "METRIC-LOCAL" not in findings(text)
+
+
 def test_by_a_function_that_the_loop_calls() -> None:
     update = "def update(loss, train):\n    if train:\n        loss.backward()\n        optimizer.step()\n\n\n"
     text = run("update(loss, train)").replace("def run(", f"{update}def run(")

@@ -292,6 +292,17 @@ def test_all_or_none_of_a_ratio_is_reduced() -> None:
     assert findings(script(**slots)) == ["COLL-RANKFLOW", "COLL-RANKFLOW"]
 
 
+def test_what_is_only_printed_of_such_a_ratio_decides_nothing() -> None:
+    slots = {
+        "epoch": "hits = n = total = 0",
+        "batch_end": "total += loss.item() * len(y)\nhits += len(set(y))\nn += len(y)",
+        "epoch_end": "print(total / n)\nif hits / n > 0.8:\n    break",
+    }
+    assert findings(script(**slots)) == ["METRIC-TRAIN", "COLL-RANKFLOW", "COLL-RANKFLOW"]
+    slots["epoch_end"] += "\nif total / n < 1:\n    break"
+    assert findings(script(**slots)) == ["COLL-RANKFLOW"] * 3
+
+
 def test_left_out() -> None:
     slots = {"optimizer": PLATEAU, "epoch": "running = 0.0", "batch_end": ADD, "epoch_end": STEP}
     assert converted(script(**slots), ignore=("REDUCE",)) == lifted(**slots)

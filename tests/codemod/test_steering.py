@@ -453,3 +453,58 @@ def test_a_network_that_a_step_returns_is_no_measure(test: str, stops: bool) -> 
         epoch_end=f"if {test}:\n    break",
     )
     assert ("COLL-RANKFLOW" in findings(text)) is stops
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("self.show = transforms.Normalize([0.1], [2.0])", False),
+        ("self.show = self.keep", True),
+        ("self.show = transforms.Normalize([0.1], [2.0])\n        self.show = self.keep", True),
+    ],
+)
+def test_what_a_data_set_only_has_draws_nothing(made: str, told: bool) -> None:
+    definitions = f"""
+class Rows(torch.utils.data.TensorDataset):
+    def __init__(self, *rows):
+        super().__init__(*rows)
+        {made}
+
+    def keep(self, x):
+        self.tensors = (x, x)
+"""
+    text = script(
+        from_imports="from torchvision import transforms",
+        definitions=definitions,
+        data="data = Rows(torch.arange(64.0), torch.arange(64.0))",
+        epoch_end="print(data.show(loss.data).min())",
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [("kept['loss'].backward()", False), ("(F.cross_entropy(model(x), y) * kept['last'].item()).backward()", True)],
+)
+def test_what_a_backward_pass_runs_from_is_a_loss(use: str, told: bool) -> None:
+    """A trainer keeps its losses in a dict, and another of its methods goes back from one."""
+    trainer = f"""
+class Trainer:
+    def __init__(self, model, optimizer, loader):
+        self.model, self.optimizer, self.loader, self.kept = model, optimizer, loader, {{}}
+
+    def fit(self):
+        for x, y in self.loader:
+            out = self.model(x)
+            self.kept['loss'] = F.cross_entropy(out, y)
+            self.back(x, y)
+            self.kept['last'] = self.kept['loss'].detach()
+
+    def back(self, x, y):
+        self.optimizer.zero_grad()
+        {use.replace("kept", "self.kept").replace("model(", "self.model(")}
+        self.optimizer.step()
+"""
+    slots = dict.fromkeys(("loop", "move", "forward", "backward", "step", "epochs"), "")
+    text = script(definitions=trainer, **slots, epoch="", after="Trainer(model, optimizer, loader).fit()")
+    assert ("COLL-RANKFLOW" in findings(text)) is told

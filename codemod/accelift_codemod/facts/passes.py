@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from accelift_codemod.facts import signatures
 from accelift_codemod.facts.effects import loads, stores
-from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
@@ -24,26 +25,40 @@ class Passes:
 
     def evaluates(self, node: ast.AST, body: list[ast.stmt]) -> bool:
         """Whether a test decides for a whole pass whether a loop trains: no batch changes its outcome."""
-        return not self._trains(body, stores(node), frozenset({node, *self.index.enclosing_loops(node)}), frozenset())
+        loops = frozenset({node, *self.index.enclosing_loops(node)})
+        return not self._trains(body, stores(node), loops, frozenset(), {})
 
     def _trains(
-        self, statements: list[ast.stmt], changing: set[str], loops: frozenset[ast.AST], seen: frozenset[ast.AST]
+        self,
+        statements: list[ast.stmt],
+        changing: set[str],
+        loops: frozenset[ast.AST],
+        seen: frozenset[ast.AST],
+        settled: Mapping[str, bool],
     ) -> bool:
         """Whether statements run a backward pass in every pass; other tests are taken to let it run.
 
-        `changing` are the variables that may differ from batch to batch, `loops` those in which the code stands.
+        `changing` are the variables that may differ from batch to batch, `loops` those in which the code stands,
+        `settled` parameters that the call gives a literal: how a test of them comes out.
         """
         for statement in statements:
             inner = _blocks(statement)
-            if isinstance(statement, ast.If):
-                ways = [self._trains(way, changing, loops, seen) for way in (statement.body, statement.orelse)]
+            outcome = _outcome(statement.test, settled) if isinstance(statement, ast.If) else None
+            if isinstance(statement, ast.If) and outcome is not None:
+                way = statement.body if outcome else statement.orelse
+                if self._trains(way, changing, loops, seen, settled):
+                    return True
+                if _leaves(way):
+                    return False
+            elif isinstance(statement, ast.If):
+                ways = [self._trains(way, changing, loops, seen, settled) for way in (statement.body, statement.orelse)]
                 fixed = self._of_pass(statement.test, changing, loops)
                 if all(ways) or (any(ways) and not fixed):
                     return True
                 if fixed and any(_leaves(way) for way in (statement.body, statement.orelse)):
                     return False
             elif inner:
-                if any(self._trains(block, changing, loops, seen) for block in inner):
+                if any(self._trains(block, changing, loops, seen, settled) for block in inner):
                     return True
             elif self.reaches([statement]) and self._runs(statement, changing, loops, seen):
                 return True
@@ -61,9 +76,10 @@ class Passes:
             if given is None:
                 return True
             local = {name for name, value in given.items() if changing & {n.id for n in loads(value)}}
-            for inner in target.body:
-                local |= stores(inner)
-            return self._trains(target.body, local, loops, seen | {target})
+            stored = {name for inner in target.body for name in stores(inner)}
+            values = {**_defaults(target), **given}.items()
+            literals = {name: bool(v.value) for name, v in values if isinstance(v, ast.Constant) and name not in stored}
+            return self._trains(target.body, local | stored, loops, seen | {target}, literals)
         return True
 
     def _of_pass(self, test: ast.expr, changing: set[str], loops: frozenset[ast.AST]) -> bool:
@@ -86,6 +102,20 @@ class Passes:
             if any(self._varies(part, loops, depth + 1) for part in made_of):
                 return True
         return False
+
+
+def _defaults(function: Function) -> dict[str, ast.expr | None]:
+    arguments = function.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return {parameter.arg: signatures.default(function, parameter) for parameter in parameters}
+
+
+def _outcome(test: ast.expr, settled: Mapping[str, bool]) -> bool | None:
+    """How a test of a parameter that has a literal comes out: `train`, `not train`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        outcome = _outcome(test.operand, settled)
+        return None if outcome is None else not outcome
+    return settled.get(test.id) if isinstance(test, ast.Name) else None
 
 
 def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:

@@ -231,6 +231,22 @@ def attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[Read]:
                 yield read
 
 
+def library_made(draft: Draft, func: ast.Attribute) -> bool:
+    """Whether an attribute of an object is no method, but what a library made for it: that gets what the call is given.
+
+    `self.restore = transforms.Compose(...)`, `data.restore(x)`.
+    """
+    classes = set(_declared(draft, func.value)) - {None}
+    stores = [
+        store
+        for store in draft.facts.index.attributes.get(func.attr, [])
+        if isinstance(store.ctx, ast.Store) and _own_class(draft, store.value) in classes
+    ]
+    made = [getattr(draft.facts.index.statement(store), "value", None) for store in stores]
+    called = [value.func for value in made if isinstance(value, ast.Call)]
+    return bool(made) and len(called) == len(made) and all(map(draft.facts.resolver.qualified, called))
+
+
 def _own_class(draft: Draft, node: ast.expr) -> ast.ClassDef | None:
     """The class whose `self` an expression is."""
     function = draft.facts.index.function(node)
@@ -268,7 +284,7 @@ def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
     function = function_of(draft, call)
     if function is None:
         if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
-            yield from object_reads(draft, call.func.value)
+            yield from object_reads(draft, call.func if library_made(draft, call.func) else call.func.value)
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
             if not draft.blueprint.prepared_models(call.func):  # of a class in a file that is not found
                 yield from object_reads(draft, call.func)

@@ -13,7 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
-from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
+from accelift_codemod.measured.onward import Read, around, function_of, is_within, library_made, reached, targets
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.
@@ -34,11 +34,19 @@ def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True) -> bool:
     for read in reached(draft, starts, tests=True):
         for node in around(draft, read):
             if draft.facts.loops.is_backward(node):
-                if not of_loss and not _is_own(draft, node):
+                if not of_loss and not (read in starts and _runs_from(node, read)) and not _is_own(draft, node):
                     return True
             elif _is_steered(draft, read, node, saves):
                 return True
     return False
+
+
+def _runs_from(call: ast.AST, read: Read) -> bool:
+    """Whether a backward pass runs from what is read, or an entry of it: a loss, and not a number that is in one."""
+    start = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    while isinstance(start, ast.Subscript):
+        start = start.value
+    return start is read
 
 
 def _is_own(draft: Draft, call: ast.AST) -> bool:
@@ -69,7 +77,7 @@ def _is_steered(draft: Draft, read: Read, node: ast.AST, saves: bool) -> bool:
         if updates(draft, node) or _weighs(draft, node):
             return True
         if isinstance(func, ast.Attribute) and function_of(draft, node) is None and _feeds(draft, func.value):
-            return True
+            return not library_made(draft, func)  # `data.restore(x)`, a transform that the data set has
         return bool(draft.facts.resolver.roles(node) & {Role.OPTIMIZER, Role.SCHEDULER})
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         return (

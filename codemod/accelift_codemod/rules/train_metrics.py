@@ -118,13 +118,15 @@ scheduler.step(running / len(loader))
         # The sums of a loop that evaluates, too, are reduced whatever becomes of them (see phases.py).
         own = {} if loop.evaluates else kept
         ratios = _ratios(draft, loop, own)
-        decided = _closed({name for name, statement in own.items() if decides(draft, node, statement)}, ratios)
+        asked = {name for name, statement in own.items() if decides(draft, node, statement)}
+        decided = _closed(asked, ratios)
         edits = {name: reduced(draft, loop, sums[name], local) for name in sorted(decided)}
         if all(edits.values()):  # a ratio of one reduced and one local value would be neither
             for reductions in edits.values():
                 yield from reductions
         else:
-            for name in edits:
+            decided = asked
+            for name in sorted(asked):
                 yield draft.finding(
                     "COLL-RANKFLOW",
                     Severity.ERROR,
