@@ -625,6 +625,40 @@ def test_a_variable_that_says_where_a_tensor_is_of_which_nothing_is_known(where:
     assert findings(text.replace("        return self.layer(x)\n", _WRITE.format(where=where), 1)) == [code]
 
 
+_TYPES = """\
+if torch.cuda.is_available():
+    kind = torch.cuda.FloatTensor
+else:
+    kind = torch.FloatTensor"""
+
+
+@pytest.mark.parametrize(
+    ("slots", "line"),
+    [
+        ({"device": _TYPES, "model": "model = Net().type(kind)", "move": "x = x.type(kind)"}, "Net().type(kind)"),
+        ({"device": _TYPES, "model": "model = Net()", "move": "x = x.type(kind)"}, "x.type(kind)"),
+        ({"device": "torch.set_default_tensor_type('torch.cuda.FloatTensor')"}, "torch.set_default_tensor_type"),
+        ({"device": 'torch.set_default_device("cuda")'}, "torch.set_default_device"),
+    ],
+)
+def test_a_gpu_that_only_types_of_tensors_choose(slots: dict[str, str], line: str) -> None:
+    finding = unchanged(script(**{"model": "model = Net()", "move": "", **slots}))
+    assert finding.code == "DEV-UNKNOWN" and f"only `{line}" in finding.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kind = torch.FloatTensor\nmodel = model.type(kind)",
+        "model = model.type(torch.float64)",
+        "torch.set_default_tensor_type(torch.DoubleTensor)",
+        'torch.set_default_device("cpu")',
+    ],
+)
+def test_types_of_the_cpu_choose_no_gpu(line: str) -> None:
+    assert findings(script(device="", model="model = Net()", move="", before=line)) == ["DEV-CPU"]
+
+
 def test_a_variable_that_holds_a_setting_is_not_the_place_of_a_tensor() -> None:
     settings = f"@dataclass\nclass Config:\n    rate: float\n    device: str\nsettings = Config(0.1, {CHOICE})"
     text = of_settings(settings, imports=DATACLASS).replace("settings.device)", "place)")

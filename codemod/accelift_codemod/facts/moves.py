@@ -119,6 +119,21 @@ class Moves:
                 found.append(target)
         return found
 
+    @cached_property
+    def typed(self) -> list[ast.Call]:
+        """The calls by which tensors or networks become those of a GPU, though none is moved to a device: by a legacy
+        type, or since new ones are made there."""
+        found = [move.call for move in self.running if move.kind == "type"]
+        for call in filter(self.devices.runs, self.index.calls):
+            given, name = call.args[0] if len(call.args) == 1 else None, self.resolver.qualified(call.func)
+            if given is None:
+                continue
+            if name == "torch.set_default_device":
+                found += [call] if self.devices.cpu(given) != TRUE else []
+            elif name == "torch.set_default_tensor_type":
+                found += [call] if self.tensor_type(given) is not None else []
+        return found
+
     def _places(self, target: ast.expr) -> list[ast.Attribute]:
         """The attribute that something is moved by, or those that a variable holds: `device = x.device`, where `x` is a
         parameter that is surely a tensor, as it is asked for its shape."""
@@ -258,7 +273,7 @@ class Moves:
                 networks.append(found[-1])
         if not found:
             # Nothing is ever moved: the script runs on the CPU. What follows others there is for a GPU.
-            return FALSE if any(map(self.follows, self.all)) else None if self.unreadable else TRUE
+            return FALSE if any(map(self.follows, self.all)) else None if self.unreadable or self.typed else TRUE
         distinct = set(found)
         if TRUE not in distinct and sure and set(batches) == set(sure):
             distinct = set(sure)

@@ -239,6 +239,15 @@ class Home:
                     f"it cannot be told whether `{self.facts.segment(unreadable[0])}` is a device, and which",
                     "choose the device in this file, by torch.cuda.is_available() and a flag",
                 )
+            typed = self.facts.moves.typed if condition is None and all(m.kind == "type" for m in moves) else []
+            if typed and not unreadable:
+                raise refuse(
+                    "DEV-UNKNOWN",
+                    typed[0].lineno,
+                    f"only `{self.facts.segment(typed[0])}` chooses between CPU and GPU, by a type of tensors or for "
+                    "new ones, which would be those of one GPU for every process",
+                    "choose a torch.device in one place, and move networks and batches there",
+                )
         condition = condition or self.asks
         if condition is not None and self.variable is None:
             if any(self.facts.devices.is_before(atom) for atom in condition.atoms()):
