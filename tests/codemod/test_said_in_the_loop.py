@@ -441,3 +441,32 @@ SHOW = "def show(value):\n    print('loss', value)"
 )
 def test_what_is_handed_to_what_is_not_known(slots: dict[str, str], line: str, told: bool) -> None:
     assert findings(script(**slots, batch_end=line)) == (["METRIC-TRAIN"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("end", "codes"),
+    [
+        ("print(sum(losses))", ["METRIC-TRAIN"]),
+        ("if losses[-1] < 1:\n    break", ["COLL-RANKFLOW"]),
+        ("print(len(loader))", []),
+    ],
+)
+def test_what_a_function_keeps_of_the_batches_of_two_loaders(end: str, codes: list[str]) -> None:
+    """Both come as one pair, which the function takes apart."""
+    definitions = """\
+def step(model, pair, losses):
+    first, second = pair
+    loss = F.cross_entropy(model(first[0]), first[1]) + F.cross_entropy(model(second[0]), second[1])
+    losses.append(loss.item())
+    return loss
+"""
+    text = script(
+        definitions=definitions,
+        loader="loader = DataLoader(data, batch_size=16, drop_last=True)\nother = DataLoader(data, 16, drop_last=True)",
+        epoch="losses = []",
+        loop="for pair in zip(loader, other):",
+        move="",
+        forward="optimizer.zero_grad()\nloss = step(model, pair, losses)",
+        epoch_end=end,
+    )
+    assert [c for c in findings(text) if c in ("METRIC-TRAIN", "COLL-RANKFLOW")] == codes

@@ -129,7 +129,10 @@ def _place(value: ast.expr | None, path: tuple[int | None, ...]) -> tuple[ast.ex
 
 
 def is_share(draft: Draft, value: Value) -> bool:
-    """Whether a value comes from a batch, and not from one of a loader that every process has whole."""
+    """Whether a value comes from a batch, and not from one of a loader that every process has whole: or is a tuple with
+    such a one, a batch of each of several loaders."""
+    if value.role is Role.TUPLE:
+        return any(is_share(draft, part) for parts in value.inner for part in parts)
     if value.role not in (Role.BATCH, Role.DATA):
         return False
     loaders = [part for inner in value.inner for part in inner if part.role is Role.LOADER]
