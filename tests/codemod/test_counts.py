@@ -210,3 +210,34 @@ def test_batches_of_one_sample_are_counted_as_they_are() -> None:
 def test_batches_that_are_numbered_outside_of_the_loop_s_header(epoch: str, loop: str, counted: bool) -> None:
     slots = {"from_imports": "from tqdm import tqdm", "epoch": epoch, "loop": loop, "batch_end": "print(i * len(x))"}
     assert ("i * len(x) * accelerator.num_processes" in converted(script(**slots))) == counted
+
+
+@pytest.mark.parametrize(
+    ("end", "counted"),
+    [
+        ("print(hits / ((i + 1) * len(y)))", False),
+        ("print(100.0 * hits / float(i * len(y)))", False),
+        ("print((out.argmax(1) == y).sum() / (i * len(y)))", False),
+        ("seen = (i + 1) * len(y)\nprint(seen, hits / seen)", False),
+        ("rate = hits\nrate /= i * len(y)\nprint(rate)", False),
+        ("print(hits / n, i * len(y))", True),  # besides
+        ("print(64 / ((i + 1) * len(y)))", True),  # of what all processes have
+        ("print((i + 1) * len(y) / n)", True),
+    ],
+)
+def test_samples_that_what_one_process_measures_is_divided_by(end: str, counted: bool) -> None:
+    slots = {
+        "epoch": "hits, n = 0, 1",
+        "loop": LOOP,
+        "forward": "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out, y)",
+        "batch_end": f"hits += (out.argmax(1) == y).sum().item()\n{end}",
+    }
+    assert ("num_processes" in converted(script(**slots))) is counted
+
+
+@pytest.mark.parametrize(
+    ("end", "counted"), [("print(loss.item() / (i * len(x)))", False), ("print(i * len(x))", True)]
+)
+def test_samples_that_divide_in_a_function_that_the_loop_calls(end: str, counted: bool) -> None:
+    slots = {"loop": LOOP, "forward": "step(x, y, i)", "backward": "", "step": ""}
+    assert ("num_processes" in converted(script(definitions=STEP.format(end=end), **slots))) is counted

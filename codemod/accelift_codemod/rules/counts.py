@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Values
+from accelift_codemod.measured.dividing import Dividing
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -25,7 +26,8 @@ class Counts(Rule):
 
     In a training loop a process holds its share of each batch, so the product would count the samples of one process.
     It is exact where a batch is dealt evenly; of the last batch, of which the main process may have a sample more than
-    others, it may count a few too many. Batches of one sample, which every process gets, are counted as they are.
+    others, it may count a few too many. Batches of one sample, which every process gets, are counted as they are. So
+    are samples by which something is divided that one process has measured: `correct / ((i + 1) * len(data))`.
     """
 
     code = _RULE
@@ -49,10 +51,11 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
                         "{} * {accelerator}.num_processes",
                         need=Need.WEAK,
                     )
+            dividing = Dividing(draft, loop)
             for body, indices in _numbered(draft, loop):
                 for node in (n for s in body for n in walk(s)):
                     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                        if self._is_seen(draft, loop, node, indices):
+                        if self._is_seen(draft, loop, node, indices) and not dividing.a_share(node):
                             yield draft.edit(
                                 _RULE,
                                 node,
