@@ -46,6 +46,18 @@ class Caches:
                     found[call] = statements
         return found
 
+    @cached_property
+    def left(self) -> list[ast.Call]:
+        """The calls that open a missing file for callers to read, where it cannot be told what asks for it."""
+        return [
+            call
+            for call in self.draft.calls
+            if files.writes(files.mode(self.resolver, call))
+            and self._returned(self.resolver.argument(call, 0, "file"))
+            and self.making(call)
+            and not all(isinstance(place, ast.stmt) for place in self.places(call))
+        ]
+
     def _early(self, statement: ast.stmt) -> bool:
         """Whether a statement runs before training, and every process may run it at another time."""
         return not self.draft.after_training(statement) and self.draft.collective(statement) is None
@@ -62,9 +74,19 @@ class Caches:
         path = self.resolver.argument(call, 0, "file")
         if not files.writes(opened) or self.resolver.builtin(call.func) != "open" or path is None:
             return False
+        if self._returned(path):
+            return False  # for callers to read
         reads = (c for c in self.draft.calls if self._reads(c))
         given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
         return ast.dump(path) not in {ast.dump(n) for argument in given for n in walk(argument)}
+
+    def _returned(self, path: ast.expr | None) -> bool:
+        """Whether the function around a path returns it, by itself or as one of several things."""
+        function = self.index.function(path) if path is not None else None
+        returns = self.resolver.returns(function) if isinstance(function, FUNCTIONS) else []
+        values = [r.value for r in returns if r.value is not None]
+        parts = [part for v in values for part in (v.elts if isinstance(v, ast.Tuple) else [v])]
+        return path is not None and ast.dump(path) in map(ast.dump, parts)
 
     def making(self, call: ast.Call, steps: int = _STEPS) -> list[ast.stmt]:
         """What runs only if a file is missing around a call: the arm of a test for files, what is behind one that

@@ -316,8 +316,8 @@ class Draft:
         return Caches(self)
 
     def cached(self, call: ast.Call) -> bool:
-        """Whether a call makes a file that was missing where one process does so first."""
-        return self.options.chooses("CACHE") and call in self.caches.made
+        """Whether a call makes a file that was missing where one process does so first, or for unknown callers."""
+        return self.options.chooses("CACHE") and (call in self.caches.made or call in self.caches.left)
 
     @cached_property
     def reach(self) -> Reach:

@@ -335,3 +335,30 @@ def test_what_draws_alike(making: str, after: str) -> None:
 
 def test_what_is_not_seeded_is_reported_as_that() -> None:
     assert not uneven(MAKES.format(ORDER), PICKED, seed="")
+
+
+FETCH = """\
+def fetch(name):
+    path = os.path.join('cache', name)
+    if not os.path.exists(path):
+        with open(path, 'wb') as file:
+            file.write(urllib.request.urlopen(name).read())
+    return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "call", "expected"),
+    [
+        ("path", "fetch('a')", (True, False, [])),
+        ("name, path", "fetch('a')[1]", (True, False, [])),
+        ("path", "next(map(fetch, ['a']))", (False, False, ["CACHE-RACE"])),  # not known to be called there
+        ("name", "fetch('a')", (False, True, [])),  # a file that nothing reads
+    ],
+)
+def test_a_missing_file_that_is_made_for_callers(
+    returned: str, call: str, expected: tuple[bool, bool, list[str]]
+) -> None:
+    slots = {**SCRIPT, "definitions": FETCH.format(returned), "data": f"made = torch.load({call})\n{MADE}"}
+    output = converted(script(**slots))
+    assert (FIRST in output, "if accelerator.is_main_process:" in output, findings(script(**slots))) == expected

@@ -66,14 +66,19 @@ cached = torch.load("cache.pt")
                     "the others find what the main process has made",
                     "with {accelerator}.main_process_first():",
                     need=Need.WEAK,
-                    otherwise=draft.finding(
-                        "CACHE-RACE",
-                        Severity.WARNING,
-                        call,
-                        "every process makes this file if it is missing, at the same time",
-                        "make it before launching, or under `with accelerator.main_process_first():`",
-                    ),
+                    otherwise=self._race(draft, call),
                 )
+        for call in draft.caches.left:
+            yield self._race(draft, call)
+
+    def _race(self, draft: Draft, call: ast.Call) -> Finding:
+        return draft.finding(
+            "CACHE-RACE",
+            Severity.WARNING,
+            call,
+            "every process makes this file if it is missing, at the same time",
+            "make it before launching, or under `with accelerator.main_process_first():`",
+        )
 
     def _uneven(self, draft: Draft) -> Iterator[Finding]:
         """One warning, at the first file whose making leaves the processes' random numbers apart."""
