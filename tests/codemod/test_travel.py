@@ -166,6 +166,46 @@ def test_a_parameter_that_is_also_given_another_device_stays() -> None:
     assert findings(text) == ["METRIC-TRAIN"]  # it prints the loss of a share
 
 
+EVALUATE = """\
+def evaluate(model, loader, device):
+    hits = 0
+    with torch.no_grad():
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            hits += (model(x).argmax(1) == y).sum().item()
+    print(hits)
+
+
+def test(model, loader, device):
+    evaluate(model, loader, device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "after", "kept"),
+    [
+        ('cpu = torch.device("cpu")', "test(model, test_loader, cpu)", True),
+        ('cpu = torch.device("cpu:0")', "test(model, test_loader, cpu)", True),
+        ('cpu = "cpu"', "test(model, test_loader, device)\n    evaluate(model, test_loader, cpu)", True),
+        ("", "test(model, test_loader, device)", False),
+        ("place = device", "test(model, test_loader, place)", False),
+    ],
+)
+def test_a_function_that_is_given_the_cpu_by_one_call_keeps_its_device(place: str, after: str, kept: bool) -> None:
+    text = script(
+        main=True,
+        definitions=EVALUATE,
+        setup=place if "cpu" in place else "",
+        loader="loader = DataLoader(data, batch_size=16)\ntest_loader = DataLoader(data, batch_size=16)",
+        before=place if "cpu" not in place else "",
+        epoch_end="evaluate(model, test_loader, device)",
+        after=f"    {after}",
+    )
+    output = converted(text)
+    assert ("x, y = x.to(device), y.to(device)" in output) is kept
+    assert ("evaluate(model, loader, device, accelerator)" in output) is kept
+
+
 def test_a_parameter_named_device_that_is_none_stays() -> None:
     body = TRAINS.replace("x.to(device), y.to(device)", "x.cuda(), y.cuda()")
     text = trains(

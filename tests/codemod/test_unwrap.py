@@ -335,6 +335,8 @@ def test_a_model_that_goes_to_the_cpu_leaves_its_wrapper(after: str, expected: s
     [
         ({"after": "model.cpu()\nmodel(data.tensors[0])"}, True),
         ({"after": 'model.to("cpu")\nshow(model)'}, True),
+        ({"after": 'model.to("cpu:0")\nshow(model)'}, True),
+        ({"before": 'cpu = torch.device("cpu:0")', "after": "model.to(cpu)\nshow(model)"}, True),
         ({"epoch_end": "model = model.cpu()\nmodel(data.tensors[0])\nmodel = model.to(device)"}, True),
         ({"after": 'model.cpu()\ntorch.save(model.state_dict(), "m.pt")'}, False),
         ({"epoch_end": 'model.cpu()\ntorch.save(model.state_dict(), "m.pt")\nmodel.to(device)'}, False),

@@ -10,7 +10,7 @@ from accelift_codemod.facts import supposed, whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, Conditions, choose
 from accelift_codemod.facts.device_variables import DeviceVariable, DeviceVariables, is_none
-from accelift_codemod.facts.gpu_numbers import DEVICE, GpuNumbers, is_template, plain
+from accelift_codemod.facts.gpu_numbers import CPU, DEVICE, GpuNumbers, is_template, plain
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
@@ -142,7 +142,7 @@ class Devices:
             return None
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str):
-                return TRUE if node.value == "cpu" else FALSE if DEVICE.match(node.value) else None
+                return TRUE if CPU.match(node.value) else FALSE if DEVICE.match(node.value) else None
             return FALSE if isinstance(node.value, int) else None
         if isinstance(node, ast.IfExp):
             yes, no = self.cpu(node.body, depth + 1), self.cpu(node.orelse, depth + 1)
@@ -260,6 +260,14 @@ class Devices:
         return not isinstance(node, (ast.Name, ast.Attribute)) or all(
             not any(b.value is one.value for one in v.bindings) for v in self.variables for b in self.bindings(node)
         )
+
+    def may_be_elsewhere(self, node: ast.expr | None, depth: int = 0) -> bool:
+        """Whether a device expression is the CPU so, or a parameter that is it by one of the calls of its function."""
+        if node is None or depth > 8 or not self.is_device(node):
+            return False
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        handed = (a for b in bindings if b.how is How.PARAMETER for a in self.resolver.handed(b, self.runs))
+        return self.is_elsewhere(node) or any(self.may_be_elsewhere(a, depth + 1) for a in handed)
 
     def bindings(self, node: ast.Name | ast.Attribute) -> list[Binding]:
         """What gives a variable or an attribute its device, the field of a settings class included."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.devices import Devices
 
 DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(:\d+)?$")
+CPU = re.compile(r"^cpu(:\d+)?$")
 
 
 class GpuNumbers:
@@ -67,7 +68,7 @@ class GpuNumbers:
                 continue
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 match = DEVICE.match(part.value)
-                if match and match[2] not in (None, ":0"):
+                if match and match[2] not in (None, ":0") and match[1] != "cpu":
                     return part
             elif isinstance(part, ast.Attribute):
                 if self.is_option(part):
@@ -115,9 +116,9 @@ class GpuNumbers:
         return int(match[2][1:]) if match and match[1] == "cuda" and match[2] else None
 
     def is_numbered(self, node: ast.AST | None) -> bool:
-        """Whether an expression is the name of one particular device, as `"cuda:0"`."""
+        """Whether an expression is the name of one particular GPU, as `"cuda:0"`."""
         match = DEVICE.match(str(node.value)) if isinstance(node, ast.Constant) else None
-        return match is not None and match[2] is not None
+        return match is not None and match[2] is not None and match[1] != "cpu"
 
     def is_own(self, node: ast.AST) -> bool:
         """Whether a device is chosen by the process's own number (`f"cuda:{local_rank}"`), or is that number."""

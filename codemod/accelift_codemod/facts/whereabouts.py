@@ -81,7 +81,7 @@ def _alike(resolver: Resolver, target: ast.expr) -> list[Binding]:
 
 
 def _is_cpu(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value == "cpu"
+    return isinstance(node, ast.Constant) and node.value in ("cpu", "cpu:0")
 
 
 def _is_tensor(resolver: Resolver, node: ast.expr, steps: int = 0) -> bool:

@@ -133,5 +133,7 @@ class Passages:
         return None
 
     def _is_own_device(self, node: ast.expr) -> bool:
-        """Whether an argument is the script's device variable (not another device spelled out)."""
-        return isinstance(node, (ast.Name, ast.Attribute)) and self.facts.devices.is_device(node)
+        """Whether an argument is the script's device variable (not another device spelled out, or kept besides)."""
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not self.facts.devices.is_device(node):
+            return False
+        return not self.facts.devices.may_be_elsewhere(node)

@@ -208,7 +208,7 @@ with torch.no_grad():
         """Whether a call moves a model to the CPU, in a script that trains elsewhere."""
         target = draft.facts.resolver.argument(call, 0, "device") if name == "to" else None
         devices = draft.facts.devices
-        return name == "cpu" or (target is not None and devices.is_device(target) and devices.is_elsewhere(target))
+        return name == "cpu" or (target is not None and devices.is_device(target) and devices.may_be_elsewhere(target))
 
     def _trains_after(self, draft: Draft, move: ast.Call) -> bool:
         """Whether a model that has been moved may train again."""

@@ -10,6 +10,7 @@ from accelift_codemod.blueprint.rebinding import RETURNS_SELF
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
+from accelift_codemod.facts.gpu_numbers import CPU
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
 from accelift_codemod.facts.tree import is_spelled_out
@@ -78,7 +79,7 @@ for x, y in loader:
         if move.kind == "type" or any(not isinstance(r, ast.keyword) or r.arg != "non_blocking" for r in move.rest):
             return False
         values = draft.facts.resolver.values(move.receiver)
-        if not values:
+        if not values or draft.facts.devices.may_be_elsewhere(move.target):
             return False
         if all(v.role in (Role.BATCH, Role.DATA) for v in values):
             return self._from_prepared(draft, move.receiver, move.call)
@@ -369,7 +370,7 @@ for x, y in loader:
                 return False
             node = node.args[0]
         if isinstance(node, ast.Constant):
-            return isinstance(node.value, str) and node.value != "cpu" and draft.facts.devices.is_device(node)
+            return isinstance(node.value, str) and not CPU.match(node.value) and draft.facts.devices.is_device(node)
         return False
 
 
