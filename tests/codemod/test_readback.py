@@ -395,3 +395,25 @@ def test_a_function_that_makes_its_folder_and_logs_into_it_waits_in_between() ->
     after = converted(script(imports=LOGS, definitions=both, before="log_in('runs')", main=True))
     assert "        os.makedirs(out)\n    PartialState().wait_for_everyone()\n    logging" in after
     assert after.count("wait_for_everyone") == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "waits"),
+    [
+        ("np.save(folder / path.name, np.zeros(3))", False),  # another folder's
+        ('np.save(f"results/{path}.npy", np.zeros(3))', False),
+        ('np.save("results/{}".format(path), np.zeros(3))', False),
+        ("np.save(os.path.join(folder, path), np.zeros(3))", False),
+        ('np.save(path.with_suffix(".npy"), np.zeros(3))', False),
+        ("np.save(path, np.zeros(3))", True),
+        ("np.save(str(path), np.zeros(3))", True),
+        ("np.save(file=path, arr=np.zeros(3))", True),
+        ('np.save(path / "a.npy", np.zeros(3))', True),  # where it may be a folder
+        ('np.save(f"{path}/a.npy", np.zeros(3))', True),
+        ('np.save(os.path.join(path, "a.npy"), np.zeros(3))', True),
+    ],
+)
+def test_a_file_with_a_name_of_which_another_s_is_a_part(written: str, waits: bool) -> None:
+    slots = {"imports": "import os\nfrom pathlib import Path\n\nimport numpy as np", "setup": "folder = Path('out')"}
+    after = f'for path in Path("in").iterdir():\n    a = np.load(path)\n    {written}'
+    assert (WAIT in converted(script(**slots, after=after))) is waits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
@@ -14,6 +14,9 @@ _TEXTS = frozenset({"str", "int", "repr", "format"})
 _DEEP = 8  # variables and calls that a path is handed through
 _PUTS_LAST = frozenset({"os.path.join", "posixpath.join", "pathlib.Path"})
 _LIBRARIES = ("os.path.", "pathlib.", "posixpath.")
+# Parts of a path, and methods that give another one.
+_OF_NAMES = frozenset({"name", "stem", "suffix", "parent", "parents", "parts"})
+_RENAMES = frozenset({"with_name", "with_stem", "with_suffix", "replace", "split", "rsplit"})
 
 
 def texts(resolver: Resolver, call: ast.Call) -> Iterator[ast.expr]:
@@ -78,6 +81,46 @@ def apart(resolver: Resolver, one: ast.expr | None, other: ast.expr | None) -> b
     """Whether the names of two files, whatever folders they are in, surely end otherwise."""
     names, others = ([e.rpartition("/")[2] for e in endings(resolver, path)] for path in (one, other))
     return not any(a.endswith(b) or b.endswith(a) for a in names for b in others)
+
+
+def is_name(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call only puts a name together, and does nothing with the file: `os.path.join(folder, name)`."""
+    qualified = resolver.qualified(call.func)
+    if qualified is not None:
+        return qualified.startswith(_LIBRARIES)
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    if method == "replace":
+        return False  # of a Path, it moves the file
+    return resolver.builtin(call.func) in _TEXTS or method in _RENAMES | {"format", "join", "joinpath"}
+
+
+def beginnings(node: ast.expr, stop: Callable[[ast.Call], bool] = lambda call: False) -> Iterator[ast.expr]:
+    """The expressions that may be the file which an argument names, or a folder that it is in.
+
+    Not what is only a part of its name, as `kind` of `f"results/{kind}.txt"` and `path` of `folder / path.name`. Calls
+    that `stop` are left out.
+    """
+    if isinstance(node, ast.Call) and stop(node):
+        return
+    yield node
+    inner: list[ast.expr] = []
+    if isinstance(node, ast.JoinedStr):
+        inner = [value.value for value in node.values[:1] if isinstance(value, ast.FormattedValue)]
+    elif isinstance(node, ast.BinOp):
+        inner = [node.left]
+    elif isinstance(node, ast.Call):
+        method = node.func if isinstance(node.func, ast.Attribute) else None
+        given = [*node.args, *(k.value for k in node.keywords)]
+        if method is not None and method.attr in ("join", "joinpath"):  # of os.path, or of a Path
+            inner = [*given[:1], method.value] if method.attr == "join" else [method.value]
+        elif method is not None and method.attr == "format" and isinstance(method.value, ast.Constant):
+            inner = given[:1] if str(method.value.value).startswith("{") else []
+        elif method is None or method.attr not in _RENAMES:
+            inner = [*given, *([method.value] if method is not None else [])]
+    elif not (isinstance(node, ast.Attribute) and node.attr in _OF_NAMES):
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    for part in inner:
+        yield from beginnings(part, stop)
 
 
 def _behind(resolver: Resolver, node: ast.expr) -> Iterator[ast.expr]:

@@ -61,6 +61,7 @@ exported = onnx.load("model.onnx")
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         reads = [c for c in draft.calls if self._paths(draft, c) and not draft.guarded(c)]
         guarded = [c for c in draft.calls if draft.guarded(c)] if reads else []
+        guarded = [c for c in guarded if not paths.is_name(draft.facts.resolver, c)]
         written = [write for call in guarded for write in self._written(draft, call, _given(call))]
         of = {read: [w for w, given in written if self._reads_back(draft, read, w, given)] for read in reads}
         back = {read: writes for read, writes in of.items() if writes and self._meets(draft, read)}
@@ -137,7 +138,11 @@ exported = onnx.load("model.onnx")
     ) -> Iterator[ast.stmt]:
         """The statements that write or remove a file which other processes may still be reading."""
         for write, given in (w for w in written if not self._paths(draft, w[0])):
-            named = [part for argument in given for part in self._own_parts(draft, argument)]
+            named = [
+                part
+                for argument in given
+                for part in paths.beginnings(argument, lambda call: bool(self._paths(draft, call)))
+            ]
             first = [r for r in reads if position(r) < position(write) and self._names(draft, r, named)]
             first = [r for r in first if draft.function(r) is draft.function(write)]
             statement = self._asked(draft, write)
@@ -168,15 +173,6 @@ exported = onnx.load("model.onnx")
             position(read) < position(place) < position(write) and self._always(draft, place, write)
             for place in (*(node for chain in outer for node in chain), *waited)
         )
-
-    def _own_parts(self, draft: Draft, node: ast.expr) -> Iterator[ast.expr]:
-        """The parts of an expression, without those of files that it reads."""
-        if isinstance(node, ast.Call) and self._paths(draft, node):
-            return
-        yield node
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                yield from self._own_parts(draft, child)
 
     def _meets(self, draft: Draft, read: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
         """Whether all processes come to a read at once: not one before the others, nor those that miss a file alone."""
@@ -242,12 +238,12 @@ exported = onnx.load("model.onnx")
             draft, draft.asked(read) if before else read, write
         ):
             return False
-        return self._names(draft, read, (part for argument in given for part in walk(argument)))
+        return self._names(draft, read, (part for argument in given for part in paths.beginnings(argument)))
 
     def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST]) -> bool:
         """Whether one of some expressions names, in the same words, the file that a call reads."""
-        paths = self._paths(draft, read)
-        kinds, words = {type(path) for path in paths}, {ast.dump(path) for path in paths}
+        files = self._paths(draft, read)
+        kinds, words = {type(path) for path in files}, {ast.dump(path) for path in files}
         return any(type(part) in kinds and ast.dump(part) in words for part in parts)
 
     def _always(self, draft: Draft, read: ast.AST, write: ast.AST) -> bool:
