@@ -115,11 +115,18 @@ def test_places(before: str, after: str) -> None:
         (OS, "# os.makedirs('a')\nmake = os.makedirs"),
         ("", 'with open("a.txt") as f:\n    text = f.read()'),
         ("", 'f = open("a.txt", "rb")'),
+        ("import sys", "sys.stdout.flush()"),  # after a print
         ("", 'f = open("a.txt", mode="r", encoding="utf-8")'),
     ],
 )
 def test_what_has_no_side_effect_stays(imports: str, line: str) -> None:
     assert converted(script(imports=imports, before=line)) == lifted(imports=imports, before=line)
+
+
+def test_what_is_flushed_with_what_is_written() -> None:
+    both = 'sys.stdout.write("x")\nsys.stdout.flush()'
+    after = 'if accelerator.is_main_process:\n    sys.stdout.write("x")\n    sys.stdout.flush()'
+    assert converted(script(imports="import sys", before=both)) == lifted(imports="import sys", before=after)
 
 
 def test_functions_that_see_the_accelerator() -> None:

@@ -229,6 +229,9 @@ if accelerator.is_main_process:
         qualified = draft.facts.resolver.qualified(call.func)
         if _may_exist(draft, call, 2 if qualified == "os.makedirs" else None):
             return False  # a folder that is made only if it is not there: by all, so that it is there for all
+        if qualified == "sys.stdout.flush":  # alone, after a print, it writes nothing
+            around = (c for c in draft.calls if draft.function(c) is draft.function(call))
+            return any(draft.facts.resolver.qualified(c.func) == "sys.stdout.write" for c in around)
         if qualified is not None:
             return qualified in library.SIDE_EFFECTS
         if not isinstance(call.func, ast.Attribute):
