@@ -276,6 +276,11 @@ class Files(torch.utils.data.Dataset):
 
     def __getitem__(self, i):
         return self.names[i]
+
+
+class Own(ImageFolder):
+    def __getitem__(self, i):
+        return self.imgs[i]
 """
 MOVE = 'os.rename("a/1", "b/1")'
 
@@ -296,7 +301,9 @@ MOVE = 'os.rename("a/1", "b/1")'
             f"{MOVE}\nn = os.listdir('b')\n{MOVE}\nm = os.listdir('b')",
             f"{GUARD}\n    {MOVE}\n{WAIT}\nn = os.listdir('b')\n{GUARD}\n    {MOVE}\n{WAIT}\nm = os.listdir('b')",
         ),
+        (f'{MOVE}\nfiles = Own("a")', f'{GUARD}\n    {MOVE}\n{WAIT}\nfiles = Own("a")'),
         # nothing has been moved before, or not every process comes here
+        (f'files = Own("a")\n{MOVE}', f'files = Own("a")\n{GUARD}\n    {MOVE}'),
         (f'files = Files("a")\n{MOVE}', f'files = Files("a")\n{GUARD}\n    {MOVE}'),
         (f'{MOVE}\nif n:\n    files = Files("a")', f'{GUARD}\n    {MOVE}\nif n:\n    files = Files("a")'),
         (f"{MOVE}\nname = os.path.basename('a')", f"{GUARD}\n    {MOVE}\nname = os.path.basename('a')"),

@@ -81,6 +81,22 @@ def test_writers_in_the_hands_of_others_are_made_on_every_process(use: str) -> N
     assert "else None" not in converted(text) and "TRACK-ALL" in findings(text)
 
 
+@pytest.mark.parametrize(("given", "complete"), [("writer", False), ("1, writer", False), ("1", True)])
+def test_a_writer_that_a_generator_hands_out_is_made_on_every_process(given: str, complete: bool) -> None:
+    manager = f"""\
+@contextlib.contextmanager
+def logging_to(path):
+    writer = SummaryWriter(path)
+    yield {given}
+    writer.close()
+"""
+    imports = f"import contextlib\n{TENSORBOARD}"
+    use = "with logging_to('a') as made:\n    made.add_scalar('a', 1)"
+    text = script(from_imports=imports, definitions=manager, after=use)
+    assert ("else None" in converted(text)) is complete
+    assert ("TRACK-ALL" in findings(text)) is not complete
+
+
 @pytest.mark.parametrize(
     "use",
     [

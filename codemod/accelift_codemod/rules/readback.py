@@ -191,6 +191,9 @@ exported = onnx.load("model.onnx")
         target = resolver.callee(call)
         if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
             return False
+        bases = (base for one in resolver.ancestry(target) for base in one.bases)
+        if any((resolver.qualified(base) or "") in _LISTS for base in bases):
+            return True
         made = resolver.constructor(target)
         inner = (n for n in walk(made) if isinstance(n, ast.Call)) if made is not None else ()
         return any((resolver.qualified(c.func) or "") in _LISTS for c in inner)

@@ -149,7 +149,7 @@ if accelerator.is_main_process:
     def _is_away(self, draft: Draft, read: Read, value: Value) -> bool:
         """Whether what is read goes where no use of it is seen, or is used where it is not known for what it is."""
         parent = draft.facts.index.parents[read]
-        if isinstance(parent, (ast.Dict, ast.List, ast.Set)):
+        if isinstance(parent, (ast.Dict, ast.List, ast.Set)) or _is_yielded(draft, read):
             return True
         if isinstance(parent, ast.Attribute):
             return value not in draft.facts.resolver.values(read)
@@ -224,6 +224,13 @@ if accelerator.is_main_process:
                 return draft.edit(_RULE, keyword, Operation.SURROUND, reason, code, need=Need.WEAK, otherwise=otherwise)
         code = 'mode=None if {accelerator}.is_main_process else "disabled"'
         return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK, otherwise=otherwise)
+
+
+def _is_yielded(draft: Draft, read: Read) -> bool:
+    """Whether a generator hands out what is read, perhaps among other things: `with logging_to(path) as writer`."""
+    parent = draft.facts.index.parents[read]
+    outer = draft.facts.index.parents[parent] if isinstance(parent, ast.Tuple) else parent
+    return isinstance(outer, (ast.Yield, ast.YieldFrom))
 
 
 def _is_optional(node: ast.expr, call: ast.Call) -> bool:
