@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import losses, making, operations, pretrained, products, views
+from accelift_codemod.facts.layout import derived, losses, making, operations, pretrained, products, views
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
     SCALARS,
@@ -185,6 +185,9 @@ class Calls:
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
+        cls = self.index.enclosing_class(call) if derived.is_super(self.resolver, call) else None
+        if cls is not None:
+            return self.layouts.modules.derived(cls, everything)
         func = self.network(call)
         values = self.resolver.values(func)
         answer = pretrained.returned(values, call)

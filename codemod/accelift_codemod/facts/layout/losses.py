@@ -18,7 +18,11 @@ def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
 
 
 def loss(value: Value, arguments: list[Shape]) -> Shape:
-    call, name = value.origin, value.name.rpartition(".")[2]
+    return told(value.name.rpartition(".")[2], value.origin, arguments)
+
+
+def told(name: str, call: ast.AST, arguments: list[Shape]) -> Shape:
+    """What a loss of torch makes of what it compares, by the call that makes it."""
     given = _given(call, name, 0) if isinstance(call, ast.Call) else None
     if given is None:
         return Layout.UNKNOWN

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
-from accelift_codemod.facts.layout import losses, views
+from accelift_codemod.facts.layout import derived, losses, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     COMPARING,
@@ -60,12 +60,12 @@ class Modules:
         everything = [*arguments, *keywords.values()]
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
-        if value.role is Role.LOSS:
+        if value.role is Role.LOSS and not isinstance(value.declaration, ast.ClassDef):
             return losses.loss(value, views.told(self.index, everything))
         if isinstance(value.declaration, ast.ClassDef):
             method = self.resolver.method(value.declaration, "forward")
             if method is None:
-                return Layout.UNKNOWN
+                return self.derived(value.declaration, everything, value.origin)
             names = [p.arg for p in (*method.args.posonlyargs, *method.args.args)][1:]
             by_name = dict(zip(names, arguments, strict=False)) | keywords
             return self.function(method, by_name, value.declaration)
@@ -85,6 +85,11 @@ class Modules:
         if value.name.startswith("torchvision.models."):
             return Layout.ROWS
         return self._layer(value.name, value.origin)
+
+    def derived(self, cls: ast.ClassDef, arguments: list[Shape], made: ast.AST | None = None) -> Shape:
+        """What the loss of torch makes that a class of the script is derived from."""
+        base = derived.base_loss(self.resolver, cls, made)
+        return losses.told(*base, views.told(self.index, arguments)) if base is not None else Layout.UNKNOWN
 
     def _layer(self, qualified: str, origin: ast.AST) -> Shape:
         """A layer of torch.nn called on sample-first tensors."""
