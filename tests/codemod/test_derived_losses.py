@@ -59,3 +59,21 @@ def test_what_a_derived_loss_computes(init: str, forward: str, given: str, codes
 )
 def test_a_derived_loss_that_is_a_sum(init: str, forward: str, given: str, summed: bool) -> None:
     assert ('backward(loss, reduction="sum")' in converted(made(init, forward, given))) is summed
+
+
+@pytest.mark.parametrize(("outer", "codes"), [("return super().forward(scores, labels) * 2", []), ("pass", [])])
+def test_a_loss_that_is_derived_from_one_of_the_script(outer: str, codes: list[str]) -> None:
+    """The forward pass that `super()` means is the script's own, or torch's."""
+    inner = LOSS.format("def __init__(self):\n        super().__init__()\n", f"return {SUPER}")
+    body = f"def forward(self, scores, labels):\n        {outer}" if "super" in outer else "kept = 1"
+    text = script(
+        before="criterion = Outer()",
+        definitions=f"{inner}\n\nclass Outer(Loss):\n    {body}",
+        forward="optimizer.zero_grad()\nloss = criterion(model(x), y)",
+    )
+    assert findings(text) == codes
+
+
+def test_a_network_that_is_derived_from_one_of_the_script() -> None:
+    deep = "class Deep(Net):\n    def forward(self, x):\n        return super().forward(x).relu()"
+    assert findings(script(definitions=deep, model="model = Deep().to(device)")) == []

@@ -186,7 +186,7 @@ class Calls:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
         cls = self.index.enclosing_class(call) if derived.is_super(self.resolver, call) else None
-        if cls is not None:
+        if cls is not None and self.resolver.callee(call) is None and self.resolver.class_role(cls) is Role.LOSS:
             return self.layouts.modules.derived(cls, everything)
         func = self.network(call)
         values = self.resolver.values(func)
