@@ -231,3 +231,20 @@ PROBE = "first, rest = ms.train_test_split(np.ones((8, 3)))\nprint(first.sum())"
 def test_a_split_when_all_training_is_over(slots: dict[str, str], codes: list[str], main: bool) -> None:
     found = findings(script(imports=IMPORTS, main=main, **slots))
     assert [code for code in found if code.startswith("DATA-SPLIT")] == codes
+
+
+@pytest.mark.parametrize(
+    ("line", "slot", "codes"),
+    [
+        ("random.shuffle(data.rows)", "before", ["DATA-UNSEEDED"]),
+        ("np.random.shuffle(loader.dataset.rows)", "epoch", ["DATA-UNSEEDED"]),
+        ("np.random.seed(1)\nnp.random.shuffle(loader.dataset.rows)", "before", []),
+        ("random.seed(1)\nrandom.shuffle(data.rows)", "before", []),
+        ("random.shuffle(data.rows)", "after", []),  # nothing is drawn from it any more
+        ("random.shuffle(other.rows)", "before", []),
+        ("random.choice(data.rows)", "before", []),
+    ],
+)
+def test_what_a_data_set_keeps_is_shuffled_in_place(line: str, slot: str, codes: list[str]) -> None:
+    setup = "class Other:\n    rows = [1, 2]\n\nother = Other()"
+    assert told("data = Rows(list(range(64)))", definitions=ROWS, setup=setup, **{slot: line}) == codes

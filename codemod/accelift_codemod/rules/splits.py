@@ -9,6 +9,7 @@ from accelift_codemod.chance import picked, seeds, splitting
 from accelift_codemod.chance.chosen import chosen
 from accelift_codemod.chance.constants import constants
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Safety, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -135,6 +136,15 @@ class Splits(Rule):
             picks = picked.by(draft, call) if not known else None
             if picks is not None:
                 yield self._drawn(draft, call, picks, seeds.without(draft, call, names or ()))
+            elif not known and (kept := _of_data(draft, call)) is not None and not splitting.comes_after(draft, call):
+                how = seeds.without(draft, call, names or ())
+                yield draft.finding(
+                    "DATA-UNSEEDED",
+                    Severity.ERROR,
+                    call,
+                    f"`{draft.facts.segment(kept)}` is shuffled {how}: every process would have other samples",
+                    "seed the generator before",
+                )
 
     def _drawn(self, draft: Draft, call: ast.Call, picks: picked.Place, how: str, what: str = "shuffled") -> Finding:
         """What to say of samples that a call picks, or puts in order, unseeded."""
@@ -187,6 +197,17 @@ class Splits(Rule):
             return not splitting.told(draft, call) and not seeds.seeded(draft, call, seeds.NUMPY)
         library = drawn_from(draft.facts.resolver, call)
         return not seeds.seeded(draft, call, SEEDS[library]) if library else seeds.unseeded(draft, call)
+
+
+def _of_data(draft: Draft, call: ast.Call) -> ast.Attribute | None:
+    """What a call shuffles in place, if a data set keeps it: `shuffle(data.names)`, `shuffle(loader.dataset.names)`."""
+    kept = call.args[0] if len(call.args) == 1 else None
+    if not isinstance(kept, ast.Attribute) or not ast.unparse(call.func).endswith("shuffle"):
+        return None
+    owner, resolver = kept.value, draft.facts.resolver
+    if isinstance(owner, ast.Attribute) and owner.attr == "dataset" and resolver.only(owner.value, Role.LOADER):
+        return kept
+    return kept if resolver.only(owner, Role.DATASET) else None
 
 
 def _puts_in_order(call: ast.Call) -> bool:
