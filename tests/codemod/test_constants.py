@@ -238,3 +238,26 @@ def test_what_a_constructor_shuffles(draw: str, used: str, count: int, seed: str
 )
 def test_a_generator_of_its_own_that_no_constant_is_drawn_from(slots: dict[str, str]) -> None:
     assert "DATA-UNSEEDED" not in findings(script(imports=f"{NUMPY}\nimport other", **slots))
+
+
+LAYER = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        net = x
+        net = self.layer(net)
+        return net
+
+    def again(self, x):
+        return self.layer(x)
+"""
+
+
+def test_a_layer_keeps_nothing_of_what_it_is_given_once() -> None:
+    once = "shown = torch.from_numpy(np.random.randn(2, 8)).float().to(device)\nprint(model.forward(shown))"
+    forward = f"{ZERO}out = model.forward(x.view(-1, 8))\nloss = F.cross_entropy(out, y)"
+    text = script(imports=NUMPY, definitions=LAYER, model="model = Net().to(device)", before=once, forward=forward)
+    assert "DATA-UNSEEDED" not in findings(text)

@@ -284,7 +284,10 @@ def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
     function = function_of(draft, call)
     if function is None:
         if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
-            yield from object_reads(draft, call.func if library_made(draft, call.func) else call.func.value)
+            if not library_made(draft, call.func):
+                yield from object_reads(draft, call.func.value)
+            elif not draft.facts.resolver.roles(call.func) & _KEEPS_NOTHING:
+                yield from object_reads(draft, call.func)
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
             if not draft.blueprint.prepared_models(call.func):  # of a class in a file that is not found
                 yield from object_reads(draft, call.func)
