@@ -198,9 +198,21 @@ def test_a_default_that_is_no_switch_decides_nothing() -> None:
     assert "mp.spawn" not in converted(inner)
 
 
-def test_options_that_are_still_read_stay() -> None:
-    assert 'parser.add_argument("--nodes"' in converted(hybrid(end="print(args.nodes)"))
-    assert 'parser.add_argument("--nodes"' in converted(hybrid(end="print(vars(args))"))
+@pytest.mark.parametrize(
+    ("end", "stay"),
+    [
+        ("print(args.nodes)", True),
+        ("print(vars(args))", True),
+        ("print(args)", True),
+        ("print(f'{args}')", True),
+        ("show(args)", False),
+        ("kept = args", False),
+    ],
+)
+def test_options_that_are_still_read_stay(end: str, stay: bool) -> None:
+    output = converted(hybrid(end=end, functions="def show(args):\n    print(args.epochs)\n"))
+    assert ('parser.add_argument("--nodes"' in output) == stay
+    assert ("args.distributed = False" in output) == (stay and "nodes" not in end)
 
 
 @pytest.mark.parametrize("used", [False, True])

@@ -140,5 +140,5 @@ class _Back:
             self.single.line,
             f"the script distributes itself by `{self.single.switch}`; that is taken out, with what only it used, and "
             "the accelerator shares out what the script does on one process",
-            "start it with `accelift launch --num_processes N`, without the options that are gone",
+            "start it with `accelift launch --num_processes N`; options for its own way have no effect, or are gone",
         )

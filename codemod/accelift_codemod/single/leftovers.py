@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from accelift_codemod.facts import Facts
+from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.index import How, Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.source import Source
@@ -30,27 +30,46 @@ def unused(before: Facts, source: Source) -> Iterator[ast.stmt | ast.alias]:
     facts = Facts(source, before.known)
     now = read(source.tree)
     lost = {name for name in read(before.written.tree) if not now[name]}
-    yield from _options(facts, lost)
-    yield from _variables(facts, lost)
+    whole = _is_read_whole(facts)
+    if not whole:
+        yield from _options(facts, lost)
+    yield from _variables(facts, lost, whole)
     yield from _functions(facts, lost)
     yield from _empty(facts, before)
     yield from _imports(Index.of(source.tree), before.written)
 
 
+def _is_read_whole(facts: Facts) -> bool:
+    """Whether a script reads all of its options at once: `print(args)`, `vars(args)`."""
+    resolver, parents = facts.resolver, facts.index.parents
+    if any(resolver.builtin(call.func) in _LISTS for call in facts.index.calls):
+        return True
+    for scope in facts.index.scopes.values():
+        for node in (n for found in scope.loads.values() for n in found):
+            around = parents.get(node)
+            outer = parents.get(around) if isinstance(around, (ast.keyword, ast.Tuple)) else around
+            handed = isinstance(outer, ast.Call) and resolver.callee(outer) is not None and node is not outer.func
+            kept = isinstance(around, (ast.Attribute, ast.Assign, ast.Return)) or handed
+            if not kept and Role.ARGUMENTS in resolver.roles(node):
+                return True
+    return False
+
+
 def _options(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
-    if any(facts.resolver.builtin(call.func) in _LISTS for call in facts.index.calls):
-        return
     for name, call in facts.command_line.options.items():
         statement = facts.index.parents.get(call)
         if name in lost and isinstance(statement, ast.Expr):
             yield statement
 
 
-def _variables(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
-    for node in walk(facts.written.tree):
+def _variables(facts: Facts, lost: set[str], whole: bool) -> Iterator[ast.stmt]:
+    for node in walk(facts.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
-        if name in lost and isinstance(node, ast.Assign) and _is_pure(node.value):
+        if name not in lost or not isinstance(node, ast.Assign) or not _is_pure(node.value):
+            continue
+        option = isinstance(target, ast.Attribute) and Role.ARGUMENTS in facts.resolver.roles(target.value)
+        if not (whole and option):
             yield node
 
 
