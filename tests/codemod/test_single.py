@@ -182,6 +182,14 @@ def test_comments_and_texts_keep_their_place() -> None:
         {"end": "hook = mean", "functions": "def mean(x):\n    dist.all_gather([x], x)\n"},
         {"begin": "if not args.distributed: print(epoch)"},  # on one line
         {"end": "if args.epochs > 5:\n    dist.barrier()"},
+        {"flag": f"{FLAG}\nsetattr(args, 'several', True)"},
+        {"flag": f"vars(args).update(load('config'))\n{FLAG}"},
+        {"flag": FLAG, "functions": "parser.set_defaults(several=True)"},
+        {"functions": "def some():\n    if dist.is_initialized():\n        yield 1\n    print(2)\n"},
+        {
+            "flag": "several = args.nodes > 1\nif several:\n    dist.init_process_group('gloo')\nseveral = load()",
+            "test": "several",
+        },
     ],
 )
 def test_what_distributes_itself_whatever_it_is_told_stays(slots: dict[str, str]) -> None:
@@ -221,3 +229,9 @@ def test_a_script_that_others_use_keeps_its_own_way(tmp_path: Path, used: bool) 
     (tmp_path / "train.py").write_text(hybrid())
     (tmp_path / "other.py").write_text("from train import worker\n\nworker(0, 1, None)\n" if used else "import train\n")
     assert (convert_file(tmp_path / "train.py", Options()).output is None) == used
+
+
+@pytest.mark.parametrize("option", ['"--nodes", type=int, required=True', '"nodes", type=int'])
+def test_an_option_that_has_to_be_given_has_no_default(option: str) -> None:
+    text = hybrid(HEAD.replace('"--nodes", default=-1, type=int', option))
+    assert unchanged(text).code == "ALREADY-DISTRIBUTED"

@@ -101,9 +101,13 @@ def _folded(source: Source, truth: Truth, dead: Dead) -> Single:
         same = ast.dump(folded.tree) == expected(source.text, truth, dead)
     except (BadSource, UnicodeError):
         raise CannotFold("the text") from None
-    if not same:
+    if not same or _yields(folded.tree) != _yields(source.tree):  # a function without its last one is no generator
         raise CannotFold("the tree")
     return Single(source, folded, tuple(n for _, n in lines), "", 0, tuple(folding.gone))
+
+
+def _yields(tree: ast.AST) -> int:
+    return sum(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(tree))
 
 
 def _moved(span: Span, lines: tuple[int, ...]) -> Span:

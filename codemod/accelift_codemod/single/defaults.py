@@ -45,7 +45,7 @@ class Defaults:
         self.facts = facts
         self.index = facts.index
         self.resolver = facts.resolver
-        self.options = facts.command_line.options
+        self.options = {} if _set_otherwise(facts) else facts.command_line.options
         self._active: set[ast.AST] = set()
 
     def value(self, node: ast.AST | None) -> Any:
@@ -78,8 +78,10 @@ class Defaults:
         if not isinstance(node, ast.Attribute) or not self.is_option(node):
             return None
         found = self._sources(live) if live else []
-        call = self.options.get(node.attr)
-        return [*found, *([_default(self.facts, call)] if call is not None else [])]
+        if node.attr in self.facts.command_line.options:
+            call = self.options.get(node.attr)
+            found.append(_default(self.facts, call) if call is not None else None)
+        return found
 
     def bindings(self, node: ast.AST) -> list[Binding]:
         """What a variable, or an attribute of the parsed command line, is bound to."""
@@ -203,8 +205,34 @@ class Defaults:
             return UNKNOWN
 
 
+def _set_otherwise(facts: Facts) -> bool:
+    """Whether options may have other values than those of the command line, or of an `add_argument`."""
+    resolver, methods = facts.resolver, facts.index.methods
+    for call in (*methods.get("parse_args", []), *methods.get("parse_known_args", [])):
+        if call.args or call.keywords:
+            return True
+    if methods.get("set_defaults"):
+        return True
+    for call in facts.index.calls:
+        if resolver.builtin(call.func) == "setattr" and call.args and Role.ARGUMENTS in resolver.roles(call.args[0]):
+            return True
+    updated = (c.func.value for c in methods.get("update", []) if isinstance(c.func, ast.Attribute))
+    for kept in updated:  # `vars(args).update(config)`, `args.__dict__.update(config)`
+        if isinstance(kept, ast.Attribute) and kept.attr == "__dict__":
+            return True
+        if isinstance(kept, ast.Call) and resolver.builtin(kept.func) == "vars":
+            return True
+    return False
+
+
 def _default(facts: Facts, call: ast.Call) -> ast.expr | None:
-    """What an option is if it is not given."""
+    """What an option is if it is not given; None if that cannot be told, or it has to be given."""
+    required = facts.resolver.argument(call, None, "required")
+    flags = [a.value for a in call.args if isinstance(a, ast.Constant)]
+    if not all(str(f).startswith("-") for f in flags):
+        return None
+    if required is not None and not (isinstance(required, ast.Constant) and not required.value):
+        return None
     action = facts.resolver.argument(call, None, "action")
     default = facts.resolver.argument(call, None, "default")
     if default is not None:

@@ -106,8 +106,7 @@ class Switches:
         if isinstance(node, ast.Attribute):
             return ("option", node.attr) if self.defaults.is_option(node) else None
         if isinstance(node, ast.Name):
-            owner = self.index.scope(node).owner(node.id)
-            return (id(owner), node.id) if owner is not None else None
+            return frozenset(self.resolver.bindings(node)) or None  # the same ones: the same value
         if isinstance(node, ast.Constant):
             return ("constant", repr(node.value))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
