@@ -123,6 +123,9 @@ def test_places_are_those_of_the_script_that_was_written() -> None:
         ({"end": "size = len(loader) + (args.distributed and gpus)\nprint(size)"}, "        size = len(loader)"),
         ({"end": "print(len(x) if args.distributed else len(y))"}, "        accelerator.print(len(y))"),
         ({"functions": "if dist.is_initialized():\n    dist.barrier()"}, None),
+        ({"end": "print(epoch and not args.distributed)"}, "        accelerator.print(epoch and True)"),
+        ({"end": "print(args.distributed or epoch)"}, "        accelerator.print(epoch)"),
+        ({"end": "print(1 if epoch and not args.distributed else 2)"}, "        accelerator.print(1 if epoch else 2)"),
         ({"end": "print('several', args.distributed)"}, "        accelerator.print('several', False)"),
         (
             {"end": "if alone():\n    print(epoch)", "functions": "def alone():\n    if dist.is_initialized():\n"
@@ -229,6 +232,14 @@ def test_a_script_that_others_use_keeps_its_own_way(tmp_path: Path, used: bool) 
     (tmp_path / "train.py").write_text(hybrid())
     (tmp_path / "other.py").write_text("from train import worker\n\nworker(0, 1, None)\n" if used else "import train\n")
     assert (convert_file(tmp_path / "train.py", Options()).output is None) == used
+
+
+def test_a_switch_that_is_no_bool_stays_where_its_value_is_read() -> None:
+    text = hybrid(
+        HEAD.replace('action="store_true"', "type=int, default=0"), test="args.several", end="print(args.several)"
+    )
+    output = converted(text)
+    assert "accelerator.print(args.several)" in output and "mp.spawn" not in output
 
 
 @pytest.mark.parametrize("option", ['"--nodes", type=int, required=True', '"nodes", type=int'])

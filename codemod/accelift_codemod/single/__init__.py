@@ -16,7 +16,8 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
 from accelift_codemod.single.defaults import UNKNOWN, Defaults
 from accelift_codemod.single.expected import expected
-from accelift_codemod.single.folding import CannotFold, Dead, Folding, Gone, Truth
+from accelift_codemod.single.expressions import Known
+from accelift_codemod.single.folding import CannotFold, Dead, Folding, Gone
 from accelift_codemod.single.leftovers import unused
 from accelift_codemod.single.switches import Several, Switches
 from accelift_codemod.source import BadSource, Source
@@ -40,13 +41,12 @@ def single(facts: Facts, source: Source) -> Single | None:
     """The script for one process in one that also distributes itself; None if there is none to be told apart."""
     try:
         switches = Switches(facts)
-        truth = _by_place(facts, switches)
-        found = _folded(source, truth, _at(switches.gone))
+        found = _folded(source, _known(facts, switches), _at(switches.gone))
         for _ in range(_ROUNDS):
             left = [*unused(facts, found.source)]
             if not left:
                 break
-            more = _folded(found.source, lambda node: None, _at(left))
+            more = _folded(found.source, Known(), _at(left))
             lines = tuple(found.lines[line - 1] for line in more.lines)
             gone = tuple((_moved(span, found.lines), operation, code) for span, operation, code in more.gone)
             found = replace(found, source=more.source, lines=lines, gone=(*found.gone, *gone))
@@ -70,14 +70,17 @@ def _asks(facts: Facts) -> bool:
     return False
 
 
-def _by_place(facts: Facts, switches: Switches) -> Truth:
+def _known(facts: Facts, switches: Switches) -> Known:
     """What tests are, by their places: the tree that is asked may have several copies of one."""
-    known: dict[Span, bool | None] = {}
+    truths: dict[Span, bool | None] = {}
+    plain: set[Span] = set()
     for node in walk(facts.tree):
         if isinstance(node, ast.expr) and hasattr(node, "end_lineno"):
             truth, place = switches.truth(node), Span.of(node)
-            known[place] = truth if known.get(place, truth) is truth else None
-    return lambda node: known.get(Span.of(node))
+            truths[place] = truth if truths.get(place, truth) is truth else None
+            if truth is not None and switches.defaults.value(node) is truth:
+                plain.add(place)
+    return Known(truths, frozenset(plain))
 
 
 def _at(nodes: Iterable[ast.AST]) -> Dead:
@@ -86,19 +89,19 @@ def _at(nodes: Iterable[ast.AST]) -> Dead:
     return lambda node: isinstance(node, (ast.stmt, ast.alias)) and (type(node), Span.of(node)) in places
 
 
-def _folded(source: Source, truth: Truth, dead: Dead) -> Single:
+def _folded(source: Source, known: Known, dead: Dead) -> Single:
     """A script without the statements that are dead, and with one arm of the conditions that are known.
 
     Raises:
         CannotFold: its layout does not allow it.
     """
-    folding = Folding(source)
-    folding.fold(source.tree.body, truth, dead)
+    folding = Folding(source, known, dead)
+    folding.fold(source.tree.body)
     lines = folding.lines()
     text = "".join(line for line, _ in lines)
     try:
         folded = Source.decode(text.encode(source.encoding), source.path)
-        same = ast.dump(folded.tree) == expected(source.text, truth, dead)
+        same = ast.dump(folded.tree) == expected(source.text, known, dead)
     except (BadSource, UnicodeError):
         raise CannotFold("the text") from None
     if not same or _yields(folded.tree) != _yields(source.tree):  # a function without its last one is no generator

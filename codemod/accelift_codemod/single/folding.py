@@ -12,11 +12,11 @@ from accelift_codemod.plan import Operation, Span
 from accelift_codemod.rewrite.layout import indentation, outdented, string_lines
 from accelift_codemod.rewrite.places import first_line
 from accelift_codemod.single.defaults import leaves
+from accelift_codemod.single.expressions import Known, parts
 from accelift_codemod.source import Source
 
 _ELSE = re.compile(r"[ \t]*else[ \t]*:")
 _ELIF = re.compile(r"([ \t]*)elif\b")
-Truth = Callable[[ast.AST], "bool | None"]
 Dead = Callable[[ast.AST], bool]
 Gone = tuple[Span, Operation, str]  # what happens to a node, as an edit says it
 
@@ -30,6 +30,8 @@ class Folding:
     """What becomes of the lines of a script (from 1)."""
 
     source: Source
+    known: Known
+    dead: Dead  # whether a statement, or a name that is imported, goes
     dropped: set[int] = field(default_factory=set)
     shifted: dict[int, int] = field(default_factory=dict)  # how many columns a line loses
     headers: dict[int, str] = field(default_factory=dict)  # what stands in the place of a line
@@ -37,7 +39,7 @@ class Folding:
     spliced: dict[Span, str] = field(default_factory=dict)  # what stands in the place of an expression
     gone: list[Gone] = field(default_factory=list)
 
-    def fold(self, block: Sequence[ast.stmt], truth: Truth, dead: Dead, bare: bool = False) -> bool | None:
+    def fold(self, block: Sequence[ast.stmt], bare: bool = False) -> bool | None:
         """Fold the statements of a block; whether nothing runs behind what is left of it.
 
         None if nothing is left: a block that keeps its header has a `pass` then, a `bare` one has not.
@@ -45,17 +47,17 @@ class Folding:
         kept = 0
         over = False
         for place, statement in enumerate(block):
-            if over or dead(statement):
-                self._drop(statement, block[-1] if over else [*takewhile(dead, block[place:])][-1])
+            if over or self.dead(statement):
+                self._drop(statement, block[-1] if over else [*takewhile(self.dead, block[place:])][-1])
                 continue
-            known = truth(statement.test) if isinstance(statement, ast.If) else None
+            known = self.known.truth(statement.test) if isinstance(statement, ast.If) else None
             if isinstance(statement, ast.If) and known is not None:
-                left = self._choose(statement, known, truth, dead)
+                left = self._choose(statement, known)
                 kept += left is not None
                 over = bool(left)
                 continue
             kept += 1
-            self._inside(statement, truth, dead)
+            self._inside(statement)
             over = leaves([statement])
         if not kept and not bare:
             first = block[0].lineno
@@ -63,38 +65,35 @@ class Folding:
             self.headers[first] = indentation(self.source.lines[first - 1]) + "pass" + self.source.newline
         return over if kept else None
 
-    def _inside(self, statement: ast.stmt, truth: Truth, dead: Dead) -> None:
+    def _inside(self, statement: ast.stmt) -> None:
         """Fold what is in a statement that stays."""
         if isinstance(statement, ast.If) and self._is_elif(statement.orelse):
-            self._expressions(statement.test, truth, alone=True)
-            self.fold(statement.body, truth, dead)
-            self._chain(statement, truth, dead)
+            self._expressions(statement.test, True, alone=True)
+            self.fold(statement.body)
+            self._chain(statement)
             return
-        if isinstance(statement, (ast.Import, ast.ImportFrom)) and any(map(dead, statement.names)):
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) and any(map(self.dead, statement.names)):
             first, last = Span.of(statement.names[0]), Span.of(statement.names[-1])
-            kept_names = [self.source.segment(a) for a in statement.names if not dead(a)]
+            kept_names = [self.source.segment(a) for a in statement.names if not self.dead(a)]
             self.spliced[Span(*first[:2], *last[2:])] = ", ".join(kept_names)
-            for alias in filter(dead, statement.names):
+            for alias in filter(self.dead, statement.names):
                 self._note(alias, Operation.DROP_NAME)
             return
-        for name, value in ast.iter_fields(statement):
-            if name in ("body", "orelse", "finalbody") and isinstance(value, list) and value:
-                self.fold(value, truth, dead)
-            elif name in ("handlers", "cases"):
-                for part in value:
-                    self.fold(part.body, truth, dead)
-            else:
-                for part in value if isinstance(value, list) else [value]:
-                    if isinstance(part, ast.AST):
-                        self._expressions(part, truth, alone=True)
+        blocks = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
+        blocks += [part.body for name in ("handlers", "cases") for part in getattr(statement, name, ())]
+        for block in filter(None, blocks):
+            self.fold(block)
+        for part, tested in parts(statement, False):
+            if not isinstance(part, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+                self._expressions(part, tested, alone=True)
 
-    def _chain(self, statement: ast.If, truth: Truth, dead: Dead) -> None:
+    def _chain(self, statement: ast.If) -> None:
         """Fold the `elif` behind the arm of a condition that stays."""
         (following,) = statement.orelse
         assert isinstance(following, ast.If)
-        known = truth(following.test)
+        known = self.known.truth(following.test)
         if known is None:
-            self._inside(following, truth, dead)
+            self._inside(following)
         elif known:
             self._note(following, Operation.BARE)
             line = following.lineno
@@ -102,24 +101,24 @@ class Folding:
             self._header(following)
             self.dropped.discard(line)
             self.headers[line] = f"{indent}else:{self.source.newline}"
-            self.fold(following.body, truth, dead)
+            self.fold(following.body)
             if following.orelse:
                 self._lines(self._end(following.body) + 1, self._end(following.orelse))
         else:
             self._note(following, Operation.BARE if following.orelse else Operation.DROP)
             self._lines(following.lineno, self._end(following.body))
             if self._is_elif(following.orelse):
-                self._chain(following, truth, dead)
+                self._chain(following)
             elif following.orelse:
-                self.fold(following.orelse, truth, dead)
+                self.fold(following.orelse)
 
-    def _choose(self, statement: ast.If, known: bool, truth: Truth, dead: Dead) -> bool | None:
+    def _choose(self, statement: ast.If, known: bool) -> bool | None:
         """Keep one arm of a condition; whether nothing runs behind it, None if nothing is left."""
         if known or statement.orelse:
             self._note(statement, Operation.BARE)
         if known:
             self._header(statement)
-            over = self.fold(statement.body, truth, dead, bare=True)
+            over = self.fold(statement.body, bare=True)
             self._shift(statement, statement.body)
             if statement.orelse:
                 self._lines(self._end(statement.body) + 1, self._end(statement.orelse))
@@ -131,44 +130,29 @@ class Folding:
         if self._is_elif(statement.orelse):
             (following,) = statement.orelse
             assert isinstance(following, ast.If)
-            inner = truth(following.test)
+            inner = self.known.truth(following.test)
             if inner is not None:
-                return self._choose(following, inner, truth, dead)
+                return self._choose(following, inner)
             self.first_arms.add(following.lineno)
-            self._inside(following, truth, dead)
+            self._inside(following)
             return leaves([following])
         self._else(statement)
-        over = self.fold(statement.orelse, truth, dead, bare=True)
+        over = self.fold(statement.orelse, bare=True)
         self._shift(statement, statement.orelse)
         return over
 
     # ---- expressions
 
-    def _expressions(self, node: ast.AST, truth: Truth, alone: bool = False) -> None:
+    def _expressions(self, node: ast.AST, tested: bool, alone: bool = False) -> None:
         """Simplify what is in an expression; `alone` if no other one is around it."""
-        left = self._left(node, truth) if isinstance(node, ast.expr) else None
+        left = self.known.left(node, tested) if isinstance(node, ast.expr) else None
         if left is not None:
-            code = left if isinstance(left, str) else self._joined(left, node, alone)
+            code = str(left) if isinstance(left, bool) else self._joined(left, node, alone)
             self.spliced[Span.of(node)] = code
             self._note(node, Operation.BECOME, code)
             return
-        for part in ast.iter_child_nodes(node):
-            self._expressions(part, truth)
-
-    def _left(self, node: ast.expr, truth: Truth) -> str | list[ast.expr] | None:
-        """What is left of an expression: a word, or some of its operands; None if it stays as it is."""
-        if isinstance(node, ast.IfExp):
-            known = truth(node.test)
-            return None if known is None else [node.body if known else node.orelse]
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and truth(node.right) is False:
-            return [node.left]
-        if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
-            return None
-        known = truth(node)
-        if known is not None or not isinstance(node, ast.BoolOp):
-            return None if known is None else str(known)
-        kept = [v for v in node.values if truth(v) is None]
-        return kept if len(kept) < len(node.values) else None
+        for part, only in parts(node, tested):
+            self._expressions(part, only)
 
     def _joined(self, kept: list[ast.expr], node: ast.AST, alone: bool) -> str:
         if len(kept) > 1:
