@@ -52,13 +52,12 @@ def _single(source: Source, options: Options, place: Path | None) -> FileResult 
     from accelift_codemod import single  # late: few scripts need it
     from accelift_codemod.single.back import back
 
-    known = settings.roles(place or Path(source.path))
-    found = single.single(Facts(source, known), source)
-    if found is None or (place is not None and _is_used(source, place)):
+    found = single.single(Facts(source, settings.roles(place or Path(source.path))), source)
+    result = _as_written(found.source, options, place) if found is not None else None
+    if found is None or result is None or result.output is None or (place is not None and _is_used(source, place)):
         return None
-    result = _as_written(found.source, options, place)
     try:
-        return back(found, result) if result.output is not None else None
+        return back(found, result)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=True)
 

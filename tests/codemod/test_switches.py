@@ -234,6 +234,19 @@ def test_a_script_that_others_use_keeps_its_own_way(tmp_path: Path, used: bool) 
     assert (convert_file(tmp_path / "train.py", Options()).output is None) == used
 
 
+def test_one_of_two_conditions_is_not_taken_for_the_switch() -> None:
+    """By default it is no GPU, and no launcher: the second is why there is one process."""
+    flag = "args.distributed = False\nif args.kind == 'gpu' and 'RANK' in os.environ:\n    args.distributed = True"
+    end = "print(1 if args.kind == 'gpu' else 2)"
+    output = converted(hybrid(HEAD + 'parser.add_argument("--kind", default="cpu")\n', flag=flag, end=end))
+    assert "accelerator.print(1 if args.kind == 'gpu' else 2)" in output and "environ" not in output
+
+
+def test_functions_that_only_uncalled_ones_call_stay() -> None:
+    functions = "def mean(x):\n    dist.all_gather([x], x)\n\n\ndef unused(x):\n    mean(x)\n"
+    assert unchanged(hybrid(functions=functions)).code == "ALREADY-DISTRIBUTED"
+
+
 def test_a_switch_that_is_no_bool_stays_where_its_value_is_read() -> None:
     text = hybrid(
         HEAD.replace('action="store_true"', "type=int, default=0"), test="args.several", end="print(args.several)"

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
-from accelift_codemod.single.defaults import UNKNOWN, Defaults
+from accelift_codemod.single.defaults import UNKNOWN, Defaults, Several
 from accelift_codemod.single.expected import expected
 from accelift_codemod.single.expressions import Known
 from accelift_codemod.single.folding import CannotFold, Dead, Folding, Gone
 from accelift_codemod.single.leftovers import unused
-from accelift_codemod.single.switches import Several, Switches
+from accelift_codemod.single.switches import Switches
 from accelift_codemod.source import BadSource, Source
 
 _ROUNDS = 6
@@ -52,7 +52,7 @@ def single(facts: Facts, source: Source) -> Single | None:
             found = replace(found, source=more.source, lines=lines, gone=(*found.gone, *gone))
         if _asks(Facts(found.source, facts.known)):
             return None
-    except (Several, CannotFold, BadSource):
+    except (Several, CannotFold, BadSource, RecursionError):
         return None
     assert switches.first is not None
     return replace(found, switch=facts.short(switches.first), line=switches.first.lineno)

@@ -34,8 +34,13 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
+_MOST_STEPS = 400_000
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 Guard = tuple[ast.expr, bool]
+
+
+class Several(Exception):
+    """The script runs on several processes, or may, whatever it is told; or it cannot be told in time."""
 
 
 class Defaults:
@@ -47,16 +52,34 @@ class Defaults:
         self.resolver = facts.resolver
         self.options = {} if _set_otherwise(facts) else facts.command_line.options
         self._active: set[ast.AST] = set()
+        self._values: dict[ast.AST, Any] = {}
+        self._steps = 0
+
+    def step(self) -> None:
+        """Count one more look at an expression.
+
+        Raises:
+            Several: there were too many.
+        """
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Several
 
     def value(self, node: ast.AST | None) -> Any:
         """What an expression is; UNKNOWN if that cannot be told."""
+        if node in self._values:
+            return self._values[node]
+        self.step()
         if node is None or node in self._active:
             return UNKNOWN
         self._active.add(node)
         try:
-            return self._value(node)
+            found = self._value(node)
         finally:
             self._active.discard(node)
+        if found is not UNKNOWN or not self._active:  # else it may be unknown only for what is looked at meanwhile
+            self._values[node] = found
+        return found
 
     def dead_by(self, node: ast.AST) -> Guard | None:
         """The condition that keeps a node from running, the innermost one, and what it is; None if nothing does."""

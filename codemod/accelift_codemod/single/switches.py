@@ -9,15 +9,11 @@ from functools import cached_property
 from accelift_codemod.facts import Facts, Function
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.spawned import SPAWN
-from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, guards
+from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, Several, guards
 
 _AVAILABLE = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
 _STARTS = frozenset({"torch.distributed.init_process_group", SPAWN, "horovod.torch.init", "deepspeed.init_distributed"})
 _DEPTH = 8
-
-
-class Several(Exception):
-    """The script runs on several processes, or may, whatever it is told."""
 
 
 class Switches:
@@ -35,16 +31,26 @@ class Switches:
         self.defaults = Defaults(facts)
         self.first: ast.expr | None = None  # the test that is named to people
         self.apart: set[Function] = set()  # functions that only several processes run
+        self._learned = False
         self._known: dict[Hashable, bool] = {}
         self._tests: dict[ast.AST, bool] = {}
+        self._truths: dict[ast.AST, bool | None] = {}  # once all is learned
         self._find()
+        self._learned = True
 
     # ---- what is known
 
     def truth(self, node: ast.AST, depth: int = 0) -> bool | None:
         """What a test is as the script does not distribute itself; None if that does not decide it."""
-        if depth > _DEPTH:
-            return None
+        if node in self._truths:
+            return self._truths[node]
+        found = self._truth(node, depth) if depth <= _DEPTH else None
+        if self._learned and (found is not None or not depth):
+            self._truths[node] = found
+        return found
+
+    def _truth(self, node: ast.AST, depth: int) -> bool | None:
+        self.defaults.step()
         if self.defaults.asks(node):
             return False
         found = self._tests.get(node)
@@ -217,7 +223,7 @@ class Switches:
         elif isinstance(test, ast.BoolOp):
             either = isinstance(test.op, ast.Or) is truth  # then one part decides it: whose, if not the launcher's
             for part in test.values:
-                if not either or self._of_launcher(part):
+                if not either or (self._of_launcher(part) and self.defaults.value(part) is truth):
                     self._learn(part, truth, depth)
         else:
             key = self._key(test)
@@ -234,4 +240,12 @@ class Switches:
     @cached_property
     def gone(self) -> set[Function]:
         """Of these functions those that were called, and are not any more."""
-        return {f for f in self.apart if self._callers(f)}
+        found = {f for f in self.apart if self._callers(f)}
+        while True:
+            called = {f for f in found if any(not self._goes(call, found) for call in self._callers(f))}
+            if not called:
+                return found
+            found -= called
+
+    def _goes(self, call: ast.Call, gone: set[Function]) -> bool:
+        return self.dead(call) or any(parent in gone for parent in self.index.ancestors(call))
