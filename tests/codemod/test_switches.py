@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from accelift_codemod.api import convert_file
 from accelift_codemod.options import Options
+from accelift_codemod.plan import Operation
 from scripts import added, convert, converted, findings, removed, unchanged
 
 HEAD = """\
@@ -98,17 +99,21 @@ def test_the_script_for_one_process_is_left() -> None:
 
 
 def test_places_are_those_of_the_script_that_was_written() -> None:
-    text = hybrid(end="open('log.txt', 'w').write(str(loss.item()))")
+    text = hybrid(end="if not args.distributed:\n    print(loss.item())")
     plan = convert(text).plan
     assert plan is not None
     lines = text.splitlines()
+    printed = next(e.span for e in plan.edits if e.rule == "PRINT")
+    assert lines[printed.line - 1][printed.column : printed.end_column].startswith("print")
     told = {f.code: lines[f.line - 1].strip() for f in plan.findings}
     assert told["DIST-SINGLE"] == "if args.distributed:"
     backward = next(e for e in plan.edits if "backward" in e.code)
-    assert lines[backward.span.line - 1].strip() == "loss.backward()"
+    assert lines[backward.span.line - 1][backward.span.column : backward.span.end_column] == "loss.backward()"
     out = [e for e in plan.edits if e.rule == "DISTRIBUTED"]
     assert {lines[e.span.line - 1].strip() for e in out} >= {"if args.distributed:", FLAG}
     assert all(e.safety.value == "review" for e in out)
+    dropped = [e.span for e in out if e.operation is Operation.DROP]
+    assert dropped and not any(d.contains(e.span) for e in plan.edits for d in dropped if d != e.span)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from accelift_codemod.facts import Facts
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
+from accelift_codemod.rewrite.layout import indentation
 from accelift_codemod.single.defaults import UNKNOWN, Defaults, Several
 from accelift_codemod.single.expected import expected
 from accelift_codemod.single.expressions import Known
@@ -36,6 +37,25 @@ class Single:
     line: int  # where that stands, in the original
     gone: tuple[Gone, ...]  # what is taken out, in the original
 
+    def written_line(self, line: int) -> int:
+        """The original's line of a line; 0 stays."""
+        return self.lines[min(line, len(self.lines)) - 1] if line > 0 else line
+
+    def written(self, span: Span) -> Span:
+        """The original's place of a place: what stood under a condition that is gone was further to the right."""
+        first, last = self.written_line(span.line), self.written_line(span.end_line)
+        ends = self._text(self.source, span.end_line)
+        whole = span.end_column == len(ends.encode())  # a line may have become shorter
+        end = len(self._text(self.original, last).encode()) if whole else span.end_column + self._shift(span.end_line)
+        return Span(first, span.column + self._shift(span.line), last, end)
+
+    def _shift(self, line: int) -> int:
+        before, now = self._text(self.original, self.written_line(line)), self._text(self.source, line)
+        return len(indentation(before)) - len(indentation(now))
+
+    def _text(self, source: Source, line: int) -> str:
+        return source.lines[line - 1].rstrip("\r\n") if 0 < line <= len(source.lines) else ""
+
 
 def single(facts: Facts, source: Source) -> Single | None:
     """The script for one process in one that also distributes itself; None if there is none to be told apart."""
@@ -48,7 +68,7 @@ def single(facts: Facts, source: Source) -> Single | None:
                 break
             more = _folded(found.source, Known(), _at(left))
             lines = tuple(found.lines[line - 1] for line in more.lines)
-            gone = tuple((_moved(span, found.lines), operation, code) for span, operation, code in more.gone)
+            gone = tuple((found.written(span), operation, code) for span, operation, code in more.gone)
             found = replace(found, source=more.source, lines=lines, gone=(*found.gone, *gone))
         if _asks(Facts(found.source, facts.known)):
             return None
@@ -111,7 +131,3 @@ def _folded(source: Source, known: Known, dead: Dead) -> Single:
 
 def _yields(tree: ast.AST) -> int:
     return sum(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(tree))
-
-
-def _moved(span: Span, lines: tuple[int, ...]) -> Span:
-    return Span(lines[span.line - 1], span.column, lines[span.end_line - 1], span.end_column)

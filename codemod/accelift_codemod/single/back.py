@@ -14,6 +14,7 @@ from accelift_codemod.rewrite.compose import composed
 from accelift_codemod.rewrite.result import CannotRewrite, Change
 from accelift_codemod.rules.distributed import Distributed
 from accelift_codemod.single import Single
+from accelift_codemod.single.folding import Gone
 
 _LINES = re.compile(r"`[^`]*`|\b(lines? )(\d+(?:, \d+)*)( of [^ ,;)]+)?")
 _REASON = "only the script's own distribution has a use for it"
@@ -55,11 +56,6 @@ class _Back:
         self.single = single
         self.path = single.original.path
 
-    def line(self, line: int) -> int:
-        """The written script's line of a line."""
-        lines = self.single.lines
-        return lines[min(line, len(lines)) - 1] if line > 0 else line
-
     def changes(self, hunks: Sequence[Change]) -> tuple[Change, ...]:
         """How the written script's lines change, from how those that were left of it do."""
         new: list[tuple[str, int | None]] = []
@@ -93,9 +89,7 @@ class _Back:
         )
 
     def _edit(self, edit: Edit, own: str) -> Edit:
-        span = edit.span
-        if own:
-            span = Span(self.line(span.line), span.column, self.line(span.end_line), span.end_column)
+        span = self.single.written(edit.span) if own else edit.span
         otherwise = self._finding(edit.otherwise, own) if edit.otherwise is not None else None
         reason, evidence = self._text(edit.reason, own), self._evidence(edit.evidence, own)
         return replace(edit, span=span, reason=reason, evidence=evidence, otherwise=otherwise, node=None)
@@ -103,7 +97,7 @@ class _Back:
     def _finding(self, finding: Finding, own: str) -> Finding:
         return replace(
             finding,
-            line=self.line(finding.line) if own else finding.line,
+            line=self.single.written_line(finding.line) if own else finding.line,
             message=self._text(finding.message, own),
             remedy=self._text(finding.remedy, own),
             evidence=self._evidence(finding.evidence, own),
@@ -111,14 +105,20 @@ class _Back:
 
     def _evidence(self, steps: tuple[Evidence, ...], own: str) -> tuple[Evidence, ...]:
         mine = ("", self.path) if own else (self.path,)
-        return tuple(replace(step, line=self.line(step.line)) if step.path in mine else step for step in steps)
+        return tuple(
+            replace(step, line=self.single.written_line(step.line)) if step.path in mine else step for step in steps
+        )
 
     def _text(self, text: str, own: str) -> str:
         def renamed(found: re.Match[str]) -> str:
             of = (found[3] or "").removeprefix(" of ")
             if not found[1] or of != ("" if own and not found[3] else self.path):
                 return found[0]
-            return found[1] + ", ".join(str(self.line(int(n))) for n in found[2].split(", ")) + (found[3] or "")
+            return (
+                found[1]
+                + ", ".join(str(self.single.written_line(int(n))) for n in found[2].split(", "))
+                + (found[3] or "")
+            )
 
         return _LINES.sub(renamed, text)
 
@@ -126,7 +126,7 @@ class _Back:
         """What is taken out, as edits."""
         assumes = Assumption(f"nobody starts it by `{self.single.switch}`")
         outer: list[Span] = []
-        for span, operation, code in sorted(self.single.gone, key=lambda one: (one[0].line, -one[0].end_line)):
+        for span, operation, code in sorted(self.single.gone, key=_outer_first):
             if not any(other.contains(span) for other in outer):
                 yield Edit(Distributed.code, span, operation, _REASON, code, assumes=assumes)
             if operation is not Operation.BARE:
@@ -142,3 +142,8 @@ class _Back:
             "the accelerator shares out what the script does on one process",
             "start it with `accelift launch --num_processes N`; options for its own way have no effect, or are gone",
         )
+
+
+def _outer_first(one: Gone) -> tuple[int, ...]:
+    span = one[0]
+    return span.line, span.column, -span.end_line, -span.end_column
