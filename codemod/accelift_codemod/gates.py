@@ -53,7 +53,7 @@ def failures(
     alone = _alone(after) - _alone(before)
     if alone:
         found.append(f"the output asks one process alone for what all do together: {', '.join(sorted(alone))}")
-    unused = _unused_imports(after) - _unused_imports(before) - (wanted or frozenset())
+    unused = unused_imports(after) - unused_imports(before) - (wanted or frozenset())
     if unused and wanted is not None:
         found.append(f"the output leaves imports unused: {', '.join(sorted(unused))}")
     lost = displaced(source.tree, tree, rewritten)
@@ -116,7 +116,7 @@ def _tests(index: Index, node: ast.AST) -> Iterator[ast.expr]:
         child = parent
 
 
-def _unused_imports(index: Index) -> set[str]:
+def unused_imports(index: Index) -> set[str]:
     """Names that module-level imports bind and nothing reads."""
     read: set[str] = set()
     for scope in index.scopes.values():

@@ -145,6 +145,16 @@ def _indented(code: str, depth: int) -> str:
 # ---- what the tool makes of a script
 
 
+def filled(template: str, slots: dict[str, str]) -> str:
+    """A text with statements in the lines that are a slot, `{name}`."""
+    lines = []
+    for line in template.splitlines():
+        indent, slot = line[: len(line) - len(line.lstrip())], line.strip()
+        inner = slots[slot[1:-1]].splitlines() if slot.startswith("{") else None
+        lines += [line] if inner is None else [indent + part for part in inner]
+    return "\n".join(lines) + "\n"
+
+
 def convert(text: str, **options: object) -> FileResult:
     """What becomes of a script, whatever it is. `options` are those of `accelift_codemod.options.Options`."""
     return convert_bytes(text.encode(), PATH, Options(**options))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from accelift_codemod.api import convert_file
 from accelift_codemod.options import Options
-from scripts import added, convert, converted, findings, removed, unchanged
+from scripts import added, convert, converted, filled, findings, removed, unchanged
 
 HEAD = """\
 import argparse
@@ -50,7 +50,7 @@ def ddp(
     **slots: str,
 ) -> str:
     """A script on one level, with statements in its slots."""
-    filled = {
+    given = {
         "sampler": "sampler = DistributedSampler(data)",
         "model": "model = DDP(nn.Linear(4, 2).to(device))",
         "before": "",
@@ -59,14 +59,7 @@ def ddp(
         "after": "",
         **slots,
     }
-    lines = []
-    for line in TRAIN.splitlines():
-        indent, slot = line[: len(line) - len(line.lstrip())], line.strip()
-        if slot.startswith("{"):
-            lines += [indent + part for part in filled[slot[1:-1]].splitlines()]
-        else:
-            lines.append(line)
-    return head + setup + "\n" + "\n".join(lines) + "\n"
+    return head + setup + "\n" + filled(TRAIN, given)
 
 
 def test_a_script_on_one_level() -> None:

@@ -8,7 +8,7 @@ import pytest
 from accelift_codemod.api import convert_file
 from accelift_codemod.options import Options
 from accelift_codemod.plan import Operation
-from scripts import added, convert, converted, findings, removed, unchanged
+from scripts import added, convert, converted, filled, findings, removed, unchanged
 
 HEAD = """\
 import argparse
@@ -74,15 +74,8 @@ FLAG = "args.distributed = args.nodes > 1 or args.several"
 
 def hybrid(head: str = HEAD, **slots: str) -> str:
     """A script that distributes itself by a flag, with statements in its slots."""
-    filled = {"flag": FLAG, "test": "args.distributed", "begin": "pass", "end": "pass", "functions": "", **slots}
-    lines = []
-    for line in TRAIN.splitlines():
-        indent, slot = line[: len(line) - len(line.lstrip())], line.strip()
-        if slot.startswith("{"):
-            lines += [indent + part for part in filled[slot[1:-1]].splitlines()]
-        else:
-            lines.append(line.format(**filled))
-    return head + "\n".join(lines) + "\n"
+    given = {"flag": FLAG, "test": "args.distributed", "begin": "pass", "end": "pass", "functions": "", **slots}
+    return head + filled(TRAIN.replace("if {test}:", f"if {given['test']}:"), given)
 
 
 def test_the_script_for_one_process_is_left() -> None:
@@ -250,6 +243,45 @@ def test_one_of_two_conditions_is_not_taken_for_the_switch() -> None:
 def test_functions_that_only_uncalled_ones_call_stay() -> None:
     functions = "def mean(x):\n    dist.all_gather([x], x)\n\n\ndef unused(x):\n    mean(x)\n"
     assert unchanged(hybrid(functions=functions)).code == "ALREADY-DISTRIBUTED"
+
+
+@pytest.mark.parametrize(
+    ("slots", "line"),
+    [
+        (
+            {"begin": "args.steps = 0", "end": "args.steps += 1\nif args.distributed:\n    print(args.steps)"},
+            "args.steps = 0",
+        ),
+        ({"begin": "seen = 0", "end": "seen += 1\nif args.distributed:\n    print(seen)"}, "seen = 0"),
+        (
+            {"begin": "torch.backends.cudnn.benchmark = True", "end": "if args.distributed:\n    "
+             "print(torch.backends.cudnn.benchmark)"},
+            "torch.backends.cudnn.benchmark = True",
+        ),
+        (
+            {"begin": "args.kind = 1", "end": "got(args, 'kind')\nif args.distributed:\n    print(args.kind)",
+             "functions": "def got(options, name):\n    return getattr(options, name)\n"},
+            "args.kind = 1",
+        ),
+        ({"begin": "from other import show\nshow(args)"}, "args.distributed = False"),
+        ({"begin": "loader.options = args"}, "args.distributed = False"),
+        (
+            {"end": "if args.distributed:\n    Own.item(3)",
+             "functions": "class Own(DataLoader):\n    def item(self):\n        return 1\n\n\nOwn(None)"},
+            "    def item(self):",
+        ),
+    ],
+)  # fmt: skip
+def test_what_may_be_read_elsewhere_stays(slots: dict[str, str], line: str) -> None:
+    output = converted(hybrid(**slots))
+    assert "mp.spawn" not in output and line.strip() in [one.strip() for one in output.splitlines()]
+
+
+def test_methods_that_a_library_may_call_are_no_switch_s() -> None:
+    own = "class Own(nn.Module):\n    def forward(self, x):\n        dist.all_gather([x], x)\n        return x\n"
+    functions = f"{own}\n\nOwn()(1)"
+    text = hybrid(end="if args.distributed:\n    Own().forward(x)", functions=functions)
+    assert unchanged(text).code == "ALREADY-DISTRIBUTED"
 
 
 def test_a_switch_that_is_no_bool_stays_where_its_value_is_read() -> None:

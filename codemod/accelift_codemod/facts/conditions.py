@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 from accelift_codemod.facts import library
 from accelift_codemod.facts.index import Binding, How
@@ -88,7 +89,7 @@ _OPPOSITES: dict[type[ast.cmpop], str] = {
     ast.Gt: "<=",
     ast.LtE: ">",
 }
-_NUMBERS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -162,7 +163,7 @@ def _compared(condition: Condition) -> tuple[str, Callable[[int, int], bool], in
     """What a condition compares with a number, and how; what is a test by itself, with 0."""
     match condition.node:
         case ast.Compare(left=left, ops=[how], comparators=[ast.Constant(value=int(number))]):
-            holds = _NUMBERS.get(type(how))
+            holds = COMPARED.get(type(how))
             return (ast.dump(left), holds, number) if holds is not None else None
         case ast.Name() | ast.Attribute() | ast.Subscript() as number_itself:  # `if args.gpus:`
             return ast.dump(number_itself), operator.ne, 0

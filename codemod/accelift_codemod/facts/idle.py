@@ -27,18 +27,23 @@ class Idle:
             if isinstance(method, FUNCTIONS):
                 end = method.end_lineno or method.lineno
                 inside = ordered[bisect_left(ordered, method.lineno) : bisect_right(ordered, end)]
-                if not found.issuperset(inside) and self._is_idle(method):
+                if not found.issuperset(inside) and self.is_idle(method):
                     found.update(inside)
         return found
 
-    def _is_idle(self, method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    def is_idle(self, method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether a function is such a method."""
         cls = self.index.parents.get(method)
         if not isinstance(cls, ast.ClassDef) or method.decorator_list or method.name.startswith("__"):
             return False
-        if not all(isinstance(base, ast.Name) and base.id in self._classes for base in cls.bases):
+        if not self.is_own(cls):
             return False
         asked = (a for a in self.index.attributes.get(method.name, []) if self.resolver.qualified(a) is None)
         return next(asked, None) is None and method.name not in self._spelled
+
+    def is_own(self, cls: ast.ClassDef) -> bool:
+        """Whether no library can know of the methods of a class: all that it is derived from is the script's."""
+        return all(isinstance(base, ast.Name) and base.id in self._classes for base in cls.bases)
 
     @cached_property
     def _classes(self) -> set[str]:

@@ -9,10 +9,10 @@ from typing import cast
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import STATEMENT_OPERATIONS, Edit, Span
-from accelift_codemod.rewrite.compose import composed
+from accelift_codemod.rewrite.compose import rebased
 from accelift_codemod.rewrite.layout import indentation, split_lines, unit_at
 from accelift_codemod.rewrite.places import Places
-from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
+from accelift_codemod.rewrite.result import CannotRewrite, Rewritten
 from accelift_codemod.source import BadSource, Source
 
 
@@ -62,26 +62,7 @@ class Apart:
 
     def rebased(self, rewritten: Rewritten) -> Rewritten:
         """A rewrite of this source as one of the original."""
-        here = self.source.lines
-        result: list[tuple[str, int | None]] = []
-        at = 0
-        for change in rewritten.changes:
-            result += zip(here[at : change.start], self.origins[at : change.start], strict=True)
-            result += [(line, None) for line in change.lines]
-            at = change.end
-        result += zip(here[at:], self.origins[at:], strict=True)
-        changes: list[Change] = []
-        new: list[str] = []
-        following = 0
-        for line, origin in [*result, ("", len(self.original.lines))]:
-            if origin is None:
-                new.append(line)
-                continue
-            if new or origin > following:
-                changes.append(Change(following, origin, tuple(new)))
-                new = []
-            following = origin + 1
-        return composed(self.original.lines, changes)
+        return rebased(self.original.lines, self.source.lines, self.origins, rewritten.changes)
 
 
 def _pieces(source: Source, places: Places, group: Sequence[ast.stmt], unit: str) -> tuple[int, int, list[str]]:

@@ -175,6 +175,38 @@ def composed(lines: Sequence[str], changes: Sequence[Change]) -> Rewritten:
     return Rewritten("".join(out), refined, tuple(changes))
 
 
+def rebased(
+    lines: Sequence[str], here: Sequence[str], origins: Sequence[int | None], changes: Sequence[Change]
+) -> Rewritten:
+    """The outcome of changes to lines that were made of others, as one of these.
+
+    Args:
+        lines: the original ones.
+        here: those that change.
+        origins: the place of each among the original ones (from 0); None for those that are new.
+        changes: to them.
+    """
+    result: list[tuple[str, int | None]] = []
+    at = 0
+    for change in changes:
+        result += zip(here[at : change.start], origins[at : change.start], strict=True)
+        result += [(line, None) for line in change.lines]
+        at = change.end
+    result += zip(here[at:], origins[at:], strict=True)
+    found: list[Change] = []
+    new: list[str] = []
+    following = 0
+    for line, origin in [*result, ("", len(lines))]:
+        if origin is None:
+            new.append(line)
+            continue
+        if new or origin > following:
+            found.append(Change(following, origin, tuple(new)))
+            new = []
+        following = origin + 1
+    return composed(lines, found)
+
+
 def _refined(change: Change, lines: Sequence[str]) -> list[Change]:
     """A change without the lines that it leaves as they are."""
     old = lines[change.start : change.end]

@@ -10,8 +10,8 @@ from accelift_codemod import diff
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.plan import Assumption, Edit, Finding, Operation, Plan, Severity, Span
 from accelift_codemod.results import FileResult
-from accelift_codemod.rewrite.compose import composed
-from accelift_codemod.rewrite.result import CannotRewrite, Change
+from accelift_codemod.rewrite.compose import rebased
+from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
 from accelift_codemod.rules.distributed import Distributed
 from accelift_codemod.single import Single
 from accelift_codemod.single.folding import Gone
@@ -30,7 +30,7 @@ def back(single: Single, result: FileResult) -> FileResult:
         return result
     back = _Back(single)
     path, original = single.original.path, single.original
-    changes = back.changes(result.hunks)
+    rewritten = back.rewritten(result.hunks)
     plan = back.plan(result.plan, path)
     whole = replace(
         plan,
@@ -38,15 +38,15 @@ def back(single: Single, result: FileResult) -> FileResult:
         edits=tuple(sorted((*back.taken_out(), *plan.edits), key=lambda edit: edit.span)),
         findings=tuple(sorted((back.note(), *plan.findings), key=lambda finding: finding.line)),
     )
-    text = diff.unified(path, original.lines, changes, original.bom)
-    if result.output != original.encode(composed(original.lines, changes).text):
+    text = diff.unified(path, original.lines, rewritten.changes, original.bom)
+    if result.output != original.encode(rewritten.text):
         raise CannotRewrite("the lines of the output cannot be told from those that were written")
     members = tuple(replace(m, plan=back.plan(m.plan, "") if m.plan else None) for m in result.members)
     return replace(
         result,
         plan=whole,
         diff=text,
-        hunks=tuple(changes),
+        hunks=rewritten.changes,
         members=members,
     )
 
@@ -56,29 +56,11 @@ class _Back:
         self.single = single
         self.path = single.original.path
 
-    def changes(self, hunks: Sequence[Change]) -> tuple[Change, ...]:
-        """How the written script's lines change, from how those that were left of it do."""
-        new: list[tuple[str, int | None]] = []
+    def rewritten(self, hunks: Sequence[Change]) -> Rewritten:
+        """How the written script changes, from how what was left of it does."""
         here, written = self.single.source.lines, self.single.original.lines
-        kept = [n - 1 if text == written[n - 1] else None for text, n in zip(here, self.single.lines, strict=True)]
-        at = 0
-        for hunk in hunks:
-            new += zip(here[at : hunk.start], kept[at : hunk.start], strict=True)
-            new += [(text, None) for text in hunk.lines]
-            at = hunk.end
-        new += zip(here[at:], kept[at:], strict=True)
-        found: list[Change] = []
-        texts: list[str] = []
-        following = 0
-        for text, origin in [*new, ("", len(written))]:
-            if origin is None:
-                texts.append(text)
-                continue
-            if texts or origin > following:
-                found.append(Change(following, origin, tuple(texts)))
-                texts = []
-            following = origin + 1
-        return composed(written, found).changes
+        same = zip(here, self.single.lines, strict=True)
+        return rebased(written, here, [n - 1 if text == written[n - 1] else None for text, n in same], hunks)
 
     def plan(self, plan: Plan, own: str) -> Plan:
         """A plan with the written script's lines; `own` is its path if the plan is the script's."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from accelift_codemod.facts import Facts, Role, library
+from accelift_codemod.facts.conditions import COMPARED
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.numbers import NAMES
 
@@ -23,12 +24,7 @@ ASKS = frozenset({"torch.distributed.is_initialized", "torch.distributed.is_torc
 _GPUS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
 _BUILTINS: dict[str, Callable[[Any], Any]] = {"int": int, "bool": bool, "str": str, "float": float, "len": len}
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    **COMPARED,
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
     ast.In: lambda left, right: left in right,

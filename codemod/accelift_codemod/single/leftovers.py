@@ -7,22 +7,29 @@ from collections import Counter
 from collections.abc import Iterator
 
 from accelift_codemod.facts import Facts, Role
-from accelift_codemod.facts.index import How, Index
+from accelift_codemod.facts.idle import Idle
+from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.gates import unused_imports
 from accelift_codemod.source import Source
 
 _LISTS = frozenset({"vars", "locals", "globals"})  # what reads every option, or variable
 _MODULES = frozenset({"torch.distributed", "torch.multiprocessing", "torch.utils.data.distributed"})
 _PURE = frozenset("int bool str float len max min".split())
+_ASKED = frozenset({"os.environ.get", "os.getenv", "torch.cuda.device_count", "torch.accelerator.device_count"})
 
 
 def read(tree: ast.AST) -> Counter[str]:
-    """How often code reads each name and attribute."""
-    return Counter(
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in walk(tree)
-        if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Store)
-    )
+    """How often code reads each name and attribute, or spells it in a text."""
+    found = Counter[str]()
+    for node in walk(tree):
+        kept = node.target if isinstance(node, ast.AugAssign) else node  # `x += 1` reads it, too
+        if isinstance(kept, (ast.Name, ast.Attribute)) and (kept is not node or not isinstance(kept.ctx, ast.Store)):
+            found[kept.id if isinstance(kept, ast.Name) else kept.attr] += 1
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found[node.value] += 1
+    return found
 
 
 def unused(before: Facts, source: Source) -> Iterator[ast.stmt | ast.alias]:
@@ -49,7 +56,8 @@ def _is_read_whole(facts: Facts) -> bool:
             around = parents.get(node)
             outer = parents.get(around) if isinstance(around, (ast.keyword, ast.Tuple)) else around
             handed = isinstance(outer, ast.Call) and resolver.callee(outer) is not None and node is not outer.func
-            kept = isinstance(around, (ast.Attribute, ast.Assign, ast.Return)) or handed
+            named = isinstance(around, ast.Assign) and all(isinstance(t, ast.Name) for t in around.targets)
+            kept = isinstance(around, (ast.Attribute, ast.Return)) or named or handed
             if not kept and Role.ARGUMENTS in resolver.roles(node):
                 return True
     return False
@@ -63,22 +71,24 @@ def _options(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
 
 
 def _variables(facts: Facts, lost: set[str], whole: bool) -> Iterator[ast.stmt]:
+    """What sets variables, and attributes of the options."""
     for node in walk(facts.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-        name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
-        if name not in lost or not isinstance(node, ast.Assign) or not _is_pure(node.value):
-            continue
         option = isinstance(target, ast.Attribute) and Role.ARGUMENTS in facts.resolver.roles(target.value)
-        if not (whole and option):
+        name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+        if not isinstance(node, ast.Assign) or name not in lost or not _is_pure(facts.resolver, node.value):
+            continue
+        if isinstance(target, ast.Name) or (option and not whole):
             yield node
 
 
 def _functions(facts: Facts, lost: set[str]) -> Iterator[ast.stmt]:
     """Functions and methods that nothing calls any more."""
-    spelled = {n.value for n in walk(facts.written.tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    for function in facts.written.functions:
-        if isinstance(function, ast.FunctionDef) and not function.decorator_list and function.name in lost - spelled:
-            yield function
+    idle = Idle(facts.resolver)
+    for function in facts.index.functions:
+        if isinstance(function, ast.FunctionDef) and not function.decorator_list and function.name in lost:
+            if not isinstance(facts.index.parents.get(function), ast.ClassDef) or idle.is_idle(function):
+                yield function
 
 
 def _empty(facts: Facts, before: Facts) -> Iterator[ast.stmt]:
@@ -97,18 +107,11 @@ def _is_empty(function: ast.FunctionDef) -> bool:
     return all(isinstance(s, ast.Pass) for s in function.body)
 
 
-def _is_pure(node: ast.expr) -> bool:
+def _is_pure(resolver: Resolver, node: ast.expr) -> bool:
     """Whether an expression only computes something of variables, constants and the environment."""
     for part in walk(node):
         if isinstance(part, ast.Call):
-            func = part.func
-            named = isinstance(func, ast.Name) and func.id in _PURE
-            asked = isinstance(func, ast.Attribute) and ast.unparse(func) in (
-                "os.environ.get",
-                "os.getenv",
-                "torch.cuda.device_count",
-            )
-            if not named and not asked:
+            if resolver.builtin(part.func) not in _PURE and resolver.qualified(part.func) not in _ASKED:
                 return False
         elif isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return False
@@ -117,31 +120,11 @@ def _is_pure(node: ast.expr) -> bool:
 
 def _imports(index: Index, before: Index) -> Iterator[ast.stmt | ast.alias]:
     """Imports outside functions that were used."""
-    lost = _unread(index) - _unread(before)
+    lost = unused_imports(index) - unused_imports(before)
     roots = Counter(a.asname or a.name.partition(".")[0] for s in index.tree.body for a in getattr(s, "names", ()))
     for statement in index.tree.body:
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
-            continue
-        gone = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) in lost]
-        again = [a for a in statement.names if a.name in _MODULES and not a.asname and roots["torch"] > 1]
-        if isinstance(statement, ast.Import):
-            gone += again
-        if len(gone) == len(statement.names):
-            yield statement
-        else:
-            yield from gone
-
-
-def _unread(index: Index) -> set[str]:
-    """The imported names that nothing reads."""
-    module = index.module
-    return {
-        name
-        for name, bindings in module.bindings.items()
-        if all(b.how is How.IMPORT for b in bindings) and not module.loads.get(name) and not _elsewhere(index, name)
-    }
-
-
-def _elsewhere(index: Index, name: str) -> bool:
-    """Whether a function reads a global."""
-    return any(name in scope.loads and scope.owner(name) is index.module for scope in index.scopes.values())
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            gone = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) in lost]
+            if isinstance(statement, ast.Import) and roots["torch"] > 1:  # others import torch, too
+                gone += [a for a in statement.names if a.name in _MODULES and not a.asname]
+            yield from [statement] if len(gone) == len(statement.names) else gone

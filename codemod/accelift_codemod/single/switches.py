@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from functools import cached_property
 
 from accelift_codemod.facts import Facts, Function
+from accelift_codemod.facts.idle import Idle
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
 from accelift_codemod.facts.spawned import SPAWN
 from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, Several, guards
@@ -29,6 +30,7 @@ class Switches:
         self.index = facts.index
         self.resolver = facts.resolver
         self.defaults = Defaults(facts)
+        self._idle = Idle(facts.resolver)
         self.first: ast.expr | None = None  # the test that is named to people
         self.apart: set[Function] = set()  # functions that only several processes run
         self._learned = False
@@ -205,7 +207,10 @@ class Switches:
         Raises:
             Several: it is also handed on, or it is not known what calls it.
         """
-        if isinstance(self.index.parents.get(function), ast.ClassDef):  # of any object: which it is of is not asked
+        cls = self.index.parents.get(function)
+        if isinstance(cls, ast.ClassDef):  # of any object: which it is of is not asked
+            if not self._idle.is_own(cls):
+                raise Several
             reads = [a for a in self.index.attributes.get(function.name, []) if self.resolver.qualified(a) is None]
             calls = [self.index.parents.get(a) for a in reads]
             if function.name.startswith("__") or not all(isinstance(c, ast.Call) for c in calls):
