@@ -22,6 +22,7 @@ from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Se
 
 if TYPE_CHECKING:
     from accelift_codemod.caches import Caches
+    from accelift_codemod.own_precision import OwnPrecision
     from accelift_codemod.reach import Reach
 
 _CALLS = 4  # that lead from a loop to what is asked about in it
@@ -119,9 +120,9 @@ class Draft:
         child = node
         for parent in (node, *self.facts.index.ancestors(node)):
             for edit in self.edits_at(parent):
-                if edit.operation in (Operation.DROP, Operation.SWAP):
+                if edit.operation in (Operation.DROP, Operation.SWAP, Operation.DROP_ARGUMENT):
                     return True
-                if edit.operation is Operation.PARAMETER and parent is not node:
+                if edit.operation in (Operation.PARAMETER, Operation.DROP_PARAMETER) and parent is not node:
                     return True  # its annotation
                 if edit.operation is Operation.BARE and child not in parent.body:  # type: ignore[attr-defined]
                     return True
@@ -318,6 +319,13 @@ class Draft:
     def cached(self, call: ast.Call) -> bool:
         """Whether a call makes a file that was missing where one process does so first, or for unknown callers."""
         return self.options.chooses("CACHE") and (call in self.caches.made or call in self.caches.left)
+
+    @cached_property
+    def own_precision(self) -> OwnPrecision:
+        """What the script does with autocast and a GradScaler of its own."""
+        from accelift_codemod.own_precision import OwnPrecision
+
+        return OwnPrecision(self)
 
     @cached_property
     def reach(self) -> Reach:

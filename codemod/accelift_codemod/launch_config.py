@@ -20,7 +20,6 @@ from accelift_codemod.rules.cuda_settings import visible_devices
 from accelift_codemod.source import Source
 
 _NUMBER = re.compile(r"-?\d+")
-_AUTOCAST = ("torch.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast", "torch.cpu.amp.autocast")
 
 
 def launch_config(facts: Facts, draft: Draft | None, options: Options) -> str:
@@ -180,9 +179,14 @@ class _Config:
         return False
 
     def _precision(self) -> None:
-        """Autocast and GradScaler stay in the script, so the launcher must not add its own."""
+        """The script sets its precision: by the accelerator, or by autocast and a GradScaler that stay in it, and to
+        which the launcher must not add its own."""
+        own = self.draft.own_precision if self.draft is not None else None
+        if own is not None and own.first is not None and own.is_managed:
+            self.origins["mixed_precision"] = self._at(own.first, "the script's Accelerator sets it in place of this")
+            return
         uses = [call for call, _ in self.facts.objects_of(Role.SCALER)]
-        uses += (c for c in self.facts.index.calls if self.facts.resolver.qualified(c.func) in _AUTOCAST)
+        uses += (c for c in self.facts.index.calls if self.facts.resolver.qualified(c.func) in library.AUTOCAST)
         if not uses:
             self.origins["mixed_precision"] = f"{self.name}: no autocast or GradScaler"
             return

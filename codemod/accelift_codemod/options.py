@@ -19,6 +19,7 @@ class Options:
     time_limit: float = timelimit.DEFAULT  # for one file, in seconds
     shard_manual: bool = False  # share out batches that the script makes without a loader
     unsafe: bool = False  # make the edits, too, that need somebody's word
+    precision: str = "keep"  # the script's own autocast and GradScaler; or "managed", by the accelerator
 
     def chooses(self, rule: str) -> bool:
         """Whether a rule that is not part of every conversion takes part."""

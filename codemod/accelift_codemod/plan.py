@@ -72,8 +72,9 @@ class Operation(str, Enum):
     ADD_ARGUMENT gives a call one more argument, `code`, at `place` (None: as the last one); ARGUMENT replaces the
     positional argument at `place`.
     Parts: KEYWORD renames or replaces a keyword argument, PARAMETER a parameter, by `code` (without annotation, and
-    None by default if it had a default); ADD_PARAMETER gives a function one more, at `place`; DROP_NAME removes a name
-    from an import.
+    None by default if it had a default); ADD_PARAMETER gives a function one more, at `place`; DROP_ARGUMENT
+    removes the argument that an expression is from its call, DROP_PARAMETER a parameter, DROP_NAME a name from an
+    import.
     TEST replaces the test of an `if` or `while`.
     Statements: UNPAIR takes out of `x, y = x, f(y)` what is set to itself when its parts are edited; DROP removes it,
     SWAP puts `code` in its place, BEFORE and AFTER put `code` next to it, ENCLOSE puts
@@ -95,6 +96,8 @@ class Operation(str, Enum):
     KEYWORD = "keyword"
     PARAMETER = "parameter"
     ADD_PARAMETER = "add-parameter"
+    DROP_ARGUMENT = "drop-argument"
+    DROP_PARAMETER = "drop-parameter"
     DROP_NAME = "drop-name"
     TEST = "test"
     UNPAIR = "unpair"

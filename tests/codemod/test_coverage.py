@@ -22,7 +22,7 @@ def exists(name: str) -> bool:
     if what and place.startswith("pieces/"):
         return f'"{what}": ' in (ROOT / "tests" / "generated" / place).read_text()
     if what:
-        folder = "runtime" if place.startswith("workers/") else "codemod"
+        folder = "runtime" if place.startswith("workers/") else "" if place.startswith("e2e/") else "codemod"
         return f"\ndef {what}(" in (ROOT / "tests" / folder / place).read_text()
     if place.startswith("runtime/"):
         return (ROOT / "runtime" / "accelift" / place.removeprefix("runtime/")).exists()

@@ -265,6 +265,13 @@ def test_autocast(imports: str, use: str) -> None:
     assert line(text, "mixed_precision") == expected
 
 
+def test_autocast_that_the_accelerator_takes_over() -> None:
+    forward = AUTOCAST.replace('torch.autocast("cuda")', "torch.autocast(device.type, dtype=torch.bfloat16)")
+    text = script(forward=forward)
+    expected = f"'no'  # train.py:{at(text, 'with ')} the script's Accelerator sets it in place of this"
+    assert line(text, "mixed_precision", precision="managed") == f"mixed_precision: {expected}"
+
+
 def test_grad_scaler() -> None:
     text = script(
         before="scaler = torch.cuda.amp.GradScaler()",

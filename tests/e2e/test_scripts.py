@@ -111,9 +111,38 @@ print("bias %.4f" % abs(model.bias[0].item()))
 """
 
 
-def converted(text: str, target: str = "runtime") -> bytes:
+# Two networks in half precision, one scaler for both.
+HALF = """
+loader = DataLoader(data, batch_size=6, shuffle=True)
+other = nn.Linear(8, 3).to(device)
+other_optimizer = torch.optim.Adam(other.parameters(), lr=0.01)
+SCALER
+for epoch in range(3):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        other_optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.DTYPE):
+            first = F.cross_entropy(model(x), y)
+            second = F.cross_entropy(other(x), y)
+        BACKWARD
+print("weights %.4f" % sum(p.abs().sum().item() for p in [*model.parameters(), *other.parameters()]))
+"""
+SCALES = """scaler.scale(first).backward()
+        scaler.scale(second).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        scaler.step(optimizer)
+        scaler.step(other_optimizer)
+        scaler.update()"""
+STEPS_ALONE = """(first + second).backward()
+        optimizer.step()
+        other_optimizer.step()"""
+
+
+def converted(text: str, target: str = "runtime", precision: str = "keep") -> bytes:
     """The conversion of a script."""
-    result = convert_bytes(text.encode(), "/script.py", Options(target))
+    result = convert_bytes(text.encode(), "/script.py", Options(target, precision=precision))
     assert result.output is not None, result.plan
     return result.output
 
@@ -143,6 +172,32 @@ def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Pat
             assert done.stdout == original.stdout  # to the last bit
         numbers = [[float(n) for n in re.findall(r"[\d.]+", run.stdout)] for run in (original, done)]
         assert numbers[1] == pytest.approx(numbers[0], abs=2e-4)  # some have four decimals
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "scaler", "backward", "name"),
+    [("float16", 'scaler = torch.amp.GradScaler("cpu")', SCALES, "fp16"), ("bfloat16", "", STEPS_ALONE, "bf16")],
+)
+def test_precision_that_the_accelerator_takes_over(
+    dtype: str, scaler: str, backward: str, name: str, tmp_path: Path
+) -> None:
+    """On one process it is that of the script, bit for bit; on two, sums over half a batch are rounded to 16 bits, and
+    may overflow at other steps."""
+    body = HALF.replace("SCALER", scaler).replace("DTYPE", dtype).replace("BACKWARD", backward)
+    text = HEAD.replace("SAMPLES", "24").replace('"cuda" if torch.cuda.is_available() else "cpu"', '"cpu"') + body
+    old, new = tmp_path / "old.py", tmp_path / "new.py"
+    old.write_text(text)
+    new.write_bytes(converted(text, precision="managed"))
+    assert f'mixed_precision="{name}"' in new.read_text()
+    original = run(old, tmp_path / "old", cwd=tmp_path)
+    done = run(new, tmp_path / "alone", cwd=tmp_path)
+    comparison = compare(original, done)
+    assert comparison.steps == comparison.other_steps > 0 and comparison.difference == 0
+    assert done.stdout == original.stdout
+    two = run(new, tmp_path / "two", cwd=tmp_path, processes=2)
+    weights = [float(done.stdout.split()[-1]) for done in (original, two)]
+    assert weights[1] == pytest.approx(weights[0], rel=0.05)
 
 
 LEAVE_AT_ONCE = b"""    import os, sys, time

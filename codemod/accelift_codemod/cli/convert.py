@@ -66,6 +66,14 @@ _PROGRESS_FROM = 50  # files
     is_flag=True,
     help="Also share out batches that a script makes without a DataLoader, where that is proved right.",
 )
+@click.option(
+    "--precision",
+    type=click.Choice(["keep", "managed"]),
+    default="keep",
+    show_default=True,
+    help="Keep the script's own autocast and GradScaler, which computes the same bit for bit, or hand them to the "
+    "accelerator (mixed_precision=), where all of it can be.",
+)
 @click.option("--unsafe", is_flag=True, help="Also make the edits that need your word; without it findings offer them.")
 @click.option(
     "--verify",
@@ -90,6 +98,7 @@ def command(
     num_processes: int | None,
     batch: str,
     shard_manual: bool,
+    precision: str,
     unsafe: bool,
     verify: bool,
     verify_args: str | None,
@@ -121,7 +130,7 @@ def command(
     if shard_manual and (target != "runtime" or batch != "global"):
         raise click.UsageError("--shard-manual needs --target runtime and --batch global")
     chosen, ignored = _codes(select, "--select"), _codes(ignore, "--ignore")
-    options = Options(target, batch, num_processes, chosen, ignored, time_limit, shard_manual, unsafe)
+    options = Options(target, batch, num_processes, chosen, ignored, time_limit, shard_manual, unsafe, precision)
     run = _Run(
         options,
         write,

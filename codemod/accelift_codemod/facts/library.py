@@ -81,6 +81,18 @@ _ROLES: dict[str, Role] = {
     "torch.accelerator.current_accelerator": Role.DEVICE,
 }
 
+# Autocast, by its names, and the names of its arguments.
+AUTOCAST = {
+    **dict.fromkeys(
+        ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"),
+        ("device_type", "dtype", "enabled"),
+    ),
+    **dict.fromkeys(
+        (f"torch.{kind}.amp.{module}autocast" for kind in ("cuda", "cpu") for module in ("", "autocast_mode.")),
+        ("enabled", "dtype"),
+    ),
+}
+
 # Loss functions of torch.nn: classes without parameters that reduce over the batch. Of these, the ones that hold a
 # tensor (class weights) when given one of these arguments.
 LOSS_BUFFERS = {"weight", "pos_weight"}

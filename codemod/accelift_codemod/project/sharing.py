@@ -21,6 +21,7 @@ from accelift_codemod.project.program import is_main, main_names
 from accelift_codemod.project.users import NO_USE, use, users
 
 _REMOVE = (Operation.DROP, Operation.DROP_NAME)
+_SIGNATURE = (Operation.PARAMETER, Operation.ADD_PARAMETER, Operation.DROP_PARAMETER)
 _CREATION = re.compile(r"(\w+) = Accelerator\(")
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 _BINDS = re.compile(r"^(\w+(?:, \w+)*) = ", re.MULTILINE)
@@ -255,7 +256,7 @@ class Sharing:
             if top is self._preparing:
                 return False  # whoever calls it
             return edit.reason != DEALT or script.handed(edit)  # batches of loaders that the script has prepared
-        if edit.operation in (*_REMOVE, Operation.PARAMETER, Operation.ADD_PARAMETER) or _moves(edit):
+        if edit.operation in (*_REMOVE, *_SIGNATURE) or _moves(edit):
             return True
         return top is edit.node and edit.operation is Operation.SWAP
 

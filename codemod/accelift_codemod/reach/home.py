@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, position
 from accelift_codemod.facts.command_line import is_main
-from accelift_codemod.facts.conditions import FALSE, Condition
+from accelift_codemod.facts.conditions import FALSE, TRUE, Condition
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Need
@@ -262,6 +262,22 @@ class Home:
                 "choose the device in one place, by torch.cuda.is_available() and a flag",
             )
         return condition
+
+    @cached_property
+    def precision(self) -> str:
+        """The expression for the precision that the accelerator takes over from the script; empty if there is none."""
+        own = self.draft.own_precision
+        condition = own.condition(self.cpu) if own.is_managed else FALSE
+        if condition.constant is not None:
+            return f'"{own.dtype}"' if condition == TRUE else ""
+        if not self.evaluable(condition, self.home):
+            raise refuse(
+                "AMP-KEPT",
+                own.regions[0].call.lineno,
+                "where the accelerator is made, it cannot be told when autocast is switched on",
+                "leave out --precision managed, and the script keeps its own",
+            )
+        return f'"{own.dtype}" if {condition.seen(lambda atom: self._visible(atom, self.home))} else "no"'
 
     def evaluable(self, condition: Condition | None, home: Function | None) -> bool:
         """Whether the names in a condition mean the same in a function where the accelerator may be made."""

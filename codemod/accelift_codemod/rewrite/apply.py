@@ -241,7 +241,7 @@ def _kind(operation: Operation) -> str:
         return "statement"
     if operation is Operation.KEYWORD:
         return "keyword"
-    if operation is Operation.PARAMETER:
+    if operation in (Operation.PARAMETER, Operation.DROP_PARAMETER):
         return "parameter"
     if operation is Operation.DROP_NAME:
         return "alias"

@@ -307,6 +307,27 @@ def _inserted(items: Sequence[Any], new: Any, place: int | None, end: str) -> li
     return [*found[:-1], last, new.with_changes(comma=comma, **{end: _uncommented(behind)})]
 
 
+def remaining(items: Sequence[Any], kept: Sequence[Any], end: str) -> Sequence[Any]:
+    """Items of a comma-separated list without some of them, the last one laid out like the one that was last.
+
+    Args:
+        items: arguments or parameters.
+        kept: those that stay.
+        end: the name of the white space behind an item.
+
+    Raises:
+        CannotRewrite: a comment would be lost.
+    """
+    if len(kept) == len(items):
+        return items
+    if any(_commented(item) for item in items if item not in kept):
+        raise CannotRewrite("a comment stands beside an argument or parameter that goes")
+    found, last = list(kept), items[-1]
+    if found and found[-1] is not last:
+        found[-1] = found[-1].with_changes(comma=last.comma, **{end: getattr(last, end)})
+    return found
+
+
 def _plain(comma: Any) -> cst.Comma:
     """A comma with the layout of another, or of an ordinary one, and without comments."""
     if not isinstance(comma, cst.Comma):
@@ -362,6 +383,8 @@ OPERATIONS: dict[Operation, Callable[[Any, Edit, bool], Node]] = {
     Operation.PARAMETER: _parameter,
     Operation.ADD_PARAMETER: _add_parameter,
     Operation.DROP_NAME: _same,
+    Operation.DROP_ARGUMENT: _same,
+    Operation.DROP_PARAMETER: _same,
     Operation.UNPAIR: _unpair,
     Operation.DROP: _drop,
 }

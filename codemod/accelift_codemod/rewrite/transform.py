@@ -9,10 +9,11 @@ from typing import Any
 import libcst as cst
 
 from accelift_codemod.plan import Edit, Operation
-from accelift_codemod.rewrite.operations import OPERATIONS
+from accelift_codemod.rewrite.operations import OPERATIONS, remaining
 from accelift_codemod.rewrite.result import CannotRewrite
 from accelift_codemod.rewrite.tags import cst_tag
 
+_PARTS_DROPPED = frozenset({Operation.DROP_NAME, Operation.DROP_ARGUMENT, Operation.DROP_PARAMETER})
 _LATE = {Operation.SURROUND: 1, Operation.UNPAIR: 1, Operation.DROP: 2}  # operations that leave another kind of node
 
 
@@ -61,7 +62,7 @@ class _Transformer(cst.CSTTransformer):
         self.count = 0
         self.hits: dict[int, list[tuple[Edit, bool]]] = {}
         self.skipped: set[int] = set()
-        self.dropped: set[int] = set()
+        self.dropped: dict[int, cst.CSTNode] = {}  # by id, which is theirs as long as they are kept here
         self.strings: list[cst.FormattedString] = []  # the f-strings around
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -97,11 +98,16 @@ class _Transformer(cst.CSTTransformer):
             self.strings.pop()
         for edit, parenthesize in self.hits.get(id(original_node), ()):
             updated = OPERATIONS[edit.operation](updated, self._quoted(edit), parenthesize)
-            if edit.operation is Operation.DROP_NAME:
-                self.dropped.add(id(updated))
+            if edit.operation in _PARTS_DROPPED:
+                self.dropped[id(updated)] = updated
         kind = updated.__class__
         if self.dropped and kind in (cst.Import, cst.ImportFrom):
             return self._without_dropped(updated)
+        if self.dropped and kind is cst.Call:
+            kept = [a for a in updated.args if id(a.value) not in self.dropped]
+            return updated.with_changes(args=remaining(updated.args, kept, "whitespace_after_arg"))
+        if self.dropped and kind is cst.Parameters:
+            return self._without_parameters(updated)
         if kind in (cst.SimpleStatementLine, cst.SimpleStatementSuite):
             return _statement_list(updated, original_node)
         return updated
@@ -111,6 +117,19 @@ class _Transformer(cst.CSTTransformer):
         if any(s.quote == '"' for s in self.strings) and '"' in edit.code and "'" not in edit.code:
             return replace(edit, code=edit.code.replace('"', "'"))
         return edit
+
+    def _without_parameters(self, parameters: cst.Parameters) -> cst.Parameters:
+        changes: dict[str, Any] = {}
+        for name in ("params", "kwonly_params"):
+            items = getattr(parameters, name)
+            kept = [p for p in items if id(p) not in self.dropped]
+            changes[name] = remaining(items, kept, "whitespace_after_param")
+        if not changes["kwonly_params"] and isinstance(parameters.star_arg, cst.ParamStar):
+            changes["star_arg"] = cst.MaybeSentinel.DEFAULT
+            if changes["params"] and parameters.star_kwarg is None:
+                *others, last = changes["params"]
+                changes["params"] = [*others, last.with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+        return parameters.with_changes(**changes)
 
     def _without_dropped(self, statement: cst.Import | cst.ImportFrom) -> Any:
         if isinstance(statement.names, cst.ImportStar):

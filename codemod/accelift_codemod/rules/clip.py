@@ -34,21 +34,23 @@ class Clip(Rule):
     after = "accelerator.clip_grad_norm_(model.parameters(), 1.0)\n"
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        if any(True for _ in draft.facts.objects_of(Role.SCALER)):
+        if any(True for _ in draft.facts.objects_of(Role.SCALER)) and not draft.own_precision.is_managed:
             return
         for call in draft.calls:
-            qualified = draft.facts.resolver.qualified(call.func)
-            known = _FUNCTIONS.get(qualified or "")
-            if known is None or any(isinstance(a, ast.Starred) for a in call.args):
-                continue
-            name, accepted = known
-            if len(call.args) > len(accepted) or any(k.arg not in accepted for k in call.keywords):
-                continue
-            yield draft.edit(
-                _RULE,
-                call.func,
-                Operation.BECOME,
-                "clipping has to see the unscaled, averaged gradients",
-                f"{{accelerator}}.{name}",
-                need=Need.WEAK,
-            )
+            name = clips(draft, call)
+            if name:
+                yield draft.edit(
+                    _RULE,
+                    call.func,
+                    Operation.BECOME,
+                    "clipping has to see the unscaled, averaged gradients",
+                    f"{{accelerator}}.{name}",
+                    need=Need.STRONG if draft.own_precision.is_managed else Need.WEAK,
+                )
+
+
+def clips(draft: Draft, call: ast.Call) -> str:
+    """The accelerator's method that clips gradients as a call does; empty if there is none."""
+    name, accepted = _FUNCTIONS.get(draft.facts.resolver.qualified(call.func) or "", ("", set[str]()))
+    known = len(call.args) <= len(accepted) and all(k.arg in accepted for k in call.keywords)
+    return name if known and not any(isinstance(a, ast.Starred) for a in call.args) else ""

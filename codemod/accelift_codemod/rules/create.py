@@ -201,6 +201,8 @@ accelerator = Accelerator(
         arguments = []
         if draft.reach.cpu.constant is not False:
             arguments.append(f"cpu={draft.reach.cpu}")
+        if draft.reach.precision:
+            arguments.append(f"mixed_precision={draft.reach.precision}")
         gate = draft.reach.gate
         if gate is not None:
             steps = draft.facts.segment(gate.steps)
