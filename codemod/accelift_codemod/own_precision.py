@@ -14,6 +14,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, library, position
 from accelift_codemod.facts.conditions import FALSE, TRUE, Condition, both, either, negate
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 
 _DTYPES = {"torch.float16": "fp16", "torch.half": "fp16", "torch.bfloat16": "bf16"}
@@ -37,6 +38,11 @@ class Region:
     dtype: str
     device: str
     enabled: Condition
+
+
+def _place(node: ast.expr) -> ast.expr:
+    """The device whose kind an expression is: `device` in `device.type`."""
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "type" else node
 
 
 class OwnPrecision:
@@ -119,15 +125,38 @@ class OwnPrecision:
     def _region(self, call: ast.Call) -> Region:
         names = library.AUTOCAST[self.resolver.qualified(call.func) or ""]
         given = self._arguments(call, names)
-        device = given.get("device_type")
-        where = self._device(call, device) if "device_type" in names else self._module(call)
-        enabled = given.get("enabled")
+        where = self._device(call, given.get("device_type")) if "device_type" in names else self._module(call)
+        on, where = self._enabled(given.get("enabled"), where)
         dtype = given.get("dtype")
         named = _DTYPES.get(self.resolver.qualified(dtype) or "") if dtype is not None else _DEFAULTS.get(where)
-        on = self.facts.devices.conditions.read(enabled) if enabled is not None else TRUE
         if on != FALSE and named is None:
             raise Kept(call, "it cannot be told which precision autocast computes in")
         return Region(call, named or "", where, on)
+
+    def _enabled(self, given: ast.expr | None, device: str) -> tuple[Condition, str]:
+        """When autocast or a scaler for a kind of device is switched on, and for which kind that is, then: what is only
+        on on a GPU is for CUDA."""
+        on = self.facts.devices.conditions.read(given) if given is not None else TRUE
+        parts = on.parts if on.operator == "and" else (on,)
+        asks = [p for p in parts if p.node is not None and self._is_for_cuda(p.node)]
+        rest = both(*(p for p in parts if p not in asks))
+        if asks and device == "cpu":
+            return FALSE, device
+        for atom in rest.atoms():
+            if any(isinstance(n, ast.expr) and self.facts.devices.is_device(n) for n in walk(atom)):
+                raise Kept(atom, "it hangs on the device whether autocast is switched on")
+        return rest, "cuda" if asks else device
+
+    def _is_for_cuda(self, node: ast.expr) -> bool:
+        """Whether a test asks whether the device is a GPU: `device.type == "cuda"`."""
+        match node:
+            case ast.Compare(left=device, ops=[ast.Eq()], comparators=[ast.Constant(value="cuda")]):
+                pass
+            case ast.Compare(left=device, ops=[ast.NotEq()], comparators=[ast.Constant(value="cpu")]):
+                pass
+            case _:
+                return False
+        return self.facts.devices.is_device(_place(device))
 
     def _arguments(self, call: ast.Call, names: tuple[str, ...]) -> dict[str, ast.expr]:
         given = dict(zip(names, call.args, strict=False))
@@ -146,8 +175,7 @@ class OwnPrecision:
             return "cuda"  # of torch.amp.GradScaler
         if isinstance(given, ast.Constant) and given.value in _DEFAULTS:
             return str(given.value)
-        device = given.value if isinstance(given, ast.Attribute) and given.attr == "type" else given
-        if self.facts.devices.is_device(device) or self.resolver.only(device, Role.DEVICE):
+        if self.facts.devices.is_device(_place(given)):
             return ""
         raise Kept(call, "it cannot be told for which kind of device it is")
 
@@ -200,7 +228,8 @@ class OwnPrecision:
             raise Kept(self.scalers[1], "there is more than one GradScaler")
         for call in self.scalers:
             self._check_made(call, region)
-            self.uses  # noqa: B018  (raises)
+            if all(name != "step" for name, _ in self.uses):
+                raise Kept(self.scalers[0], "the GradScaler makes no step")
         for function, name in self.parameters:
             self._check_parameter(function, name)
 
@@ -212,9 +241,8 @@ class OwnPrecision:
         given = self._arguments(call, () if old else ("device",))
         if given.keys() - {"device", "enabled"}:
             raise Kept(call, "the GradScaler has settings of its own")
-        enabled = given.get("enabled")
-        on = self.facts.devices.conditions.read(enabled) if enabled is not None else TRUE
         where = "cuda" if old else self._device(call, given.get("device"))
+        on, where = self._enabled(given.get("enabled"), where)
         if on != region.enabled or where != region.device:
             raise Kept(call, f"the GradScaler is not switched on where autocast is, in line {region.call.lineno}")
 

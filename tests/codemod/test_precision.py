@@ -90,6 +90,15 @@ def test_it_is_left_to_the_accelerator() -> None:
             },
             '"bf16"',
         ),
+        (
+            {
+                "from_imports": "",
+                "setup": "",
+                "before": 'amp = device.type == "cuda"\nscaler = torch.amp.GradScaler(enabled=amp)',
+                "forward": OWN["forward"].replace("autocast()", "torch.autocast(device.type, enabled=amp)"),
+            },
+            '"fp16" if torch.cuda.is_available() else "no"',
+        ),
         (  # without a GPU the script's autocast does nothing
             {"device": 'device = torch.device("cuda")'},
             '"fp16"',
@@ -220,6 +229,18 @@ def test_a_trainer() -> None:
         ({"after": "torch.save(scaler.state_dict(), 'scaler.pt')"}, "`scaler.state_dict()` is more than scaling"),
         ({"setup": "scaler = GradScaler(init_scale=1024)"}, "settings of its own"),
         ({"setup": "scaler = GradScaler()\nother = GradScaler()"}, "more than one GradScaler"),
+        (
+            {"backward": "scaler.scale(loss).backward()\noptimizer.step()"},
+            "the GradScaler makes no step",
+        ),
+        (
+            {
+                "setup": "",
+                "before": "scaler = GradScaler()",
+                "forward": OWN["forward"].replace("autocast()", "autocast(enabled=str(device) == 'cuda')"),
+            },
+            "it hangs on the device",
+        ),
         ({"setup": "amp = len('x') > 1\nscaler = GradScaler(enabled=amp)"}, "not switched on where autocast is"),
         ({"setup": "scaler = GradScaler() if torch.cuda.is_available() else None"}, "not simply kept in a variable"),
         ({"setup": "scalers = [GradScaler()]\nscaler = scalers[0]"}, "not simply kept in a variable"),
