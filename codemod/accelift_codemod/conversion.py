@@ -74,9 +74,23 @@ def _as_written(source: Source, options: Options, place: Path | None) -> FileRes
         return convert_source(source, options)
     try:
         program = link(source, place, settings.roles(place))
-    except CannotLink:
-        program = None
+    except CannotLink as reason:
+        return _unlinked(convert_alone(source, options, place), str(reason))
     return convert_program(program, options) if program is not None else convert_alone(source, options, place)
+
+
+def _unlinked(result: FileResult, why: str) -> FileResult:
+    """The result of a script whose project files could not be looked at: a finding says why."""
+    plan = result.plan
+    if plan is None:
+        return result
+    message = f"the project files that it imports are not looked at: {why}"
+    remedy = "set it in the file that it belongs to, or hand it on as an argument"
+    nothing = plan.outcome is Outcome.NOTHING  # here: what those files do is not known
+    finding = Finding("NOT-LINKED", Severity.NOTE if nothing else Severity.WARNING, 0, message, remedy)
+    outcome = Outcome.CONVERTED_WITH_FINDINGS if plan.outcome is Outcome.CONVERTED else plan.outcome
+    reason = message if nothing else plan.reason
+    return replace(result, plan=replace(plan, outcome=outcome, reason=reason, findings=(finding, *plan.findings)))
 
 
 def convert_alone(source: Source, options: Options, place: Path) -> FileResult:

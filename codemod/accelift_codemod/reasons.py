@@ -144,6 +144,13 @@ REASONS = (
         "a warning where the script is converted, and the files that it imports stay as they are.",
     ),
     Reason(
+        "NOT-LINKED",
+        "imports files that cannot be looked at with it",
+        "The script and the project files that it imports are understood as one program, unless one of them sets a "
+        "global of another from outside (`config.lr = 0.1`), or they are too many. Then the script is looked at alone: "
+        "it is a warning where the script is converted, and the files that it imports stay as they are.",
+    ),
+    Reason(
         "ACC-REACH",
         "needs the accelerator where it cannot be passed",
         "A function that trains, saves or evaluates has to be given the accelerator, but it is called in a way that "

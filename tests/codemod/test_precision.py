@@ -306,3 +306,17 @@ def test_a_condition_that_is_not_known_where_the_accelerator_is_made() -> None:
     )
     text = script(**{**OWN, "definitions": definition, "forward": "train_step(model, x, y, optimizer)", "backward": ""})
     assert "AMP-KEPT" in found_in(convert(text, precision="managed"))
+
+
+def test_the_accelerator_is_made_when_it_is_known_whether_autocast_is_switched_on() -> None:
+    setup = {
+        "imports": "import argparse",
+        "device": 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nparser = '
+        'argparse.ArgumentParser()\nparser.add_argument("--amp", action="store_true")\nargs = parser.parse_args()',
+        "setup": "",
+        "before": "scaler = GradScaler(enabled=args.amp)",
+        "forward": OWN["forward"].replace("autocast()", "autocast(enabled=args.amp)"),
+    }
+    output = managed(script(**{**OWN, **setup}))
+    assert output.index("args = parser.parse_args()") < output.index("accelerator = Accelerator(")
+    assert 'mixed_precision="fp16" if args.amp and torch.cuda.is_available() else "no"' in output

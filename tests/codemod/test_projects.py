@@ -88,6 +88,18 @@ PACKAGES = {
         "engine.train",
         {},
     ),
+    "path by pathlib": (
+        "import sys\nfrom pathlib import Path\nROOT = Path(__file__).resolve().parent\n"
+        "sys.path.insert(0, str(ROOT / 'lib'))\nfrom engine import train",
+        "train",
+        {},
+    ),
+    "path through others": (
+        "import os.path as osp\nimport sys\nfrom pathlib import Path\n"
+        "sys.path += []\nsys.path.append(osp.join(str(Path(__file__).absolute().parents[0]), 'lib'))\nimport engine",
+        "engine.train",
+        {},
+    ),
 }
 
 
@@ -653,3 +665,16 @@ def test_a_script_that_leaves_the_training_to_another_file(
     assert results["main.py"].plan is not None and not results["main.py"].skipped
     assert b"accelerator.backward" in (results["trainer.py"].output or b"")
     assert not whole or (results["other.py"].skipped and results["library.py"].skipped)
+
+
+def test_files_that_cannot_be_looked_at_together_are_told_of(folder: Path) -> None:
+    text = script("from choices import choose\nfrom engine import train\nfrom model import Net")
+    choices = "import config\n\n\ndef choose(lr):\n    config.lr = lr\n"
+    files = {"train.py": text.replace("loader = ", "choose(0.2)\nloader = ", 1), "config.py": "lr = 0.1\n"}
+    for setting, told in ((choices, True), (choices.replace("config.lr = lr", "print(config.lr, lr)"), False)):
+        write({**files, "choices.py": setting, "engine.py": ENGINE, "model.py": MODEL})
+        (result,) = [r for r in convert_files([(Path("train.py"), True)], Options()) if r.path == "train.py"]
+        assert result.plan is not None
+        found = [f.message for f in result.plan.findings if f.code == "NOT-LINKED"]
+        assert bool(found) == told
+        assert not told or "choices.py:5 sets a global of config.py" in found[0]

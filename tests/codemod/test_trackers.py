@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+from scripts import convert, converted, findings, found_in, lifted, script
 
 TENSORBOARD = "from torch.utils.tensorboard import SummaryWriter"
 MAKE = 'writer = SummaryWriter("runs")'
@@ -419,3 +419,37 @@ def test_a_run_of_another_tracker_is_reported(imports: str, start: str) -> None:
 )
 def test_what_starts_no_run_is_not(imports: str, start: str) -> None:
     assert findings(script(imports=imports, before=start)) == []
+
+
+LOGGER = """\
+class Logger:
+    def __init__(self):
+        self.writer = SummaryWriter()
+
+    def log(self, value):
+        self.writer.add_scalar("loss", value, 0)
+
+    def graph(self, value):
+        self.writer.add_scalar("graph", value, 0)
+"""
+
+
+@pytest.mark.parametrize("use", ["logger.log(loss.item())\nlogger.graph(1)", "logger.log(loss.item())"])
+def test_a_class_that_logs_asks_for_the_state(use: str) -> None:
+    """Also in a method that nothing in the script calls: whoever does, has an object that was made after it."""
+    text = script(main=True, from_imports=TENSORBOARD, definitions=LOGGER, before="logger = Logger()", epoch_end=use)
+    output = converted(text)
+    assert "self.writer = SummaryWriter() if PartialState().is_main_process else None" in output
+    assert output.count("        if PartialState().is_main_process:\n            self.writer.add_scalar(") == 2
+
+
+def test_the_accelerator_is_made_before_objects_that_ask_for_the_state() -> None:
+    setup = "args = parser.parse_args()\nlogger = Logger()"
+    device = 'device = torch.device("cuda" if args.cuda and torch.cuda.is_available() else "cpu")'
+    definitions = f"import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--cuda')\n\n\n{LOGGER}"
+    slots = {"from_imports": TENSORBOARD, "definitions": definitions, "setup": setup, "device": device}
+    output = converted(script(main=True, **slots))
+    made, kept = output.index("accelerator = Accelerator("), output.index("logger = Logger()")
+    assert "cpu=not args.cuda" in output and made < kept
+    late = {**slots, "setup": "logger = Logger()\nargs = parser.parse_args()"}
+    assert found_in(convert(script(main=True, **late))) == ["ACC-REACH"]  # it is not known yet whether it is the CPU

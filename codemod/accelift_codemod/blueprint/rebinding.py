@@ -16,9 +16,14 @@ _LOOKS = frozenset({"len", "print", "isinstance"})
 
 
 def itself(node: ast.expr | None) -> ast.expr | None:
-    """What a method that returns its object is asked of: `model` of `model.to(device).train()`."""
+    """What a method that returns its object is asked of: `model` of `model.to(device).train()`, and of
+    `model.train() if training else model.eval()`."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RETURNS_SELF:
         node = node.func.value
+    if isinstance(node, ast.IfExp):
+        arms = itself(node.body), itself(node.orelse)
+        if None not in arms and ast.dump(arms[0]) == ast.dump(arms[1]):  # type: ignore[arg-type]
+            return arms[0]
     return node
 
 

@@ -141,6 +141,7 @@ ITERATES = frozenset(
         "tqdm.tqdm_notebook",
         "tqdm.autonotebook.tqdm",
         "tqdm.std.tqdm",
+        "tqdm.rich.tqdm",
         "rich.progress.track",
         "fastprogress.progress_bar",
         "fastprogress.fastprogress.progress_bar",

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.project.search_path import added
 from accelift_codemod.remembered import remembered
 from accelift_codemod.source import Source
-
-_PATH_CALLS = frozenset({"append", "insert", "extend"})
 
 
 class Finder:
@@ -27,7 +25,7 @@ class Finder:
         folder = self.script.parent
         self.root = project_folder(folder)
         around = [folder, *folder.parents]
-        self.folders = list(dict.fromkeys([folder, *_added(source, folder), *around[: around.index(self.root) + 1]]))
+        self.folders = list(dict.fromkeys([folder, *added(source, folder), *around[: around.index(self.root) + 1]]))
 
     def find(self, name: str, level: int, importer: Path) -> Path | None:
         """The file of a module (of a package: its `__init__.py`, or the folder if it has none).
@@ -95,42 +93,3 @@ def project_folder(folder: Path) -> Path:
             if any((candidate / mark).exists() for mark in marks):
                 return candidate
     return folder
-
-
-def _added(source: Source, folder: Path) -> list[Path]:
-    """The folders that a script puts on `sys.path`, where they are spelled out."""
-    found = []
-    for node in walk(source.tree) if b"sys.path" in source.data else ():
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in _PATH_CALLS
-            and ast.unparse(node.func.value) == "sys.path"
-            and node.args
-        ):
-            value = _path(node.args[-1], folder)
-            if value is not None and (folder / value).is_dir():
-                found.append(Path(os.path.realpath(folder / value)))
-    return found
-
-
-def _path(node: ast.expr, folder: Path) -> str | None:
-    """A path that is a literal, or made of literals and `__file__` by functions of os.path."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.Name) and node.id == "__file__":
-        return str(folder / "script")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        parts = [_path(a, folder) for a in node.args]
-        known = [p for p in parts if p is not None]
-        called = ast.unparse(node.func)
-        if len(known) == len(parts) and known:
-            if called == "os.path.dirname":
-                return str(Path(known[0]).parent)
-            if called in ("os.path.abspath", "os.path.realpath"):
-                return os.path.normpath(folder / known[0])
-            if called == "os.path.join":
-                return str(Path(*known))
-    if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) == 1:
-        return _path(node.elts[0], folder)
-    return None

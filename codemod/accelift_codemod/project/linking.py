@@ -67,7 +67,7 @@ class Linker:
                 continue
             self.size += len(unit.source.data)
             if len(copies) >= _MOST_FILES or self.size > _MOST_BYTES:
-                raise CannotLink(f"it imports more than can be looked at as one program ({len(copies)} files)")
+                raise CannotLink(f"they are more than can be looked at as one program ({len(copies)})")
             copies[unit] = Copy(self, unit)
             queue += copies[unit].used
         units = self._ordered(set(copies))

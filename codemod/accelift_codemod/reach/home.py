@@ -27,7 +27,9 @@ class Home:
         self.resolver = draft.facts.resolver
         self.timeline = draft.blueprint.timeline
         self.site: ast.AST = self.facts.tree.body[-1]  # a node of the file in which it is made
-        self.strong = [e for e in draft.edits if e.need is Need.STRONG and not states.suffices(draft, e)]
+        needed = [e for e in draft.edits if e.need is Need.STRONG]
+        self.stated = [e for e in needed if states.suffices(draft, e)]  # for which the state of the processes is enough
+        self.strong = [e for e in needed if e not in self.stated]
         self.home = self._home()
         self.weak = [e for e in draft.edits if e.need is Need.WEAK and e.node is not None]
         self.site = self._site()

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Role, position, uses
+from accelift_codemod.facts.conditions import FALSE
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
@@ -36,6 +37,8 @@ class Making:
         for call in (c for f in self.reach.receivers for c in self.resolver.sites(f)):
             strong += self.reach.at_home([call])
         weak = self.reach.at_home(e.node for e in self.reach.weak if self._may_use(e))  # type: ignore[misc]
+        if self.reach.cpu != FALSE:  # else they may ask before there is an accelerator
+            weak += self.reach.at_home(e.node for e in self.reach.stated)  # type: ignore[misc]
         variable = self.reach.variable
         if variable is not None:
             block, at = self.index.block(self._outside_classes(variable.statements[0]))
@@ -227,7 +230,9 @@ class Making:
         )
 
     def _atoms(self) -> list[ast.expr]:
-        atoms = [] if self.reach.cpu.constant is not None else self.reach.cpu.atoms()
+        own = self.reach.draft.own_precision
+        conditions = [self.reach.cpu, *([own.condition(self.reach.cpu)] if own.is_managed else [])]
+        atoms = [atom for condition in conditions for atom in condition.atoms()]
         gate = self.reach.gate
         return [*atoms, gate.steps] if gate is not None else atoms
 

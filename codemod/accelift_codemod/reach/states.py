@@ -35,7 +35,7 @@ def required(reach: Reach, edit: Edit) -> Edit:
     Raises:
         Refused: its place may run where there is none.
     """
-    found = asked(reach, edit)
+    found = asked(reach, edit, uncalled=True)
     if found is None:
         assert edit.node is not None
         function = reach.draft.function(edit.node)
@@ -49,25 +49,43 @@ def required(reach: Reach, edit: Edit) -> Edit:
     return found
 
 
-def asked(reach: Reach, edit: Edit) -> Edit | None:
-    """An edit that asks for the state of the processes; None where that may be asked too early, or elsewhere.
+def asked(reach: Reach, edit: Edit, uncalled: bool = False) -> Edit | None:
+    """An edit that asks for the state of the processes; None where that may be asked too early, or elsewhere, or, unless
+    `uncalled` ones may ask, in a method that nothing in the script calls.
 
     It may be asked before there is an accelerator if nothing keeps the script on the CPU, but only by the processes of
     the job themselves: a loader's workers run functions that they are handed, and the methods of data sets.
     """
     assert edit.node is not None
     other = edit.by_state()
-    if other is None or reach.facts.stateless or not _called_here(reach, edit.node) or _NAME in reach.facts.bound:
+    makers = _makers(reach, edit.node) if uncalled else []
+    here = _called_here(reach, edit.node, bool(makers))
+    if other is None or reach.facts.stateless or not here or _NAME in reach.facts.bound:
         return None
-    moments = reach.timeline.moments(edit.node, reach.home)
-    made = reach.block[reach.place] if reach.place < len(reach.block) else reach.block[-1]
-    late = bool(moments) and reach.timeline.within(edit.node, reach.home) and min(moments) >= position(made)
-    late = late or (not moments and reach.timeline.follows(edit.node, reach.home))
+    late = all(_is_late(reach, node) for node in makers or (edit.node,))
     return other if late or reach.cpu == FALSE else None
 
 
-def _called_here(reach: Reach, node: ast.AST) -> bool:
-    """Whether a node only runs in functions that the script itself calls."""
+def _is_late(reach: Reach, node: ast.AST) -> bool:
+    """Whether a node only runs once there is an accelerator."""
+    moments = reach.timeline.moments(node, reach.home)
+    if not moments:
+        return reach.timeline.follows(node, reach.home)
+    made = reach.block[reach.place] if reach.place < len(reach.block) else reach.block[-1]
+    return reach.timeline.within(node, reach.home) and min(moments) >= position(made)
+
+
+def _makers(reach: Reach, node: ast.AST) -> list[ast.Call]:
+    """Where the object is made that a method belongs to, if the script calls the method nowhere: who does, has one."""
+    function = reach.index.function(node)
+    cls = reach.index.parents.get(function) if function is not None else None
+    if function is None or not isinstance(cls, ast.ClassDef) or reach.resolver.sites(function):
+        return []
+    return reach.resolver.sites(cls)
+
+
+def _called_here(reach: Reach, node: ast.AST, uncalled: bool) -> bool:
+    """Whether a node only runs in functions that the script itself calls, or is in a method that it calls nowhere."""
     function = reach.index.function(node)
     seen: set[Function] = set()
     while function is not None and function not in seen:  # nested functions are known where they are made
@@ -78,7 +96,7 @@ def _called_here(reach: Reach, node: ast.AST) -> bool:
                 return False
         elif reach.facts.references(function):
             return False
-        if not reach.resolver.sites(function):
+        if not reach.resolver.sites(function) and not uncalled:
             return False
         function = reach.index.function(function)
     return bool(seen)
