@@ -116,3 +116,51 @@ def test_a_network_of_a_class_that_is_not_found_keeps_nothing(made: str) -> None
     )
     assert "COLL-RANKFLOW" not in findings(text)
     assert "accelerator.backward(loss)" in "".join(added(text))
+
+
+SHOWING = """\
+class Trainer:
+    EVERY = 2
+
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        {keep}
+
+    def train(self, loader):
+        for i, (x, y) in enumerate(loader):
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+            self.log(loss.item())
+            if i % self.{every}:
+                continue
+
+    def log(self, value):
+        {show}
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "show", "every", "told"),
+    [
+        (
+            "self.logger = logging.getLogger('a')",
+            "self.logger.info(value)",
+            "EVERY",
+            False,
+        ),  # which keeps nothing of it
+        ("self.logger = SummaryWriter()", "self.logger.add_scalar('loss', value)", "EVERY", False),
+        ("self.every = 2", "self.every = value", "every", True),
+    ],
+)
+def test_what_shows_a_number_keeps_none(keep: str, show: str, every: str, told: bool) -> None:
+    text = script(
+        imports="import logging",
+        from_imports="from torch.utils.tensorboard import SummaryWriter",
+        definitions=SHOWING.format(keep=keep, show=show, every=every),
+        model="model = Net()",
+        epochs="trainer = Trainer(model, optimizer)\ntrainer.train(loader)",
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+    )
+    assert ("COLL-RANKFLOW" in findings(text)) == told

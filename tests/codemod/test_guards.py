@@ -596,3 +596,19 @@ class Saver{base}:
 def test_methods_that_nothing_calls_write_nothing(base: str, setup: str, codes: list[str]) -> None:
     text = script(imports="from other import Base", definitions=SAVER.format(base=base), setup=setup)
     assert [code for code in findings(text) if code == "SAVE-RACE"] == codes
+
+
+@pytest.mark.parametrize(
+    ("then", "kept"),
+    [
+        ("if os.path.getsize(path) == 0:\n    log.write('epoch')", False),  # which fails where there is no such file
+        ("print(os.stat(path).st_size)", False),
+        ("print(os.path.getsize('other.txt'))", True),
+        ("if os.path.exists(path):\n    log.write('epoch')", True),
+    ],
+)
+def test_a_log_that_has_to_be_there_is_not_opened_elsewhere(then: str, kept: bool) -> None:
+    setup = f"path = 'log.txt'\nlog = open(path, 'a')\n{then}"
+    text = script(imports="import os", before=setup)
+    assert ("os.devnull" in converted(text)) == kept
+    assert ("SAVE-RACE" in findings(text)) == (not kept)

@@ -246,7 +246,7 @@ def test_every_statement_that_adds_to_a_sum() -> None:
     step = f"if train:\n    {STEP}\n    n += len(y)\nelse:\n    n += len(x)"
     assert sums(run(step, "pass", "n")) == [
         "n += len(accelerator.gather_for_metrics(y))",
-        "n += len(accelerator.gather_for_metrics(x))",
+        "n += accelerator.gather_for_metrics(torch.tensor(len(x))).sum().item()",
     ]
 
 

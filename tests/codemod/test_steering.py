@@ -300,7 +300,7 @@ def test_what_cannot_be_averaged_is_reported(epoch: str, batch_end: str, mean: s
     [
         (
             "meter.update(loss.item(), x.size(0))",
-            f"meter.update({AVERAGED}, accelerator.gather_for_metrics(x).size(0))",
+            f"meter.update({AVERAGED}, accelerator.gather_for_metrics(torch.tensor(x.size(0))).sum().item())",
         ),
         (
             "meter.update(loss.item(), number=len(y))",
@@ -308,7 +308,7 @@ def test_what_cannot_be_averaged_is_reported(epoch: str, batch_end: str, mean: s
         ),
         (
             "n = x.shape[0]\nother.update(1, n)\nmeter.update(loss.item(), n)",
-            f"meter.update({AVERAGED}, accelerator.gather_for_metrics(x).shape[0])",
+            f"meter.update({AVERAGED}, accelerator.gather_for_metrics(torch.tensor(n)).sum().item())",
         ),
     ],
 )

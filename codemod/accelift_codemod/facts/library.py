@@ -157,6 +157,8 @@ TQDM = frozenset(name for name in ITERATES if name.startswith("tqdm.")) | {
     "tqdm.auto.trange",
     "tqdm.tnrange",
 }
+# Objects that show what they are given, and keep none of it to go on with.
+SHOWS = TQDM | {"logging.getLogger"}
 ITERATES_BUILTIN = frozenset({"iter", "list", "tuple", "reversed", "sorted"})
 
 # Iterables that yield no data.

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from accelift_codemod.facts import parts, signatures
+from accelift_codemod.facts import library, parts, signatures
 from accelift_codemod.facts.calls import Calls
 from accelift_codemod.facts.classes import Classes, is_class_method, is_static
 from accelift_codemod.facts.contents import Contents
@@ -29,7 +29,7 @@ _MAX_DEPTH = 120
 _MAX_ROUNDS = 5
 _NO_CYCLE = 1 << 30
 # What keeps nothing of the data that its methods are given.
-_PASSIVE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.DEVICE})
+_PASSIVE = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULER, Role.SCALER, Role.DEVICE, Role.WRITER})
 
 
 class Resolver(Classes):
@@ -306,13 +306,17 @@ class Resolver(Classes):
                     statement = self.index.statement(node)
                     found.update((name, self._holds_data(statement)) for name in self._kept_in(node))
                 elif isinstance(node, ast.Call):
-                    if isinstance(node.func, ast.Attribute) and not self.roles(node.func.value) & _PASSIVE:
+                    if isinstance(node.func, ast.Attribute) and not self._is_passive(node.func.value):
                         found.update((name, self._holds_data(node)) for name in self._kept_in(node.func))
                     for target in [self.callee(node), *self.called.get(node, ())]:
                         if isinstance(target, FUNCTIONS) and target not in seen:
                             seen.add(target)
                             queue.append(target)
         return frozenset(found)
+
+    def _is_passive(self, node: ast.expr) -> bool:
+        """Whether an object keeps nothing of the data that its methods are given."""
+        return any(v.role in _PASSIVE or v.name in library.SHOWS for v in self.values(node))
 
     def _holds_data(self, node: ast.AST) -> bool:
         if isinstance(node, (*LOOPS, ast.With)):

@@ -18,7 +18,6 @@ _ADDS = frozenset(
     """.split()
 )
 PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
-_SHOWS = library.TQDM | {"logging.getLogger"}
 FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 
 
@@ -48,7 +47,7 @@ def _filled(draft: Draft, statement: ast.stmt, root: ast.Name) -> set[str]:
         return set()  # a module, or options, of which one is set
     if only_works(draft.facts.resolver, statement):
         return set()
-    if any(v.role is Role.WRITER or v.name in _SHOWS for v in draft.facts.resolver.values(root)):
+    if any(v.role is Role.WRITER or v.name in library.SHOWS for v in draft.facts.resolver.values(root)):
         return set()  # it shows what it is given, and measures nothing
     return set() if draft.facts.objects.models(root) else {root.id}
 

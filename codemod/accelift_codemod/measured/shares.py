@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator
 
 from accelift_codemod.draft import Draft
@@ -11,11 +10,11 @@ from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled
 from accelift_codemod.measured.held_outside import root
 from accelift_codemod.measured.sums import Loop, bindings_of
 
-_PLACE = re.compile(r"\[[^\]]*\]")  # of a part in a batch
 _Followed = tuple[ast.Call, frozenset[str]]
 _TRAINED = frozenset({Role.MODEL, Role.OPTIMIZER, Role.SCHEDULER})
 # What returns how large the gradients are, which are averaged by then.
@@ -155,31 +154,9 @@ def named_after_labels(draft: Draft, call: ast.Call) -> ast.Name | None:
     names = [name for text in paths.texts(resolver, call) for name in paths.origins(resolver, text)]
     shares = {name: [v for v in resolver.values(name) if is_share(draft, v)] for name in names}
     named = {name: values for name, values in shares.items() if values}
-    compared = _compared(draft) if named else set()
-    labels = all(_parts(draft, one) & compared for values in named.values() for one in values)
-    return next(iter(named), None) if labels else None
-
-
-def _compared(draft: Draft) -> set[tuple[ast.AST, str]]:
-    """The parts of batches that losses are handed as they are: labels."""
-    resolver = draft.facts.resolver
-    found: set[tuple[ast.AST, str]] = set()
-    for call in draft.calls:
-        home, _, name = (resolver.qualified(call.func) or "").rpartition(".")
-        functional = home == "torch.nn.functional" and name in torch_ops.FUNCTIONAL_LOSSES
-        if functional or Role.LOSS in resolver.roles(call.func):
-            values = (v for a in (*call.args, *(k.value for k in call.keywords)) for v in resolver.values(a))
-            found.update(part for v in values if v.role is Role.BATCH for part in _parts(draft, v))
-    return found
-
-
-def _parts(draft: Draft, value: Value) -> set[tuple[ast.AST, str]]:
-    """The parts of batches that a value is, or is computed from: the batch, and the place in it."""
-    values = [value]
-    if value.role is Role.DATA:
-        values = [v for n in walk(value.origin) if isinstance(n, ast.Name) for v in draft.facts.resolver.values(n)]
-    places = ((v.origin, _PLACE.match(v.name)) for v in values if v.role is Role.BATCH)
-    return {(origin, place[0]) for origin, place in places if place}
+    compared = labels.compared(draft) if named else set()
+    all_labels = all(labels.parts(draft, one) & compared for values in named.values() for one in values)
+    return next(iter(named), None) if all_labels else None
 
 
 def _handed(

@@ -12,6 +12,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.numbers import number_of
@@ -255,11 +256,7 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT:
-        rows = _all_rows(draft, loop, value, env)
-        if rows is not None:
-            yield draft.edit(RULE, rows, Operation.SURROUND, _WHY, _GATHERED, need=Need.STRONG)
-        elif isinstance(value, ast.Name):  # which others read, too
-            yield from _counted_before(draft, loop, value, env)
+        yield from _count_of_all(draft, loop, value, env)
 
 
 def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:
@@ -267,23 +264,32 @@ def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.exp
     env = draft.environment(loop, statement)
     if env is None or draft.facts.layouts.read(value, env) is not Layout.COUNT:
         return []
-    if isinstance(value, ast.Name):
-        return _counted_before(draft, loop, value, env)
-    return list(_reduced(draft, loop, statement, value, set()))
+    return list(_count_of_all(draft, loop, value, env))
 
 
-def _counted_before(draft: Draft, loop: BatchLoop, name: ast.Name, env: Environment) -> list[Edit]:
-    """Make a number of samples in a variable that of all processes, where it is read here: others keep theirs."""
-    bindings = draft.facts.resolver.bindings(name)
+def _count_of_all(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> Iterator[Edit]:
+    """Make a number of samples that of all processes, where it is read here: others who read a variable keep theirs.
+
+    Labels are gathered and counted; of other parts of a batch, which may be large, the number travels alone.
+    """
+    bindings = draft.facts.resolver.bindings(count) if isinstance(count, ast.Name) else []
     single = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
-    made = bindings[0].value if single else None
-    rows = _all_rows(draft, loop, made, env) if made is not None else None
-    if made is None or rows is None:
-        return []
-    text = draft.facts.segment(rows)
-    gathered, alone = _GATHERED.replace("{}", text), rf"(?<![\w.]){re.escape(text)}(?!\w)"
-    counted = re.sub(alone, lambda _: gathered, draft.facts.segment(made), count=1)
-    return [draft.edit(RULE, name, Operation.BECOME, _WHY, counted, need=Need.STRONG)]
+    made = bindings[0].value if single else None if isinstance(count, ast.Name) else count
+    counted = _counted(made) if made is not None and draft.runtime else None
+    if made is None or counted is None:
+        return
+    rows = _all_rows(draft, loop, made, env)
+    torch = draft.facts.imported("torch", count)
+    if torch and not labels.is_label(draft, counted):
+        code = _total(draft, f"{torch}.tensor({{}})") + ".item()"
+        yield draft.edit(RULE, count, Operation.SURROUND, _WHY, code, need=Need.STRONG)
+    elif rows is not None and made is count:
+        yield draft.edit(RULE, rows, Operation.SURROUND, _WHY, _GATHERED, need=Need.STRONG)
+    elif rows is not None:
+        text = draft.facts.segment(rows)
+        gathered, alone = _GATHERED.replace("{}", text), rf"(?<![\w.]){re.escape(text)}(?!\w)"
+        code = re.sub(alone, lambda _: gathered, draft.facts.segment(made), count=1)
+        yield draft.edit(RULE, count, Operation.BECOME, _WHY, code, need=Need.STRONG)
 
 
 def _all_rows(draft: Draft, loop: BatchLoop, count: ast.expr, env: Environment) -> ast.Name | None:

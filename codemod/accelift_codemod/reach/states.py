@@ -50,8 +50,8 @@ def required(reach: Reach, edit: Edit) -> Edit:
 
 
 def asked(reach: Reach, edit: Edit, uncalled: bool = False) -> Edit | None:
-    """An edit that asks for the state of the processes; None where that may be asked too early, or elsewhere, or, unless
-    `uncalled` ones may ask, in a method that nothing in the script calls.
+    """An edit that asks for the state of the processes; None where that may be asked too early, or elsewhere, or in a
+    method that nothing in the script calls, unless `uncalled` ones may ask, too.
 
     It may be asked before there is an accelerator if nothing keeps the script on the CPU, but only by the processes of
     the job themselves: a loader's workers run functions that they are handed, and the methods of data sets.

@@ -20,6 +20,7 @@ _WRITES = Assumption("the method writes files and does nothing else, as that of 
 _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.", "pathlib.")
 _MAKES = ("os.makedirs", "os.mkdir")
 _FILE_ERRORS = {"FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
+_ASKS_OF = frozenset({"os.path.getsize", "os.path.getmtime", "os.path.getctime", "os.stat"})  # a file that is there
 _HEADER = "if {accelerator}.is_main_process:"
 _SLOWER = "a slower process would find what the main process has made"
 
@@ -307,7 +308,7 @@ if accelerator.is_main_process:
             return
         read = "r" in (files.mode(draft.facts.resolver, call) or "")  # it is read first
         os = known(draft, call, "os")
-        if not plain or read or os is Known.NEVER:
+        if not plain or read or os is Known.NEVER or self._counts_on_it(draft, call):
             yield draft.finding(
                 "SAVE-RACE",
                 Severity.WARNING,
@@ -330,6 +331,12 @@ if accelerator.is_main_process:
             need=Need.WEAK,
             otherwise=race,
         )
+
+    def _counts_on_it(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether something fails where a file that a call opens is not there: `os.path.getsize(path)`."""
+        named = [ast.dump(path) for path in (draft.facts.resolver.argument(call, 0, "file"),) if path is not None]
+        asking = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _ASKS_OF)
+        return any(ast.dump(a) in named for c in asking for a in c.args[:1] if draft.facts.same_file(c, call))
 
     def _prints_into(self, draft: Draft, statement: ast.stmt, file: ast.Call) -> bool:
         """Whether a statement does nothing but print into a file that is opened for it."""
