@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, creation, lifted, script, unchanged
+from scripts import converted, creation, findings, lifted, script, unchanged
 
 SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
 SETTINGS = "with open('settings.json') as file:\n    config = json.load(file)"
@@ -182,3 +182,11 @@ def test_a_setting_is_asked_in_the_constructor_that_is_given_it() -> None:
 def test_a_setting_that_is_not_known_where_the_accelerator_is_made(before: str, made: str, definitions: str) -> None:
     text = _trainer(before, made, "torch.save(model.state_dict(), 'm.pt')", definitions)
     assert unchanged(text).code == "DEV-UNKNOWN"
+
+
+def test_a_file_that_is_written_before_does_not_ask_a_device_that_is_not_there() -> None:
+    setup = "import json\ncfg = json.load(open('cfg.json'))\nwith open('log.txt', 'w') as f:\n    f.write('begin')"
+    device = "device = torch.device(cfg['device'])"
+    output = converted(script(setup=setup, device=device))
+    assert output.index(device) < output.index('accelerator = Accelerator(\n    cpu=device.type == "cpu"')
+    assert "SAVE-RACE" in findings(script(setup=setup, device=device))

@@ -222,3 +222,21 @@ def test_a_class_of_that_name_of_the_scripts_own_stays() -> None:
     before = script(model="model = DataParallel(Net()).to(device)", **slots)
     assert converted(before) == lifted(model="model = DataParallel(Net())", **slots)
     assert findings(before) == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "instead"),
+    [
+        ("'cuda:1'", "PartialState().device.type"),
+        ("f'cuda:{number}'", "PartialState().device.type"),
+        ("torch.device(f'cuda:{number}')", "PartialState().device"),
+        ("'cuda'", ""),
+    ],
+)
+def test_a_numbered_gpu_of_a_class_of_settings_is_that_of_the_process(chosen: str, instead: str) -> None:
+    """Else the model would be on the process's GPU, and the batches on another one."""
+    definitions = f"class Config:\n    number = 1\n    device = {chosen}\n"
+    slots = {"definitions": definitions, "device": "", "move": "x, y = x.to(Config.device), y.to(Config.device)"}
+    text = script(main=True, model="model = Net().to(Config.device)", **slots)
+    assert (f"    device = {instead}\n" if instead else definitions) in converted(text)
+    assert findings(text) == (["DEV-INDEX"] if instead else [])

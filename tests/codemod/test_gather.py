@@ -466,3 +466,24 @@ def test_what_a_function_hands_on_to_the_loader(name: str, use: str, given: str,
     )
     assert ("gather_for_metrics" in converted(text)) is known
     assert ("EVAL-REPLICATED" in findings(text)) is not known
+
+
+UNKNOWN = "from measures import accuracy, Deck"
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        ("print(accuracy(model, loader))", True),
+        ("score = accuracy(model=model, data=loader)", True),
+        ("print(accuracy(model, [1, 2]), len(loader))", False),
+        ("print(accuracy(model, data))", False),
+        (
+            "other = DataLoader(data, batch_size=8)\nprint(accuracy(model, other))",
+            False,
+        ),  # which every process has whole
+    ],
+)
+def test_a_prepared_loader_in_unknown_hands(use: str, told: bool) -> None:
+    text = script(from_imports=UNKNOWN, epoch_end=use)
+    assert [code for code in findings(text) if code == "METRIC-LOCAL"] == ["METRIC-LOCAL"] * told

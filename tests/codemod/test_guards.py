@@ -612,3 +612,21 @@ def test_a_log_that_has_to_be_there_is_not_opened_elsewhere(then: str, kept: boo
     text = script(imports="import os", before=setup)
     assert ("os.devnull" in converted(text)) == kept
     assert ("SAVE-RACE" in findings(text)) == (not kept)
+
+
+@pytest.mark.parametrize(
+    ("given", "guarded"),
+    [
+        ("str(solver)", True),
+        ("getattr(solver, '__name__', '')", True),
+        ("solver(model, x)", False),
+    ],
+)
+def test_asking_a_function_for_its_name_runs_nothing(given: str, guarded: bool) -> None:
+    definitions = "def solve(f, x):\n    return f(x)\n\n\nsolver = solve"
+    text = script(
+        imports="import mlflow",
+        definitions=definitions,
+        epoch_end=f"mlflow.log_param('a', {given})",
+    )
+    assert ("COLL-MAIN" in findings(text)) == (not guarded)

@@ -440,3 +440,18 @@ def test_a_model_that_is_none_at_first(line: str, unwrapped: bool) -> None:
 def test_accelerate_cannot_unwrap_none(line: str, unwrapped: bool) -> None:
     result = convert(PLACEHOLDER.format(line=line), target="accelerate").output or b""
     assert (b"unwrap_model(model)" in result) == unwrapped
+
+
+@pytest.mark.parametrize(
+    ("call", "unwrapped"),
+    [
+        ("save_image(draw(model), 'a.png')", True),  # it may run the model, on one process
+        ("save_image(draw(net=model), 'a.png')", True),
+        ("save_image(torch.zeros(3), 'a.png')\nshown = draw(model)", False),  # all processes call it
+    ],
+)
+def test_what_one_process_hands_to_unknown_functions_is_the_model_itself(call: str, unwrapped: bool) -> None:
+    imports = "from pictures import draw\nfrom torchvision.utils import save_image"
+    output = converted(script(from_imports=imports, epoch_end=call))
+    assert ("accelerator.unwrap_model(model)" in output) == unwrapped
+    assert "if accelerator.is_main_process:" in output

@@ -13,6 +13,10 @@ from accelift_codemod.facts.tree import children
 Moment = tuple[int, int]
 
 
+# Built-in functions that run a function which they are given; None: what is not built in may, too.
+_RUNS_ARGUMENTS = frozenset({None, "map", "filter", "sorted", "min", "max", "iter"})
+
+
 class Timeline:
     """Places code that runs inside called functions at the call that runs it."""
 
@@ -143,7 +147,9 @@ class Timeline:
             if isinstance(node, ast.Call):
                 target = self.resolver.callee(node)
                 targets = [target] if isinstance(target, FUNCTIONS) else [*self.resolver.called.get(node, ())]
-                for argument in (*node.args, *(k.value for k in node.keywords)):
+                builtin = self.resolver.builtin(node.func)
+                handed = (*node.args, *(k.value for k in node.keywords)) if builtin in _RUNS_ARGUMENTS else ()
+                for argument in handed:
                     targets += [
                         v.declaration for v in self.resolver.values(argument) if isinstance(v.declaration, FUNCTIONS)
                     ]

@@ -65,18 +65,18 @@ class Making:
         wanted = min([at, limit, *early])
         if self.reach.gate is not None and not self._settled(self.reach.gate.steps, block[min(limit, len(block) - 1)]):
             self.reach.keep_accumulation()
-        floor = self._floor(block, limit)
-        floor = max(floor, at) if self.reach.asks is not None else floor
+        asked = at if self.reach.asks is not None else 0  # right after the device, which is asked for
+        floor = max(self._floor(block, limit), asked)
         if any(i < floor for i in (self._in_block(block, n) for n in self._urgent()) if i is not None):
-            floor = self._floor(block, limit, parsed=False)
+            floor = max(self._floor(block, limit, parsed=False), asked)
         if floor > at and self.reach.gate is not None and not self._may_wait(block, at, floor):
             self.reach.keep_accumulation()  # its number of steps is not known yet where the device is chosen
-            floor = self._floor(block, limit)
+            floor = max(self._floor(block, limit), asked)
         chosen = max(floor, wanted)
         if variable is None and floor and floor <= min([limit, *early]) and self._is_here(block[floor]):
             chosen = floor  # right after the arguments are known
         if chosen <= limit and not self._may_wait(block, at, chosen):  # then before the command line is read
-            chosen = max(self._floor(block, limit, parsed=False), wanted)
+            chosen = max(self._floor(block, limit, parsed=False), asked, wanted)
         if chosen <= limit and not self._may_wait(block, at, chosen):
             raise refuse(
                 "DEV-UNKNOWN",

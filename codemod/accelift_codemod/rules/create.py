@@ -345,7 +345,8 @@ accelerator = Accelerator(
         numbered = any(
             draft.facts.devices.numbers.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node)
         )
-        if numbered and variable.indexed is None and reach.cpu == FALSE and self._survives(draft, variable):
+        one = numbered or variable.indexed is not None
+        if one and reach.cpu == FALSE and self._survives(draft, variable):
             yield from self._rebind(draft, variable, STATE)  # chosen before there is an accelerator
         elif variable.indexed is not None or (numbered and self._survives(draft, variable)):
             yield draft.finding(

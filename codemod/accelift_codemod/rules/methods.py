@@ -188,6 +188,8 @@ with torch.no_grad():
             yield self._unwrap(draft, name, f"the wrapper does not have `{parent.attr}`")
         elif isinstance(parent, ast.Subscript) and parent.value is node:
             yield self._unwrap(draft, name, "the wrapper cannot be indexed")
+        elif self._runs_alone(draft, node, parent):
+            yield self._unwrap(draft, name, "the wrapper is not run by one process alone")
         elif isinstance(parent, ast.Call) and node in parent.args:
             qualified = draft.facts.resolver.qualified(parent.func) or ""
             builtin = draft.facts.resolver.builtin(parent.func)
@@ -203,6 +205,14 @@ with torch.no_grad():
                 yield self._called_with(draft, name, parent)
         elif self._is_part(draft, node, parent):
             yield self._unwrap(draft, name, "the checkpoint is to hold the model itself")
+
+    def _runs_alone(self, draft: Draft, node: ast.expr, parent: ast.AST | None) -> bool:
+        """Whether a function that nothing is known of, and that may run the model, gets it on the main process only."""
+        call = draft.facts.index.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call) or call.func is node or not draft.guarded(call):
+            return False
+        known = draft.facts.resolver.callee(call) is not None or draft.facts.resolver.builtin(call.func) is not None
+        return not known and (draft.facts.resolver.qualified(call.func) or "") not in _SAVES
 
     def _to_the_cpu(self, draft: Draft, call: ast.Call, name: str) -> bool:
         """Whether a call moves a model to the CPU, in a script that trains elsewhere."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.chance import seeds
 from accelift_codemod.chance.noise import noise
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.tree import walk
@@ -91,9 +91,32 @@ for x, y in test_loader:
                 f"the results of this loop are those of one process's share of the data, for {reason}",
                 "gather what they are computed from by accelerator.gather_for_metrics",
             )
-
         for loop in (*draft.blueprint.cuts, *draft.blueprint.replicated):
             yield from self._joined_again(draft, loop)
+        yield from self._handed_away(draft)
+
+    def _handed_away(self, draft: Draft) -> Iterator[Finding]:
+        """Prepared loaders that a function gets of which nothing is known, which may go through them."""
+        resolver = draft.facts.resolver
+        for read in draft.facts.reads():
+            parent = draft.facts.index.parents[read]
+            call = draft.facts.index.parents[parent] if isinstance(parent, ast.keyword) else parent
+            if not isinstance(call, ast.Call) or call.func is read or not draft.facts.runs(read):
+                continue
+            if resolver.callee(call) is not None or resolver.builtin(call.func):
+                continue
+            if any(v.role is not Role.OBJECT for v in resolver.values(call)) or _is_run_through(draft, call):
+                continue  # what is made of the loader is known, or what a loop makes of that
+            dealt = [v for v in resolver.values(read) if v.role is Role.LOADER and draft.blueprint.is_prepared(v)]
+            if any(draft.blueprint.meets_prepared(read, v) for v in dealt):
+                yield draft.finding(
+                    "METRIC-LOCAL",
+                    Severity.WARNING,
+                    call,
+                    f"nothing is known of `{draft.facts.segment(call.func)}`, which is given "
+                    f"`{draft.facts.segment(read)}`: what it computes is of one process's share of the data",
+                    "hand it a loader of its own, which is not prepared, or gather what it computes from",
+                )
 
     def _chance(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """An evaluation by every process that draws other random numbers on each, and on which a decision depends."""
@@ -170,6 +193,12 @@ for x, y in test_loader:
                 f"only its length is needed, which is that of `{cut.counter}`",
                 cut.counter,
             )
+
+
+def _is_run_through(draft: Draft, call: ast.Call) -> bool:
+    """Whether a loop goes through what a call makes."""
+    around = [call, *draft.facts.index.ancestors(call)]
+    return any(getattr(outer, "iter", None) in around for outer in around)
 
 
 def _line(draft: Draft, loop: BatchLoop) -> int:
