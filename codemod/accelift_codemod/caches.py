@@ -66,7 +66,11 @@ class Caches:
         if self.resolver.qualified(call.func) in _SAVES or files.writes(files.mode(self.resolver, call)):
             return not self.draft.in_memory(call)
         plain = self.resolver.qualified(call.func) is None and self.resolver.callee(call) is None
-        return plain and isinstance(call.func, ast.Attribute) and call.func.attr in _SAVING
+        if not plain or not isinstance(call.func, ast.Attribute):
+            return False
+        saved = self.resolver.values(call.func.value) if call.func.attr == "save" else ()
+        of_library = bool(saved) and all(v.name.startswith(library.WRITES_OF["save"]) for v in saved)
+        return of_library or call.func.attr in _SAVING
 
     def _is_log(self, call: ast.Call) -> bool:
         """Whether a call opens a file that the script nowhere reads: it is the main process's alone."""

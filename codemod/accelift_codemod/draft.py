@@ -158,14 +158,21 @@ class Draft:
         edits = (e for e in self.edits_at(node) if e.operation is Operation.ENCLOSE)
         return next((e for e in edits if "main_process_first" in e.code), None)
 
-    def awaited(self, rule: str, reads: Iterable[ast.Call], need: Need = Need.STRONG) -> Iterator[Edit]:
-        """Before calls that read files: wait for the main process, which may still be writing them."""
+    def awaited(
+        self, rule: str, reads: Iterable[ast.Call], need: Need = Need.STRONG, otherwise: str = ""
+    ) -> Iterator[Edit]:
+        """Before calls that read files: wait for the main process, which may still be writing them.
+
+        Where the accelerator is not at hand a warning of the code `otherwise` tells that.
+        """
         waited: set[ast.stmt] = set()
         for read in reads:
             statement = self.asked(read)
             waits = any(e.operation is Operation.BEFORE and _WAIT in e.code for e in self.edits_at(statement))
             if statement not in waited and not waits and not self.guarded(read):
                 waited.add(statement)
+                told = "the main process may still be writing what is read here, and nothing waits for it"
+                remedy = f"call accelerator.{_WAIT} before it, or read it where the accelerator is at hand"
                 yield self.edit(
                     rule,
                     statement,
@@ -173,6 +180,7 @@ class Draft:
                     "the main process may still be writing the file",
                     f"{{accelerator}}.{_WAIT}",
                     need=need,
+                    otherwise=self.finding(otherwise, Severity.WARNING, read, told, remedy) if otherwise else None,
                 )
 
     def asked(self, read: ast.Call) -> ast.stmt:

@@ -45,6 +45,9 @@ class Devices:
         """Whether an expression denotes a device."""
         if node is None or depth > 8:
             return False
+        held = written.entry(self.resolver, node) if isinstance(node, (ast.Subscript, ast.Call)) else None
+        if held is not None:  # whoever else reads it may, too, so it is none of several
+            return self.is_device(held, depth + 1) and not self.numbers.is_numbered(held)
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and bool(DEVICE.match(node.value))
         if isinstance(node, ast.JoinedStr):

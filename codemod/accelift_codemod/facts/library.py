@@ -367,6 +367,8 @@ LISTS = frozenset("os.listdir os.scandir os.walk glob.glob glob.iglob".split())
 READ_METHODS = frozenset(
     "load loadRes load_file read read_file from_file from_json from_pretrained load_model add_file".split()
 )
+# Those whose second argument it is: `PeftModel.from_pretrained(base, folder)`.
+READS_SECOND = ("peft.PeftModel", "peft.peft_model.PeftModel")
 # Functions that run a command of the system.
 COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
 # Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
@@ -381,7 +383,7 @@ OPENS = frozenset(
 # Methods that write, under names that other objects' methods have, too: of objects of these libraries.
 WRITES_OF = {
     **dict.fromkeys(("rename", "replace"), ("pathlib.",)),
-    "save": ("PIL.", "matplotlib.animation.", "torch.jit."),
+    "save": ("PIL.", "matplotlib.animation.", "torch.jit.", "tokenizers.", "gensim."),
 }
 # What makes a picture of PIL of a tensor: functions, and classes whose objects are called.
 PICTURE = "PIL.Image.Image"
@@ -402,7 +404,8 @@ DOWNLOADS = frozenset(
     torchvision.datasets.utils.download_url torchvision.datasets.utils.download_and_extract_archive
     urllib.request.urlretrieve wget.download gdown.download gdown.cached_download torch.hub.download_url_to_file
     huggingface_hub.snapshot_download huggingface_hub.hf_hub_download kaggle.api.dataset_download_files
-    kagglehub.dataset_download datasets.load_dataset
+    kagglehub.dataset_download datasets.load_dataset nltk.download nltk.downloader.download spacy.cli.download
+    stanza.download opendatasets.download
     """.split()
 )
 # Modules whose data sets are fetched, or processed into files, when they are made.

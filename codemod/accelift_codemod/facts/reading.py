@@ -31,14 +31,29 @@ class Reading:
             return call.args[:1]
         target = resolver.callee(call)
         if target is None and isinstance(call.func, ast.Attribute) and call.func.attr in library.READ_METHODS:
+            if (resolver.qualified(call.func) or "").startswith(library.READS_SECOND):
+                named = resolver.argument(call, 1, "model_id")
+                return [named] if named is not None else []
             return call.args[:1]
         if isinstance(target, FUNCTIONS):
             bound = resolver.bind(call, target) or {}
-            return [bound[name] for name in self._parameters(target) if name in bound]
+            return [*(bound[name] for name in self._parameters(target) if name in bound), *self._literals(target)]
         if not isinstance(target, ast.ClassDef) or resolver.class_role(target) is not Role.DATASET:
             return []
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
         return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
+
+    @memoised
+    def _literals(self, function: Function) -> list[ast.expr]:
+        """The files that a function reads whose names it has written out."""
+        if function in self._asked or len(self._asked) == _MOST_CALLS:
+            return []
+        self._asked.append(function)
+        calls = [n for s in function.body for n in walk(s) if isinstance(n, ast.Call)]
+        inside = [c for c in calls if self.resolver.index.function(c) is function]
+        found = [p for c in inside for p in self.paths(c) if isinstance(p, ast.Constant)]
+        self._asked.pop()
+        return found
 
     @memoised
     def _parameters(self, function: Function) -> list[str]:

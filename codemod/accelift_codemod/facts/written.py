@@ -9,10 +9,14 @@ from accelift_codemod.facts.resolve import Resolver
 
 
 def entry(resolver: Resolver, node: ast.expr | None) -> ast.expr | None:
-    """What the entry of a dict that is written out holds, if nothing puts another in its place."""
-    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)):
-        return None
-    return spread(resolver, node.value, node.slice.value)
+    """What the entry of a dict that is written out holds, if nothing puts another in its place: `info["device"]`, or
+    `info.get("device", "cpu")`."""
+    match node:
+        case ast.Subscript(value=container, slice=ast.Constant(value=key)):
+            return spread(resolver, container, key)
+        case ast.Call(func=ast.Attribute(value=container, attr="get"), args=[ast.Constant(value=key), *_], keywords=[]):
+            return spread(resolver, container, key)
+    return None
 
 
 def spread(resolver: Resolver, container: ast.expr, key: object) -> ast.expr | None:

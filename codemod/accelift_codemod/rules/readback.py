@@ -9,8 +9,8 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, files, library, paths, position
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import Edit, Finding, Need, Operation
-from accelift_codemod.rules import Rule
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+from accelift_codemod.rules import Explained, Rule
 
 _RULE = "READBACK"
 # What puts files into folders, and what asks which there are.
@@ -47,6 +47,15 @@ class ReadBack(Rule):
 
     code = _RULE
     name = "files that are read back"
+    findings = (
+        Explained(
+            "READ-EARLY",
+            Severity.WARNING,
+            "a file that may not be there yet",
+            "The main process alone writes a file that every process reads afterwards, and the accelerator is not at "
+            "hand where they could wait for it: the others may find nothing, or half of it.",
+        ),
+    )
     before = """\
 torch.onnx.export(model, example, "model.onnx")
 exported = onnx.load("model.onnx")
@@ -66,7 +75,7 @@ exported = onnx.load("model.onnx")
         of = {read: [w for w, given in written if self._reads_back(draft, read, w, given)] for read in reads}
         back = {read: writes for read, writes in of.items() if writes and self._meets(draft, read)}
         waited = [read for read in back if not self._is_late(draft, read, back)]
-        yield from draft.awaited(_RULE, waited, Need.WEAK)
+        yield from draft.awaited(_RULE, waited, Need.WEAK, "READ-EARLY")
         for statement in dict.fromkeys(self._overwrites(draft, reads, written, waited)):
             why = "other processes may still be reading the file"
             yield draft.edit(_RULE, statement, Operation.BEFORE, why, _WAIT, need=Need.WEAK)
