@@ -6,7 +6,7 @@ import pytest
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.keepers import keepers
 from accelift_codemod.source import Source
-from scripts import converted, findings, script, unchanged
+from scripts import convert, converted, findings, script, unchanged
 
 DATA = """\
 class Data:
@@ -258,3 +258,46 @@ def test_an_average_of_a_network_takes_its_own_state() -> None:
     plain = COPY.replace("net.state_dict()", "net")  # a state that is handed in
     output = converted(script(**slots | {"definitions": plain, "batch_end": "average.update(mean, mean.state_dict())"}))
     assert "mean.load_state_dict(net)" in output and "Average(0.9)" in output
+
+
+STATE = """\
+{head}
+
+
+def train(state, loader):
+    for x, y in loader:
+        state.opt.zero_grad()
+        loss = F.cross_entropy(state.net(x.to(device)), y.to(device))
+        loss.backward()
+        state.opt.step()
+    torch.save(state.net.state_dict(), "net.pt")
+"""
+CLASS = "class State:\n    def __init__(self, net, opt):\n        self.net = net\n        self.opt = opt"
+FIELDS = "class State:\n    net: nn.Module\n    opt: torch.optim.Optimizer\n    step: int = 0"
+
+
+@pytest.mark.parametrize(
+    ("head", "seen"),
+    [
+        (CLASS, True),
+        (f"@dataclass\n{FIELDS}", True),
+        (f"@dataclasses.dataclass(frozen=True)\n{FIELDS}", True),
+        (f"@dataclass(slots=True)\n{FIELDS}", False),
+        (f"@dataclass\n{FIELDS}\n\n    def more(self):\n        return self.step", False),
+        (f"@register\n{FIELDS}", False),
+    ],
+)
+def test_what_an_object_keeps_of_its_arguments_is_prepared_before(head: str, seen: bool) -> None:
+    """Else the object would have the network without its wrapper."""
+    text = script(
+        imports="import dataclasses\nfrom dataclasses import dataclass\nfrom other import register",
+        definitions=STATE.format(head=head),
+        before="state = State(model, optimizer)",
+        epoch="train(state, loader)",
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+    )
+    result = convert(text)
+    output = result.output.decode() if result.output is not None else ""
+    assert ("accelerator.unwrap_model(state.net).state_dict()" in output) == seen
+    if seen:
+        assert output.index("accelerator.prepare(model") < output.index("state = State(model")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import choices, inheritance, instances, outside, spawned
+from accelift_codemod.facts import choices, dataclass_fields, inheritance, instances, outside, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
@@ -52,6 +52,8 @@ class Facts:
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
+        self.filled = dataclass_fields.find(direct)
+        direct = Index(self.filled.tree) if self.filled.originals else direct
         self.choices = choices.find(direct)
         self.case = self.choices.whole if case is None else self.choices.cases[case]
         direct = Index(self.case.tree) if self.case.originals else direct
@@ -188,9 +190,9 @@ class Facts:
 
     def _unfolded(self, node: ast.AST) -> ast.AST:
         """The node that a node stands for in the tree in which classes are as they are written."""
-        node = self.instances.originals.get(node, node)
-        node = self.flat.originals.get(node, node)
-        return self.case.originals.get(node, node)
+        for tree in (self.instances, self.flat, self.case, self.filled):
+            node = tree.originals.get(node, node)
+        return node
 
     def unfollowed(self, node: ast.AST) -> ast.ClassDef | None:
         """The class around a node, unless its attributes are followed, or the node has nothing to do with them."""

@@ -15,9 +15,10 @@ _KEPT = frozenset({Role.LOADER, Role.MODEL, Role.OPTIMIZER})
 def keepers(index: Index) -> set[ast.ClassDef]:
     """The classes whose methods make a DataLoader that their object keeps, step an optimizer that it has, or save
     something, or give a network the state of another; of those that are no networks or datasets themselves, also
-    those that make a network or an optimizer that they keep, or run in a loop what they were given."""
+    those that make a network or an optimizer that they keep, or run in a loop what they were given, and those that
+    others ask for an optimizer they were given: `state.optimizer.step()`."""
     names = Classes(index, {}, {})
-    found = set[ast.ClassDef]()
+    found = {cls for cls in _asked(index) if names.class_role(cls) is None}
     for call in index.calls:
         function = index.function(call)
         cls = index.enclosing_class(call) if function is not None else None
@@ -30,6 +31,22 @@ def keepers(index: Index) -> set[ast.ClassDef]:
         if steps or _saves(call, names) or (kept and made is Role.LOADER) or plain:
             found.add(cls)
     return found
+
+
+def _asked(index: Index) -> set[ast.ClassDef]:
+    """The classes whose objects keep what their constructor is given, and are asked for it to step it elsewhere."""
+    found = set[ast.ClassDef]()
+    for binding in (b for name in stepped(index) for b in index.attribute_bindings.get(name, ())):
+        cls, value = index.enclosing_class(binding.node), binding.value
+        if cls is not None and isinstance(value, ast.Name) and _is_parameter(value, index):
+            found.add(cls)
+    return found
+
+
+def stepped(index: Index) -> set[str]:
+    """The attributes of objects that are stepped: `state.optimizer.step()`."""
+    steps = (c.func.value for c in index.methods.get("step", ()) if isinstance(c.func, ast.Attribute))
+    return {node.attr for node in steps if isinstance(node, ast.Attribute)}
 
 
 def _makes(call: ast.Call, names: Classes) -> Role | None:

@@ -51,7 +51,7 @@ class Reading:
         self._asked.append(function)
         calls = [n for s in function.body for n in walk(s) if isinstance(n, ast.Call)]
         inside = [c for c in calls if self.resolver.index.function(c) is function]
-        found = [p for c in inside for p in self.paths(c) if isinstance(p, ast.Constant)]
+        found: list[ast.expr] = [p for c in inside for p in self.paths(c) if isinstance(p, ast.Constant)]
         self._asked.pop()
         return found
 

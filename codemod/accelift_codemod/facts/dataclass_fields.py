@@ -1,0 +1,93 @@
+"""Dataclasses that hold what trains: a tree in which they have the constructor that Python makes of their fields.
+
+`State(net, optimizer)` of a dataclass keeps what it is given as `state.net` and `state.optimizer`. In a copy of the
+tree `__init__` says so, as in any other class, and all that is known of constructors holds for it. Only dataclasses
+without methods are given one: nothing in them can need the accelerator.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from accelift_codemod.facts.copying import Copier, around
+from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.keepers import stepped
+from accelift_codemod.facts.names import Names
+from accelift_codemod.facts.tree import walk
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The tree to draw facts from."""
+
+    tree: ast.Module
+    originals: Mapping[ast.AST, ast.AST] = field(default_factory=dict)  # empty: the tree is the original
+
+
+def find(index: Index) -> Filled:
+    """The tree of a script with constructors in dataclasses that others ask for an optimizer."""
+    decorated = [cls for cls in index.classes if len(cls.decorator_list) == 1 and not cls.bases]
+    asked = stepped(index) if decorated else set()
+    names = Names(index)
+    found = {cls for cls in decorated if asked & {*_fields(cls)} and _is_plain(cls, names)}
+    if not found:
+        return Filled(index.tree)
+    defaults = {n for cls in found for s in _fields(cls).values() if s.value is not None for n in walk(s.value)}
+    copier = _Copier(found, around(index, (*found, *defaults)))
+    return Filled(copier.copy(index.tree), copier.originals)
+
+
+def _fields(cls: ast.ClassDef) -> dict[str, ast.AnnAssign]:
+    annotated = (s for s in cls.body if isinstance(s, ast.AnnAssign))
+    return {s.target.id: s for s in annotated if isinstance(s.target, ast.Name)}
+
+
+def _is_plain(cls: ast.ClassDef, names: Names) -> bool:
+    """Whether a class is a dataclass that has nothing but fields, which its constructor is given."""
+    (decorator,) = cls.decorator_list
+    call = decorator if isinstance(decorator, ast.Call) else None
+    if names.qualified(call.func if call is not None else decorator) != "dataclasses.dataclass":
+        return False
+    settings = [k.arg for k in call.keywords] if call is not None else []
+    only = all(isinstance(s, (ast.AnnAssign, ast.Pass)) or _is_text(s) for s in cls.body)
+    return only and not {"init", "slots", None} & {*settings} and not cls.keywords
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+class _Copier(Copier):
+    """Copies a tree, with constructors in some classes."""
+
+    def __init__(self, classes: set[ast.ClassDef], changing: set[ast.AST]) -> None:
+        super().__init__({ast.ClassDef: self._class}, changing)
+        self.classes = classes
+
+    def _class(self, node: ast.ClassDef) -> ast.ClassDef | None:
+        if node not in self.classes:
+            return None
+        new = self.plain(node)
+        new.decorator_list = []
+        for statement in new.body:
+            if isinstance(statement, ast.AnnAssign):
+                statement.value = None  # it is the constructor's default
+        new.body = [*new.body, self._constructor(node)]
+        return new
+
+    def _constructor(self, cls: ast.ClassDef) -> ast.FunctionDef:
+        fields = _fields(cls)
+        own = self.noted(ast.arg("self", None), cls)
+        given = [own, *(self.noted(ast.arg(name, None), s) for name, s in fields.items())]
+        defaults = [self.copy(s.value) for s in fields.values() if s.value is not None]
+        arguments = self.noted(ast.arguments([], given, None, [], [], None, defaults), cls)
+        body = [self._keeps(name, s) for name, s in fields.items()]
+        return self.noted(ast.FunctionDef("__init__", arguments, body, []), cls)
+
+    def _keeps(self, name: str, at: ast.AnnAssign) -> ast.stmt:
+        """`self.name = name`."""
+        own = self.noted(ast.Name("self", ast.Load()), at)
+        target = self.noted(ast.Attribute(own, name, ast.Store()), at)
+        return self.noted(ast.Assign([target], self.noted(ast.Name(name, ast.Load()), at)), at)
