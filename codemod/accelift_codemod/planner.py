@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelift_codemod import cases, headers
+from accelift_codemod import alone, cases, headers
 from accelift_codemod.blueprint.placement import draft
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Facts, position
@@ -141,6 +141,7 @@ def _settle(work: Draft) -> None:
     for edit in [e for e in work.edits if e.need is Need.STRONG and states.suffices(work, e)]:
         work.remove(edit)
         work.add(states.required(reach, edit))
+    alone.settle(work)
     headers.drop_inner(work)
     headers.lift(work)
 

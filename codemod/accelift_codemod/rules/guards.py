@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import alone
 from accelift_codemod.borrowed import Known, known, precedes
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, library
-from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts import files, library
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.decisions import chosen_by_content
 from accelift_codemod.measured.shares import named_after_labels, named_after_samples
@@ -292,8 +292,8 @@ if accelerator.is_main_process:
         race = self._race(draft, call)
         plain = draft.facts.resolver.builtin(call.func) == "open"
         apart = not plain or self._prints_into(draft, statement, call)
-        alone = isinstance(statement, ast.Expr) and apart and draft.collective(statement) is None
-        if alone or (isinstance(statement, ast.With) and self._self_contained(draft, statement)):
+        single = isinstance(statement, ast.Expr) and apart and draft.collective(statement) is None
+        if single or (isinstance(statement, ast.With) and alone.self_contained(draft, statement)):
             guarded.add(statement)
             yield draft.edit(
                 _RULE,
@@ -344,35 +344,6 @@ if accelerator.is_main_process:
         if not isinstance(call, ast.Call) or draft.facts.resolver.builtin(call.func) != "print":
             return False
         return any(k.arg == "file" and k.value is file for k in call.keywords)
-
-    def _self_contained(self, draft: Draft, statement: ast.With) -> bool:
-        """Whether a `with` block can be left out on a process without the rest of the script noticing."""
-        if draft.collective(statement) is not None:
-            return False
-        if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in walk(statement)):
-            return False
-        if any(draft.facts.resolver.kept(f) for f in draft.blueprint.timeline.calls_into(statement)):
-            return False
-        bound = stores(statement)
-        inside = set(walk(statement))
-        scope = draft.facts.index.scope(statement)
-        for name in bound:
-            owner = scope.owner(name)
-            if owner is None:
-                continue
-            if owner.is_class:
-                return False  # an attribute of self: any method may read it
-            for load in draft.facts.loads(owner, name):
-                if load in inside:
-                    continue
-                if any(b.node in inside for b in draft.facts.resolver.reaching(load, owner)):
-                    return False
-        for load in loads(statement):  # adding to something kept outside
-            parent = draft.facts.index.parents.get(load)
-            if isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "update", "add"):
-                if load.id not in bound and Role.WRITER not in draft.facts.resolver.roles(load):
-                    return False
-        return True
 
 
 def _of(draft: Draft, node: ast.expr, modules: str | tuple[str, ...]) -> bool:

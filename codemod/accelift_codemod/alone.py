@@ -1,0 +1,115 @@
+"""What statements that the main process alone runs do besides writing: every process has to do that."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, changing
+from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.plan import Edit, Operation, Severity
+
+_NAME = "value"
+
+
+def settle(work: Draft) -> None:
+    """Work out in front of a guarded statement what it changes: `value = saved.pop(0)`, then `os.remove(value)`.
+
+    Where that cannot be taken out of it, a finding tells.
+    """
+    for edit in [e for e in work.edits if e.operation is Operation.ENCLOSE and "is_main_process" in e.code]:
+        statement = edit.node
+        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+            continue
+        found = list(changing.inside(work.facts.resolver, statement.value))
+        if len(found) == 1 and _stands_alone(work, statement.value, found[0]):
+            _take_out(work, edit, statement, found[0])
+        elif found:
+            text = work.facts.short(found[0])
+            work.findings.append(
+                work.finding(
+                    "COLL-MAIN",
+                    Severity.ERROR,
+                    statement,
+                    f"the main process alone runs this, and `{text}` in it changes what the other processes go on with",
+                    "work that out on a line of its own, before what is written",
+                )
+            )
+
+
+def _stands_alone(work: Draft, call: ast.Call, part: ast.Call) -> bool:
+    """Whether a part of a call is evaluated whenever the call is, once, and nothing else changes it."""
+    for parent in work.facts.index.ancestors(part):
+        if parent is call:
+            break
+        if isinstance(parent, (ast.IfExp, ast.BoolOp, ast.comprehension, ast.GeneratorExp, ast.ListComp)):
+            return False
+    return _NAME not in work.facts.bound and not any(work.edits_at(node) for node in walk(part))
+
+
+def _take_out(work: Draft, guard: Edit, statement: ast.Expr, part: ast.Call) -> None:
+    why = "every process goes on with what this changes"
+    text = work.facts.segment(part)
+    work.add(work.edit(guard.rule, statement, Operation.BEFORE, why, f"{_NAME} = {text}"))
+    work.add(work.edit(guard.rule, part, Operation.BECOME, why, _NAME))
+
+
+def self_contained(draft: Draft, statement: ast.With) -> bool:
+    """Whether a `with` block can be left out on a process without the rest of the script noticing."""
+    if draft.collective(statement) is not None:
+        return False
+    if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in walk(statement)):
+        return False
+    if any(draft.facts.resolver.kept(f) for f in draft.blueprint.timeline.calls_into(statement)):
+        return False
+    bound = stores(statement)
+    inside = set(walk(statement))
+    if _changes_more(draft, statement, bound):
+        return False
+    scope = draft.facts.index.scope(statement)
+    for name in bound:
+        owner = scope.owner(name)
+        if owner is None:
+            continue
+        if owner.is_class:
+            return False  # an attribute of self: any method may read it
+        for load in draft.facts.loads(owner, name):
+            if load in inside:
+                continue
+            if any(b.node in inside for b in draft.facts.resolver.reaching(load, owner)):
+                return False
+    for load in loads(statement):  # adding to something kept outside
+        parent = draft.facts.index.parents.get(load)
+        if isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "update", "add"):
+            if load.id not in bound and Role.WRITER not in draft.facts.resolver.roles(load):
+                return False
+    return True
+
+
+def _changes_more(draft: Draft, statement: ast.With, bound: set[str]) -> bool:
+    """Whether a `with` block changes something that was there before it: a sum, an entry, a schedule."""
+    for node in walk(statement):
+        changed: ast.expr | None = None
+        if isinstance(node, ast.Delete):
+            return True
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            changed = node
+        elif isinstance(node, ast.Call) and changing.changes(draft.facts.resolver, node):
+            changed = node.func if isinstance(node.func, ast.Attribute) else node
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            changed = node.target if _is_older(draft, node) else None
+        while isinstance(changed, (ast.Attribute, ast.Subscript)):
+            changed = changed.value
+        if changed is not None and not (isinstance(changed, ast.Name) and changed.id in bound):
+            return True
+        if isinstance(changed, ast.Name) and isinstance(node, ast.AugAssign):
+            return True
+    return False
+
+
+def _is_older(draft: Draft, statement: ast.AugAssign) -> bool:
+    """Whether a variable that a statement adds to has been set before."""
+    assert isinstance(statement.target, ast.Name)
+    bindings = draft.facts.resolver.bindings(statement.target)
+    return any(draft.facts.index.statement(b.node) is not statement for b in bindings)
