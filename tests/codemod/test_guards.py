@@ -630,3 +630,25 @@ def test_asking_a_function_for_its_name_runs_nothing(given: str, guarded: bool) 
         epoch_end=f"mlflow.log_param('a', {given})",
     )
     assert ("COLL-MAIN" in findings(text)) == (not guarded)
+
+
+@pytest.mark.parametrize(
+    ("mode", "then", "kept"),
+    [
+        ("a", "log.write('begin')", True),
+        ("a+", "log.write('begin')", True),
+        ("a+", "log.seek(0)\nbegun = log.read()", False),
+        ("w+", "lines = log.readlines()", False),
+    ],
+)
+def test_a_file_that_is_read_back_is_not_nowhere(mode: str, then: str, kept: bool) -> None:
+    text = script(before=f"log = open('log.txt', '{mode}')\n{then}")
+    assert ("os.devnull" in converted(text)) == kept
+    assert ("SAVE-RACE" in findings(text)) == (not kept)
+
+
+@pytest.mark.parametrize(("handler", "guarded"), [("sys.exit('it is there')", True), ("print('it is there')", False)])
+def test_a_folder_whose_being_there_ends_the_script(handler: str, guarded: bool) -> None:
+    setup = f"try:\n    os.mkdir('run')\nexcept FileExistsError:\n    {handler}"
+    output = converted(script(imports="import os\nimport sys", before=setup))
+    assert ("    if accelerator.is_main_process:\n        os.mkdir('run')" in output) == guarded

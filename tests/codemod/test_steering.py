@@ -508,3 +508,17 @@ class Trainer:
     slots = dict.fromkeys(("loop", "move", "forward", "backward", "step", "epochs"), "")
     text = script(definitions=trainer, **slots, epoch="", after="Trainer(model, optimizer, loader).fit()")
     assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("test", "then", "told"),
+    [
+        ("loss.item() < 0.1", "sys.exit(0)", True),
+        ("loss.item() < 0.1", "exit()", True),
+        ("epoch > 3", "sys.exit(0)", False),
+        ("loss.item() < 0.1", "print('small')", False),
+    ],
+)
+def test_one_process_that_ends_is_an_error(test: str, then: str, told: bool) -> None:
+    text = script(imports="import sys", batch_end=f"if {test}:\n    {then}")
+    assert ("COLL-RANKFLOW" in findings(text)) == told

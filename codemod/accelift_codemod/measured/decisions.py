@@ -76,9 +76,10 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if _asks_for_one_row(draft, node, statement):
             continue
         inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
-        leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
+        ends = any(isinstance(n, ast.Expr) and draft.ends(n) for n in inside)
+        leaves = ends or any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in inside)
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
-            what = "leave the loop" if leaves else "run the backward pass"
+            what = "end" if ends else "leave the loop" if leaves else "run the backward pass"
             yield _waits(draft, statement, statement.test, what)
         elif _weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)

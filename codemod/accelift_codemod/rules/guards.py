@@ -20,6 +20,7 @@ _WRITES = Assumption("the method writes files and does nothing else, as that of 
 _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.", "pathlib.")
 _MAKES = ("os.makedirs", "os.mkdir")
 _FILE_ERRORS = {"FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
+_READS = ("read", "readline", "readlines", "seek", "truncate")
 _ASKS_OF = frozenset({"os.path.getsize", "os.path.getmtime", "os.path.getctime", "os.stat"})  # a file that is there
 _HEADER = "if {accelerator}.is_main_process:"
 _SLOWER = "a slower process would find what the main process has made"
@@ -194,7 +195,7 @@ if accelerator.is_main_process:
         """Whether the script goes on if a folder is there already."""
         block = draft.facts.index.parents[statement]
         handlers = block.handlers if isinstance(block, ast.Try) and statement in block.body else []
-        return any(draft.caught(handler) & _FILE_ERRORS for handler in handlers)
+        return any(draft.caught(h) & _FILE_ERRORS and not draft.ends(h.body[-1]) for h in handlers)
 
     def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         """Every process makes the folder, so that it is there for each of them: another one may be the first."""
@@ -306,7 +307,8 @@ if accelerator.is_main_process:
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
             return
-        read = "r" in (files.mode(draft.facts.resolver, call) or "")  # it is read first
+        mode = files.mode(draft.facts.resolver, call) or ""
+        read = "r" in mode or ("+" in mode and self._is_read(draft, call))
         os = known(draft, call, "os")
         if not plain or read or os is Known.NEVER or self._counts_on_it(draft, call):
             yield draft.finding(
@@ -331,6 +333,12 @@ if accelerator.is_main_process:
             need=Need.WEAK,
             otherwise=race,
         )
+
+    def _is_read(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether what a call opens is read, or gone back in."""
+        asked = (a.value for name in _READS for a in draft.facts.index.attributes.get(name, ()))
+        bound = (b for value in asked if isinstance(value, ast.Name) for b in draft.facts.resolver.bindings(value))
+        return any(b.value is call for b in bound)
 
     def _counts_on_it(self, draft: Draft, call: ast.Call) -> bool:
         """Whether something fails where a file that a call opens is not there: `os.path.getsize(path)`."""
