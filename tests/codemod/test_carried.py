@@ -227,3 +227,66 @@ def test_a_list_of_an_object_that_a_later_loss_is_computed_with(given: str, said
     before = "state = State()\nstate.k = [1.0]"
     text = script(definitions=definitions, before=before, epoch="train(state)", **NO_LOOP)
     assert ("the loss of later iterations depends on it" in told(text)) is said
+
+
+MICRO = """
+
+
+stream = iter(loader)
+ahead = 0.0
+for step in range(10):
+    try:
+        batch = next(stream)
+    except StopIteration:
+        stream = iter(loader)
+        batch = next(stream)
+    {first}
+    x, y = batch[0].to(device), batch[1].to(device)
+    optimizer.zero_grad()
+    for micro in range(4):
+        if micro > 0:
+            try:
+                batch = next(stream)
+            except StopIteration:
+                stream = iter(loader)
+                batch = next(stream)
+            x, y = batch[0].to(device), batch[1].to(device)
+        loss = F.cross_entropy(model(x), y){weight}
+        loss.backward()
+        {last}
+    optimizer.step()
+"""
+
+
+def micro(first: str = "pass", weight: str = " / 4", last: str = "pass") -> str:
+    return script(epochs="", epoch="", after=MICRO.format(first=first, weight=weight, last=last), **NO_LOOP)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"last": "print(loss.item())"},
+        {
+            "first": "ahead = 1.0\n    part = 1 / ahead",
+            "weight": " * part",
+            "last": "ahead = loss.item()",
+        },
+        {"weight": " * (1.0 + 0.1 * micro)"},
+    ],
+)
+def test_where_an_iterator_is_and_what_it_deals_are_not_measured(parts: dict[str, str]) -> None:
+    assert "COLL-RANKFLOW" not in findings(micro(**parts))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"first": "if ahead > 2.0:\n        break", "last": "ahead = loss.item()"},
+        {"first": "weight = 1.0 + ahead", "weight": " * weight", "last": "ahead = loss.item()"},
+        {"last": "if batch[0].mean() > 3:\n            break"},
+        {"first": "if step > 3:\n        ahead = 0.0", "weight": " + ahead", "last": "ahead = loss.item()"},
+    ],
+)
+def test_what_a_micro_batch_measures_still_decides_about_the_next_step(parts: dict[str, str]) -> None:
+    assert "COLL-RANKFLOW" in findings(micro(**parts)) or "accelerator.reduce" in str(converted(micro(**parts)))

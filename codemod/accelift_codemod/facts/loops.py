@@ -9,6 +9,7 @@ from functools import cached_property
 from accelift_codemod.facts.gradients import Gradients
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
 from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.passes import Passes
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.resolve import Resolver
@@ -190,6 +191,11 @@ class Loops:
                 for inner in value.inner:
                     found += self.loaders(inner)
         return tuple(dict.fromkeys(found))
+
+    def is_pass(self, values: Values) -> bool:
+        """Whether values are nothing but passes over loaders: iterators that deal their batches."""
+        passes = all(value.role in PASSES and not self._others((value,)) for value in values)
+        return passes and bool(values) and all(self.loaders((value,)) for value in values)
 
     def others(self, loop: BatchLoop) -> list[Value]:
         """What a loop may iterate over instead of a loader, and is not known to be one: on another setting, say."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
-from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.filling import PUTS
 from accelift_codemod.measured.keys import parts_asked
@@ -36,6 +36,8 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
         owner = draft.facts.index.scope(load).owner(load.id) if load.id in local else None
         if owner is not None and isinstance(owner.node, COMPREHENSIONS):
             continue  # gone with its expression; what that goes through is read in it, too
+        if draft.facts.loops.is_pass(draft.facts.resolver.values(load)):
+            continue  # it comes to its end in the same step everywhere
         for place, name in _places(draft, node, load, owner) if owner is not None else ():
             statement = draft.facts.index.statement(place)
             if not isinstance(statement, _SETS) or not node.lineno <= statement.lineno:
@@ -50,26 +52,6 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             queue += more
             seen.update(more)
     return {name: list(statements) for name, statements in found.items()}
-
-
-def bound_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:
-    """Whether every iteration has surely bound a variable before it is read: in both arms of an `if`, say.
-
-    Or in those that settings choose: had the first iteration not bound it, it would have failed.
-    """
-    index, certainty = draft.facts.index, Certainty(draft.facts.resolver)
-    read = index.statement(load)
-    owner = index.scope(load).owner(load.id)
-    bindings = owner.bindings[load.id] if owner is not None else []
-    bound = {index.statement(b.node) for b in bindings if b.how is How.ASSIGN}
-    inside = {s for s in bound if node in index.ancestors(s)} - {read}
-    if inside and certainty.passed(inside, read):
-        return True
-    if owner is None or not all(node in index.ancestors(b.node) for b in bindings):
-        return False
-    early = [index.statement(b.node) for b in bindings if position(b.node) < position(load)]
-    early = [statement for statement in early if statement is not read]  # which has not been run yet
-    return bool(early) and all(certainty.alike(node, one) for one in (*early, read))
 
 
 def _places(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[tuple[ast.AST, str]]:

@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import Binding
 from accelift_codemod.facts.layout import Environment, Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import labels
+from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.filling import FILLING, filled, given_to, places
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.numbers import number_of
@@ -125,7 +126,8 @@ def reads_again(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
         inside = set(walk(shared[-1]))
         made = draft.facts.resolver.reaching(load, owner)
         if any(b.node not in inside or position(b.node) > position(load) for b in made):
-            found.append(load)
+            if not any(bound_anew(draft, loop, load) for loop in shared):
+                found.append(load)
     return found
 
 

@@ -11,7 +11,7 @@ from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.carried import bound_anew
+from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
 from accelift_codemod.measured.pools import pooled
 from accelift_codemod.measured.sums import RULE as REDUCES
