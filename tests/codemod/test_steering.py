@@ -522,3 +522,67 @@ class Trainer:
 def test_one_process_that_ends_is_an_error(test: str, then: str, told: bool) -> None:
     text = script(imports="import sys", batch_end=f"if {test}:\n    {then}")
     assert ("COLL-RANKFLOW" in findings(text)) == told
+HELPER = """
+def mean_of(values):
+    total = np.array(values).sum()
+    return total / len(values)
+
+
+def around(values):
+    return mean_of(values)
+
+
+class Judge:
+    def __init__(self):
+        self.kept = []
+
+    def mean(self, values):
+        self.kept = values
+        return sum(values) / len(values)
+
+    def last(self):
+        return sum(self.kept)
+
+
+judge = Judge()
+"""
+KEPT = {"epoch": "losses = []", "batch_end": "losses.append(loss.item())", "imports": "import numpy as np"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "decided"),
+    [
+        ("mean_of(losses)", "mean_of([float(epoch)])"),
+        ("around(losses)", "around([float(epoch)])"),
+        ("around(losses)", "mean_of([float(epoch)])"),
+        ("judge.mean(losses)", "Judge().mean([float(epoch)])"),
+        ("mean_of(values=losses)", "around(values=[float(epoch)])"),
+    ],
+)
+def test_what_a_function_is_given_comes_out_at_that_call(shown: str, decided: str) -> None:
+    decides = f"print({shown})\nif {decided} < 1:\n    break"
+    text = script(definitions=HELPER, epoch_end=decides, **KEPT)
+    assert "COLL-RANKFLOW" not in findings(text)
+    assert "accelerator.reduce" not in str(converted(text))
+
+
+@pytest.mark.parametrize(
+    "decided",
+    [
+        "mean_of(losses)",
+        "around(losses)",
+        "around(values=[mean_of(losses)])",
+        "mean_of([around(losses), 1.0])",
+        "judge.mean(losses)",
+        "(lambda: mean_of(losses))()",
+    ],
+)
+def test_what_comes_out_of_functions_decides(decided: str) -> None:
+    decides = f"print(mean_of([1.0]), around([1.0]))\nif {decided} < 1:\n    break"
+    text = script(definitions=HELPER, epoch_end=decides, **KEPT)
+    assert AVERAGED in str(converted(text))
+
+
+def test_what_an_object_keeps_comes_out_of_its_other_methods() -> None:
+    decides = "judge.mean(losses)\nif judge.last() < 1:\n    break"
+    assert AVERAGED in str(converted(script(definitions=HELPER, epoch_end=decides, **KEPT)))

@@ -14,6 +14,8 @@ from accelift_codemod.measured import keys
 from accelift_codemod.measured.held_outside import reads_by_callers
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
+_WAYS = 4  # by which a read is come to, on average
+_DEPTH = 4  # of calls in calls that are told apart
 # What says nothing of the numbers in a value.
 _ASKS = frozenset({"len", "isinstance", "type", "hasattr", "id", "print", "callable"})
 # What keeps none of the numbers that it is given; a pass over a loader may be a progress bar that shows them.
@@ -26,20 +28,25 @@ _KEEPS_NOTHING = frozenset({Role.MODEL, Role.LOSS, Role.OPTIMIZER, Role.SCHEDULE
 _TYPES = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor ByteTensor HalfTensor BoolTensor".split())
 Read = ast.Name | ast.Attribute | ast.Call
 Stop = Callable[[ast.AST], bool]
+_Calls = tuple[ast.Call, ...]  # that a value has gone into, and not come out of; nothing where that is not known
 
 
 def reached(draft: Draft, starts: Sequence[Read], tests: bool = False, stop: Stop | None = None) -> Iterator[Read]:
     """The expressions that what others hold flows into: reads of it, and calls that return it, the given ones first.
 
     It is followed through variables, attributes, lists and dicts, arguments and returns, and, if `tests`, through
-    conditions into what is set under them. It goes no further than what `stop` accepts.
+    conditions into what is set under them. It goes no further than what `stop` accepts. What one call of a function
+    hands to it comes out at that call, not at others.
     """
-    queue: list[Read] = list(starts)
-    seen: set[ast.AST] = set(starts)
-    while queue and len(seen) < _READS:
-        read = queue.pop(0)
-        yield read
-        for following in _next(draft, read, tests, stop):
+    queue: list[tuple[Read, _Calls]] = [(read, ()) for read in starts]
+    seen = set(queue)
+    told: set[ast.AST] = set()
+    while queue and len(told) < _READS and len(seen) < _READS * _WAYS:
+        read, calls = queue.pop(0)
+        if read not in told:
+            told.add(read)
+            yield read
+        for following in _next(draft, read, calls, tests, stop):
             if following not in seen:
                 seen.add(following)
                 queue.append(following)
@@ -168,27 +175,41 @@ def _is_size(draft: Draft, call: ast.Call, argument: ast.AST) -> bool:
     return not home and isinstance(call.func, ast.Attribute) and call.func.attr in torch_ops.NEW
 
 
-def _next(draft: Draft, read: Read, tests: bool, stop: Stop | None) -> Iterator[Read]:
-    """The reads that a value flows into from one of it."""
+def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | None) -> Iterator[tuple[Read, _Calls]]:
+    """The reads that a value flows into from one of it, with the calls that it is in there."""
+    home = draft.facts.index.function(read)
+
+    def within(reads: Iterable[Read]) -> Iterator[tuple[Read, _Calls]]:
+        return ((n, calls if draft.facts.index.function(n) is home else ()) for n in reads)
+
     for node in around(draft, read, stop):
         if isinstance(node, ast.Call) and node is not read and not is_within(draft, read, node.func):
-            yield from _handed(draft, node, read)
+            entered = function_of(draft, node) is not None
+            handed = _handed(draft, node, read)
+            yield from ((n, (*calls, node)[-_DEPTH:]) for n in handed) if entered else within(handed)
         elif isinstance(node, ast.NamedExpr):
-            yield from _reads_of_target(draft, node.target)
+            yield from within(_reads_of_target(draft, node.target))
         elif isinstance(node, ast.Return):
-            function = draft.facts.index.function(node)
-            yield from _calls_of(draft, function) if function is not None else ()
+            yield from _back(draft, node, calls)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            yield from _bound(draft, node)
+            yield from within(_bound(draft, node))
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
-            yield from reads_of(draft, header(node))
+            yield from within(reads_of(draft, header(node)))
         elif tests and isinstance(node, (ast.If, ast.While)):
             for part in (n for s in (*node.body, *node.orelse) for n in walk(s)):
                 if isinstance(part, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-                    yield from _bound(draft, part)
+                    yield from within(_bound(draft, part))
                 elif isinstance(part, ast.Return):
-                    function = draft.facts.index.function(part)
-                    yield from _calls_of(draft, function) if function is not None else ()
+                    yield from _back(draft, part, calls)
+
+
+def _back(draft: Draft, statement: ast.Return, calls: _Calls) -> Iterator[tuple[Read, _Calls]]:
+    """Where what a function returns comes out: at the call by which it came in, if that is known, or at all of them."""
+    function = draft.facts.index.function(statement)
+    if calls and function_of(draft, calls[-1]) is function:
+        yield calls[-1], calls[:-1]
+    elif function is not None:
+        yield from ((site, ()) for site in _calls_of(draft, function))
 
 
 def header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
