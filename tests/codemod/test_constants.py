@@ -261,3 +261,47 @@ def test_a_layer_keeps_nothing_of_what_it_is_given_once() -> None:
     forward = f"{ZERO}out = model.forward(x.view(-1, 8))\nloss = F.cross_entropy(out, y)"
     text = script(imports=NUMPY, definitions=LAYER, model="model = Net().to(device)", before=once, forward=forward)
     assert "DATA-UNSEEDED" not in findings(text)
+
+
+MOCK = """\
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = {made}
+        self.head = nn.Linear(8, 3)
+        {mock}
+
+    def forward(self, x):
+        {first}
+        return self.head(self.encoder(x))
+"""
+
+
+ENCODER = {"from_imports": "from encoders import Encoder", "model": "model = Pair().to(device)"}
+
+
+@pytest.mark.parametrize("made", ["Encoder()", "Encoder(8)", "nn.Linear(8, 8)"])
+@pytest.mark.parametrize("mock", ["self.forward(torch.randn(2, 8))", "self(torch.randn(2, 8))", "pass"])
+def test_a_mock_batch_is_gone_with_its_result(made: str, mock: str) -> None:
+    definitions = MOCK.format(made=made, mock=mock, first="pass")
+    text = script(
+        from_imports="from encoders import Encoder", definitions=definitions, model="model = Pair().to(device)"
+    )
+    assert "DATA-UNSEEDED" not in findings(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "mock", "first"),
+    [
+        ("Encoder()", "self.first = self.encoder(torch.randn(2, 8))", "x = x + self.first[0]"),
+        ("Encoder()", "self.first = torch.randn(8)", "x = x + self.first"),
+        ("Encoder(torch.randn(8))", "pass", "pass"),
+        ("Encoder()", "self.encoder.fit(torch.randn(8))", "pass"),
+    ],
+)
+def test_what_a_network_keeps_of_what_is_drawn_is_reported(made: str, mock: str, first: str) -> None:
+    definitions = MOCK.format(made=made, mock=mock, first=first)
+    text = script(
+        from_imports="from encoders import Encoder", definitions=definitions, model="model = Pair().to(device)"
+    )
+    assert "DATA-UNSEEDED" in findings(text)

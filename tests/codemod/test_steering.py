@@ -586,3 +586,44 @@ def test_what_comes_out_of_functions_decides(decided: str) -> None:
 def test_what_an_object_keeps_comes_out_of_its_other_methods() -> None:
     decides = "judge.mean(losses)\nif judge.last() < 1:\n    break"
     assert AVERAGED in str(converted(script(definitions=HELPER, epoch_end=decides, **KEPT)))
+
+
+# What a function returns: the sum first, and last what is the same everywhere.
+SEVERAL = [
+    ("total / len(loader), 1.0", "first, {0} = {1}"),
+    ("total, total / 2, len(loader)", "first, _, {0} = {1}"),
+    ("total, 1.0", "{0} = {1}[1]"),
+    ("total, 1.0", "both = {1}\nfirst, {0} = both"),
+    ("total, 1.0", "both = {1}\nfirst = both[0]\n{0} = both[1]"),
+    ("{{'loss': total, 'rate': 1.0}}", "both = {1}\nprint(both)\n{0} = both['rate']"),
+    ("{{'loss': total, 'rate': 1.0}}", "{0} = {1}['rate']"),
+]
+WHOLE = [
+    ("total, 1.0", "{0} = max({1})"),
+    ("total, 1.0", "both = {1}\n{0} = both[epoch]"),
+    ("total, 1.0", "both = {1}\n{0} = both[-2]"),
+    ("total, 1.0", "{0}, *_ = {1}"),
+    ("total, 1.0", "kept = [{1}]\n{0} = kept[-1][0]"),
+    ("total, 1.0", "for {0} in {1}:\n    pass"),
+    ("{{'loss': total, 'rate': 1.0}}", "{0} = {1}.get('loss')"),
+    ("{{'loss': total, **{{}}}}", "{0} = {1}['loss']"),
+]
+
+
+def of_several(result: str, taken: str) -> str:
+    empty = dict.fromkeys(("move", "forward", "backward", "step"), "")
+    definitions = RUN.replace("{result}", result.format())
+    slots = {"loop": "pass", **empty, "epoch": "", "batch_end": ""}
+    decides = f"{taken.format('value', 'run(model, loader, optimizer, device)')}\nif value > 3:\n    break"
+    return measured(definitions=definitions, **slots, epoch_end=decides)
+
+
+@pytest.mark.parametrize(("result", "taken"), SEVERAL)
+def test_of_several_things_that_are_returned_one_decides(result: str, taken: str) -> None:
+    assert "accelerator.reduce(" not in converted(of_several(result, taken))
+    assert "COLL-RANKFLOW" not in findings(of_several(result, taken))
+
+
+@pytest.mark.parametrize(("result", "taken"), WHOLE)
+def test_several_things_that_are_used_together_decide(result: str, taken: str) -> None:
+    assert f"total += {AVERAGED}" in added(of_several(result, taken))

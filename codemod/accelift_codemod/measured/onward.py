@@ -11,6 +11,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import keys
+from accelift_codemod.measured.attributes import attribute_reads, declared_by, is_layer, library_made, own_class
 from accelift_codemod.measured.held_outside import reads_by_callers
 
 _READS = 400  # that are followed; what flows further is taken to go nowhere
@@ -190,7 +191,7 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
         elif isinstance(node, ast.NamedExpr):
             yield from within(_reads_of_target(draft, node.target))
         elif isinstance(node, ast.Return):
-            yield from _back(draft, node, calls)
+            yield from _back(draft, node, calls, read)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             yield from within(_bound(draft, node))
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
@@ -203,13 +204,55 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
                     yield from _back(draft, part, calls)
 
 
-def _back(draft: Draft, statement: ast.Return, calls: _Calls) -> Iterator[tuple[Read, _Calls]]:
-    """Where what a function returns comes out: at the call by which it came in, if that is known, or at all of them."""
+def _back(
+    draft: Draft, statement: ast.Return, calls: _Calls, read: Read | None = None
+) -> Iterator[tuple[Read, _Calls]]:
+    """Where what a function returns comes out: at the call by which it came in, if that is known, or at all of them.
+
+    Of several things that are returned it is the one that is read, if any is.
+    """
     function = draft.facts.index.function(statement)
+    sites: list[tuple[Read, _Calls]] = []
     if calls and function_of(draft, calls[-1]) is function:
-        yield calls[-1], calls[:-1]
+        sites = [(calls[-1], calls[:-1])]
     elif function is not None:
-        yield from ((site, ()) for site in _calls_of(draft, function))
+        sites = [(site, ()) for site in _calls_of(draft, function)]
+    place, many = _place(draft, statement.value, read) if read is not None else (None, 0)
+    for site, outer in sites:
+        home = draft.facts.index.function(site)
+        for one in [site] if place is None else _taken(draft, site, place, many):
+            yield one, outer if draft.facts.index.function(one) is home else ()
+
+
+def _place(draft: Draft, value: ast.expr | None, read: Read) -> tuple[int | str | None, int]:
+    """Which of several things that are returned a read is in, by its place or key, and of how many."""
+    if isinstance(value, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in value.elts):
+        return next((n for n, part in enumerate(value.elts) if is_within(draft, read, part)), None), len(value.elts)
+    if isinstance(value, ast.Dict):
+        for key, part in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and is_within(draft, read, part):
+                return key.value, 0
+    return None, 0
+
+
+def _taken(draft: Draft, whole: Read, place: int | str, many: int, depth: int = 0) -> Iterator[Read]:
+    """Where one of several things is taken out of all of them, or all are used together."""
+    user = draft.facts.index.parents.get(whole)
+    target = user.targets[0] if isinstance(user, ast.Assign) and len(user.targets) == 1 else None
+    if isinstance(user, ast.Subscript) and user.value is whole:
+        other = isinstance(user.slice, ast.Constant) and user.slice.value != place
+        yield from () if other else (whole,)
+    elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(place, int) and len(target.elts) == many:
+        if any(isinstance(part, ast.Starred) for part in target.elts):
+            yield whole
+        else:
+            yield from _bound(draft, ast.Assign(targets=[target.elts[place]], value=whole))
+    elif isinstance(target, ast.Name) and depth < _DEPTH:
+        for read in reads_of(draft, user):  # type: ignore[arg-type]
+            yield from _taken(draft, read, place, many, depth + 1)
+        yield from _asked(draft, target)
+    else:
+        yield whole
 
 
 def header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
@@ -241,43 +284,6 @@ def _asked(draft: Draft, target: ast.Name) -> list[ast.Attribute]:
     return draft.facts.asked(owner, target.id) if owner is not None else []
 
 
-def attribute_reads(draft: Draft, stored: ast.Attribute) -> Iterator[Read]:
-    """The reads of an attribute that is set: of the same object by name, of an object of the same class."""
-    declared = {_own_class(draft, stored.value), *_declared(draft, stored.value)} - {None}
-    name = ast.unparse(stored.value)
-    for read in draft.facts.index.attributes.get(stored.attr, []):
-        if isinstance(read.ctx, ast.Load) and read is not stored:
-            same = not declared and ast.unparse(read.value) == name
-            if same or declared & {_own_class(draft, read.value), *_declared(draft, read.value)}:
-                yield read
-
-
-def library_made(draft: Draft, func: ast.Attribute) -> bool:
-    """Whether an attribute of an object is no method, but what a library made for it: that gets what the call is given.
-
-    `self.restore = transforms.Compose(...)`, `data.restore(x)`.
-    """
-    classes = set(_declared(draft, func.value)) - {None}
-    stores = [
-        store
-        for store in draft.facts.index.attributes.get(func.attr, [])
-        if isinstance(store.ctx, ast.Store) and _own_class(draft, store.value) in classes
-    ]
-    made = [getattr(draft.facts.index.statement(store), "value", None) for store in stores]
-    called = [value.func for value in made if isinstance(value, ast.Call)]
-    return bool(made) and len(called) == len(made) and all(map(draft.facts.resolver.qualified, called))
-
-
-def _own_class(draft: Draft, node: ast.expr) -> ast.ClassDef | None:
-    """The class whose `self` an expression is."""
-    function = draft.facts.index.function(node)
-    cls = draft.facts.index.parents.get(function) if function is not None else None
-    if not isinstance(node, ast.Name) or function is None or not isinstance(cls, ast.ClassDef):
-        return None
-    first = [*function.args.posonlyargs, *function.args.args][:1]
-    return cls if first and first[0].arg == node.id else None
-
-
 def object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
     """The reads of an object that keeps what it is given: of the variable or attribute that it is in.
 
@@ -292,7 +298,7 @@ def object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
     found: Iterable[Read] = ()
     if isinstance(node, ast.Attribute):
         found = attribute_reads(draft, node)
-    elif isinstance(node, ast.Name) and _own_class(draft, node) is None:  # `self` would be all of its attributes
+    elif isinstance(node, ast.Name) and own_class(draft, node) is None:  # `self` would be all of its attributes
         if not draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
             found = (read for read in _reads_of_target(draft, node) if read is not node)
             owner = draft.facts.index.scope(node).owner(node.id)
@@ -307,7 +313,7 @@ def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:
         if isinstance(call.func, ast.Attribute) and draft.facts.resolver.qualified(call.func) is None:
             if not library_made(draft, call.func):
                 yield from object_reads(draft, call.func.value)
-            elif not draft.facts.resolver.roles(call.func) & _KEEPS_NOTHING:
+            elif not (draft.facts.resolver.roles(call.func) & _KEEPS_NOTHING or is_layer(draft, call.func)):
                 yield from object_reads(draft, call.func)
         elif isinstance(call.func, ast.Name) and draft.facts.resolver.roles(call.func) == {Role.OBJECT}:
             if not draft.blueprint.prepared_models(call.func):  # of a class in a file that is not found
@@ -344,16 +350,12 @@ def _calls_of(draft: Draft, function: Function) -> Iterator[Read]:
         return
     if function in draft.facts.resolver.properties:
         for read in draft.facts.index.attributes.get(function.name, []):
-            if cls in (_own_class(draft, read.value), *_declared(draft, read.value)):
+            if cls in (own_class(draft, read.value), *declared_by(draft, read.value)):
                 yield read
     elif function.name == "__call__":
         for call in draft.facts.index.calls:
-            if isinstance(call.func, ast.Name) and cls in _declared(draft, call.func):
+            if isinstance(call.func, ast.Name) and cls in declared_by(draft, call.func):
                 yield call
-
-
-def _declared(draft: Draft, node: ast.expr) -> list[ast.AST | None]:
-    return [v.declaration for v in draft.facts.resolver.values(node)]
 
 
 def is_within(draft: Draft, node: ast.AST, tree: ast.AST) -> bool:

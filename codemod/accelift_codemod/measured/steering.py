@@ -13,7 +13,8 @@ from accelift_codemod.facts.index import FUNCTIONS, LOOPS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
-from accelift_codemod.measured.onward import Read, around, function_of, is_within, library_made, reached, targets
+from accelift_codemod.measured.attributes import library_made
+from accelift_codemod.measured.onward import Read, around, function_of, is_within, reached, targets
 
 _DEPTH = 3  # of functions that are looked into for what they do
 # What trains otherwise once it is told a number.

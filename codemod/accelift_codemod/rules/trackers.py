@@ -9,7 +9,8 @@ from accelift_codemod.chance import picked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.onward import Read, attribute_reads, function_of, reached, targets
+from accelift_codemod.measured.attributes import attribute_reads
+from accelift_codemod.measured.onward import Read, function_of, reached, targets
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
