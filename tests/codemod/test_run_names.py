@@ -169,3 +169,52 @@ def test_files_that_are_listed_to_be_read() -> None:
     setup = "folder = sorted(os.listdir('runs'))[-1]"
     assert found(setup, after=f"{SAVE}\n{READ}") == []
     assert found("folder = os.path.join('runs', max(os.listdir('runs')))", after=f"{SAVE}\n{READ}") == []
+
+
+CFG = """\
+class CFG:
+    now = {now}
+    rate = 0.1
+    folder = {folder}
+
+
+class Longer(CFG):
+    seed = 1
+
+
+cfg = CFG()
+{more}
+"""
+NOW = "datetime.datetime.now().strftime('%Y%m%d-%H%M%S')"
+
+
+@pytest.mark.parametrize(
+    ("now", "folder", "more"),
+    [
+        (NOW, "'runs'", "folder = f'./{CFG.now}/'"),
+        (NOW, "'runs'", "folder = f'./{cfg.now}/'"),
+        (NOW, "'runs'", "folder = f'./{Longer.now}/'"),
+        (NOW, "f'runs/{now}'", "folder = CFG.folder"),
+        (NOW, "'runs'", "CFG.name = f'{CFG.now}-base'\nCFG.out = f'./{CFG.name}/'\nfolder = CFG.out"),
+    ],
+)
+def test_a_time_in_the_body_of_a_class(now: str, folder: str, more: str) -> None:
+    setup = CFG.format(now=now, folder=folder, more=more)
+    assert found(setup, before=MAKE) == ["NAME-OWN"]
+    assert found(setup, after=SAVE) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "folder", "more"),
+    [
+        (NOW, "'runs'", "folder = CFG.folder"),
+        ("time.strftime('%Y-%m-%d')", "'runs'", "folder = f'runs/{CFG.now}'"),
+        ("'first'", "'runs'", "folder = f'runs/{cfg.now}'"),
+        (NOW, "'runs'", "CFG.now = 'first'\nfolder = f'./{CFG.now}/'"),
+        (NOW, "'runs'", "cfg = CFG(now='first')\nfolder = f'./{cfg.now}/'"),
+        (NOW, "'runs'", "class Other:\n    now = 'first'\n\n\nfolder = f'./{Other.now}/'"),
+        (NOW, "'runs'", "class Other(CFG):\n    now = 'first'\n\n\nfolder = f'./{Other.now}/'"),
+    ],
+)
+def test_what_else_the_body_of_a_class_sets(now: str, folder: str, more: str) -> None:
+    assert found(CFG.format(now=now, folder=folder, more=more), before=MAKE) == []

@@ -58,6 +58,21 @@ def field(resolver: Resolver, node: ast.Attribute) -> Binding | None:
     return found[0] if len(found) == 1 and found[0].how is How.ASSIGN and not found[0].path else None
 
 
+def of_class(resolver: Resolver, node: ast.Attribute) -> list[ast.expr]:
+    """What the body of a class of the script sets an attribute to, that is read of the class, or of an object that is
+    not told another; nothing if any such attribute is set from elsewhere."""
+    found: list[ast.expr] = []
+    for value in () if resolver.index.attribute_bindings.get(node.attr) else resolver.values(node.value):
+        cls, made = value.declaration, value.origin
+        told = isinstance(made, ast.Call) and (made.args or any(k.arg in (None, node.attr) for k in made.keywords))
+        if not isinstance(cls, ast.ClassDef) or told:
+            continue
+        scopes = (resolver.index.scopes[c] for c in resolver.ancestry(cls))
+        bound = next((s.bindings[node.attr] for s in scopes if node.attr in s.bindings), [])
+        found += (b.value for b in bound if b.how is How.ASSIGN and not b.path and b.value is not None)
+    return found
+
+
 def reads(resolver: Resolver, cls: ast.AST, name: str) -> list[ast.Attribute]:
     """The reads of an attribute that the body of a class sets, of the class or its objects; none if some of them may
     have another value: by an argument of theirs, or set."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance.seeds import seeded
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, library
+from accelift_codemod.facts import Role, files, library, written
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.tree import children, walk
@@ -228,16 +228,16 @@ class RunNames(Rule):
 
     def _of_day(self, draft: Draft, call: ast.Call) -> bool:
         """Whether nothing is left of the time but the day: `strftime("%Y-%m-%d")`."""
-        written = call
+        spelled = call
         parent = draft.facts.index.parents.get(call)
         if isinstance(parent, ast.Attribute) and parent.attr in ("strftime", "date"):
             outer = draft.facts.index.parents.get(parent)
             if parent.attr == "date":
                 return True
-            written = outer if isinstance(outer, ast.Call) else call
+            spelled = outer if isinstance(outer, ast.Call) else call
         elif draft.facts.resolver.qualified(call.func) != "time.strftime":
             return False
-        form = written.args[0] if written.args else None
+        form = spelled.args[0] if spelled.args else None
         return (
             isinstance(form, ast.Constant)
             and isinstance(form.value, str)
@@ -256,6 +256,7 @@ class RunNames(Rule):
         elif isinstance(node, ast.Attribute):
             if node.attr not in index.attribute_bindings:
                 yield node.value  # `uuid.uuid4().hex`, `path.parent`
+                yield from written.of_class(resolver, node)
             of_arguments = Role.ARGUMENTS in resolver.roles(node.value)
             for binding in index.attribute_bindings.get(node.attr, []):
                 target = binding.node
