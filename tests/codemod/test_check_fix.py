@@ -57,7 +57,6 @@ CHANGED = [
             "    torch.save({'m': accelerator.unwrap_model(model).state_dict(), 'e': 1}, 'm.pt')"
         ),
     ),
-    (accumulating(CLIP), accumulating(f"if accelerator.sync_gradients:\n    {CLIP}")),
     (
         script(definitions=TOLD, main=True, before="tell(accelerator, 1)"),
         script(definitions=TOLD.replace(" print", " accelerator.print"), main=True, before="tell(accelerator, 1)"),
@@ -97,6 +96,9 @@ KEPT = {
     "it is loaded into the wrapper": script(
         before="model.load_state_dict(torch.load('m.pt'))", after="accelerator.save(model.state_dict(), 'm.pt')"
     ),
+    "it computes something else on one process, too": accumulating(CLIP),
+    "one process met it, and the others do not": script(batch_end="if torch.isnan(loss):\n    print('nan')"),
+    "an error of one process": script(batch_end="try:\n    x + y\nexcept ValueError as error:\n    print(error)"),
     "the norm is asked for": accumulating(f"norm = {CLIP}"),
     "whatever is an error but has more than one way out": script(batch_end="n = accelerator.gather(loss).item()"),
     "another wrapper": script(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ _DECORATORS = frozenset(
 _COUNTS = frozenset({"num_processes", "use_distributed", "distributed_type"})
 # What is registered with these runs where the other is called.
 _HOOKS = {"register_save_state_pre_hook": "save_state", "register_load_state_pre_hook": "load_state"}
+_PROCESS = frozenset("rank ranks main master process processes proc primary leader chief".split())
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -91,9 +93,21 @@ class Ranks:
                 return next((yes for yes, _ in parts if yes is not None), None), None
             return None, next((no for _, no in parts if no is not None), None)
         if isinstance(test, ast.Name):
-            held = self._held(test)
-            return self.splits(held, depth + 1) if held is not None else (None, None)
+            found = {self.splits(held, depth + 1) for held in self._held_by_all(test)}
+            return found.pop() if len(found) == 1 else (None, None)
         return None, None
+
+    def _held_by_all(self, node: ast.Name) -> list[ast.expr]:
+        """What a variable holds, or what each call gives the parameter that it is; empty if that is not known."""
+        held = self._held(node)
+        if held is not None:
+            return [held]
+        bindings = self.resolver.bindings(node)
+        if len(bindings) != 1 or bindings[0].how is not How.PARAMETER:
+            return []
+        given = self.resolver.handed(bindings[0])
+        known = [one for one in given if one is not None]
+        return known if len(known) == len(given) else []
 
     def guard(self, node: ast.AST) -> Guard | None:
         """What lets only some processes come to a node, in the node's own function."""
@@ -116,18 +130,22 @@ class Ranks:
 
     def _left_before(self, statement: ast.stmt) -> Guard | None:
         """An `if` before a statement in its block with which some processes have left."""
+        for test in self.left_before(statement):
+            side = self.splits(test)[1]
+            if side is not None:
+                return Guard(test, side, left=True)
+        return None
+
+    def left_before(self, statement: ast.stmt) -> Iterator[ast.expr]:
+        """The tests of `if` statements before a statement in its block that leave the function or iteration."""
         try:
             block, place = self.index.block(statement)
         except KeyError:
-            return None
+            return
         for earlier in block[:place]:
             if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], _LEAVES):
-                if isinstance(earlier.body[-1], ast.Raise):
-                    continue
-                side = self.splits(earlier.test)[1]
-                if side is not None:
-                    return Guard(earlier.test, side, left=True)
-        return None
+                if not isinstance(earlier.body[-1], ast.Raise):
+                    yield earlier.test
 
     def _decorator(self, function: Function) -> Guard | None:
         for decorator in function.decorator_list:
@@ -143,9 +161,13 @@ class Ranks:
         """
         if self.guard(node) is not None:
             return True
+        child = node
         for parent in self.index.ancestors(node):
             if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and self._asks(parent.test):
                 return True
+            if isinstance(child, ast.stmt) and any(map(self._asks, self.left_before(child))):
+                return True
+            child = parent
             if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
                 isinstance(n, ast.Attribute) and n.attr.endswith("process_first")
                 for item in parent.items
@@ -187,6 +209,26 @@ class Ranks:
                 found.append(call)
         return found
 
+    def from_elsewhere(self, node: ast.AST) -> bool:
+        """Whether only something unknown may run the function around a node: a method that nothing here calls by its
+        name, or a hook of what nothing here does."""
+        function = self.index.function(node)
+        if function is None or self.resolver.sites(function):
+            return False
+        if isinstance(self.index.parents.get(function), ast.ClassDef):
+            name = function.name
+            asked = any(self.resolver.qualified(a) is None for a in self.index.attributes.get(name, []))
+            return not (asked or name.startswith("__") or name == "forward")
+        return self._is_hook(function) and not any(True for _ in self._hooked(function))
+
+    def _is_hook(self, function: Function) -> bool:
+        return any(
+            isinstance(a, ast.Name) and self.resolver.may_be(a, function)
+            for registers in _HOOKS
+            for call in self.index.methods.get(registers, [])
+            for a in call.args
+        )
+
     def _hooked(self, function: Function) -> Iterator[ast.Call]:
         """The calls of an accelerator that run a function which was registered with it."""
         for registers, runs in _HOOKS.items():
@@ -199,10 +241,7 @@ class Ranks:
             return False
         if mentions_process(test):
             return True
-        return any(
-            isinstance(n, ast.Name) and (held := self._held(n)) is not None and mentions_process(held)
-            for n in ast.walk(test)
-        )
+        return any(isinstance(n, ast.Name) and any(map(mentions_process, self._held_by_all(n))) for n in ast.walk(test))
 
     def innermost_loop(self, node: ast.AST) -> ast.AST | None:
         """The loop whose iteration a `break` or `continue` ends."""
@@ -215,6 +254,12 @@ def mentions_process(node: ast.AST) -> bool:
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             name = part.value
-        if any(word in name.lower() for word in ("rank", "main", "master", "process", "primary", "leader", "chief")):
+        if not _PROCESS.isdisjoint(words(name)):
             return True
     return False
+
+
+def words(name: str) -> set[str]:
+    """The words that a name is put together of, in small letters: of `isMainRank0`, is, main and rank."""
+    found = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+    return found | {word[2:] for word in found if word.startswith("is")}

@@ -9,7 +9,7 @@ from functools import cached_property
 from accelift_codemod.facts import gradients
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
 from accelift_codemod.facts.flow import Flow
-from accelift_codemod.facts.index import Binding, How, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Optimizer
@@ -124,6 +124,32 @@ class World:
         if not places and not self.timeline.follows(node, home):
             return False
         return all(self.certainly_before(binding.node, place) for place in places)
+
+    def by_its_own(self, node: ast.AST, steps: int = 4) -> bool:
+        """Whether a process may come to a node by itself: where an exception is handled, or by a value of its own."""
+        child = node
+        for parent in self.index.ancestors(node):
+            if isinstance(parent, ast.ExceptHandler):
+                return True
+            if isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
+                if self.flow.local(parent.test) is not None:
+                    return True
+            if isinstance(child, ast.stmt) and any(self.flow.local(t) for t in self.ranks.left_before(child)):
+                return True
+            if isinstance(parent, FUNCTIONS):
+                sites = self.resolver.sites(parent) if steps else []
+                return bool(sites) and all(self.by_its_own(site, steps - 1) for site in sites)
+            child = parent
+        return False
+
+    @cached_property
+    def deals_items(self) -> bool:
+        """Whether the script deals items out to its processes itself: a part of something, by the process's number."""
+        if any(True for _ in self.verbs("split_between_processes")):
+            return True
+        bounds = [n.lower for n in ast.walk(self.index.tree) if isinstance(n, ast.Slice) and n.lower is not None]
+        bounds += [a for c in self.calls if self.resolver.builtin(c.func) == "range" for a in c.args[:1]]
+        return any(self.ranks.is_rank(part) for bound in bounds for part in self.flow.sources(bound))
 
     @cached_property
     def timeline(self) -> Timeline:

@@ -9,7 +9,7 @@ from accelift_codemod.facts.index import position
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
-from accelift_codemod.plan import Edit, Finding, Operation, Severity
+from accelift_codemod.plan import Finding, Severity
 
 _CLIPS = frozenset(
     f"torch.nn.utils.{home}{name}"
@@ -21,13 +21,12 @@ _CLIPS = frozenset(
 class ClippedEach(Lint):
     """Inside `accumulate` every micro-batch is backpropagated, but only the last of a group is followed by a step.
     Clipping without `if accelerator.sync_gradients:` clips the incomplete sums of gradients, too, and so weights the
-    micro-batches differently.
+    micro-batches differently: on one process, too, so that `--fix`, which changes nothing there, leaves it.
     """
 
     code = "ACC-CLIP"
     severity = Severity.WARNING
     title = "incomplete gradients are clipped"
-    fixed = "where it is a statement of its own, and the accelerator is at hand"
     wrong = """\
 with accelerator.accumulate(model):
     accelerator.backward(loss)
@@ -60,16 +59,7 @@ with accelerator.accumulate(model):
                 f"`{world.text(call.func)}` clips with every micro-batch, while gradients still accumulate",
                 "put it under `if accelerator.sync_gradients:`",
                 (Evidence(context.lineno, f"inside `{world.text(context.items[0].context_expr)}`"),),
-                self._fix(world, call),
             )
-
-    def _fix(self, world: World, call: ast.Call) -> tuple[Edit, ...]:
-        """The call under a test, if it is a statement of its own: nobody asks for the norm."""
-        name, statement = world.accelerator_at(call), world.index.parents[call]
-        if not name or not isinstance(statement, ast.Expr):
-            return ()
-        header = f"if {name}.sync_gradients:"
-        return (self.edit(world, statement, Operation.ENCLOSE, header),)
 
     def _gated(self, world: World, call: ast.Call) -> bool:
         """Whether any test stands between the micro-batch and the call: it may be about synchronisation."""

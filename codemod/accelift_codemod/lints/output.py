@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import library, paths
-from accelift_codemod.facts.ranks import mentions_process
+from accelift_codemod.facts.ranks import mentions_process, words
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Edit, Finding, Operation, Severity
 
+_CONSUMES = "consume_prefix_in_state_dict_if_present"
 _SAVES = frozenset({"torch.save", "torch.serialization.save", "safetensors.torch.save_file"})
 # These write into a file that was opened: opening it is what races.
 _DUMPS = frozenset({"json.dump", "pickle.dump", "yaml.dump"})
@@ -19,7 +20,9 @@ _FOLDERS = frozenset({"os.makedirs", "os.mkdir"})
 _OWN = frozenset(
     {"getpid", "uuid1", "uuid4", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "devnull"}
 )
-_OWN_NAMES = ("rank", "process", "main", "temp", "tmp")
+# Words in the names of what may differ from process to process, and of variables of the environment that do.
+_OWN_WORDS = frozenset("rank process proc pid worker main temp tmp temporary tempdir tmpdir tempfile tmpfile".split())
+_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
 # Downloads that take turns by themselves (file locks of the Hugging Face libraries).
 _LOCKED = ("datasets.", "huggingface_hub.", "kaggle")
 
@@ -47,10 +50,15 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
         for call in world.calls:
             if world.qualified(call) not in _SAVES and world.together.verb(call) != "save":
                 continue
+            if world.index.attributes.get(_CONSUMES) or world.mentions(_CONSUMES):
+                continue
             obj = world.resolver.argument(call, 0, "obj") or (call.args[0] if call.args else None)
             if obj is None:
                 continue
-            for part in world.flow.sources(obj, self._asked(world)):
+            parts = [*world.flow.sources(obj, self._asked(world))]
+            if any(map(self._strips, parts)):
+                continue
+            for part in parts:
                 if part in seen or not self._state(world, part):
                     continue
                 seen.add(part)
@@ -76,6 +84,14 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
         assert isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
         code = f"{name}.unwrap_model({{}})"
         return (self.edit(world, part.func.value, Operation.SURROUND, code),)
+
+    def _strips(self, node: ast.AST) -> bool:
+        """Whether a node may take the wrapper's prefix off keys: `key.removeprefix("module.")`, `key[7:]`."""
+        if isinstance(node, ast.Slice):
+            return node.lower is not None
+        if isinstance(node, ast.Attribute) and node.attr == "partition":
+            return True
+        return isinstance(node, ast.Constant) and isinstance(node.value, str) and "module" in node.value
 
     def _asked(self, world: World):  # type: ignore[no-untyped-def]
         """Where following what is saved ends: at what is called a state dict, and at what is prepared."""
@@ -117,12 +133,25 @@ accelerator.save(state, "checkpoint.pt")
             what = self._writes(world, call)
             if not what or not world.facts.runs(call) or world.ranks.perhaps_alone(call) or self._own(world, call):
                 continue
-            remedy = "put it under `if accelerator.is_main_process:`"
-            if world.qualified(call) in _SAVES:
-                remedy = "use accelerator.save, which only the main process does, or put it under a guard"
+            if world.ranks.from_elsewhere(call):
+                continue  # whoever runs it may do so on one process
+            remedy = self._remedy(world, call)
             yield Finding(
                 self.code, self.severity, call.lineno, f"`{world.text(call)}` {what} on every process at once", remedy
             )
+
+    def _remedy(self, world: World, call: ast.Call) -> str:
+        given = [*call.args, *(k.value for k in call.keywords)]
+        inside = [n for g in given for n in ast.walk(g) if isinstance(n, ast.Call)]
+        together = next((n for n in inside if world.together.of(n) or world.together.verb(n) == "get_state_dict"), None)
+        if together is not None:  # under a guard, the others would wait
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "save_pretrained":
+                return "give it is_main_process=accelerator.is_main_process and save_function=accelerator.save"
+            shown = world.text(together)
+            return f"keep `{shown}`, which all processes do, in a variable, and put the rest under a guard"
+        if world.qualified(call) in _SAVES:
+            return "use accelerator.save, which only the main process does, or put it under a guard"
+        return "put it under `if accelerator.is_main_process:`"
 
     def _writes(self, world: World, call: ast.Call) -> str:
         qualified = world.qualified(call)
@@ -153,16 +182,30 @@ accelerator.save(state, "checkpoint.pt")
         texts = paths.texts(world.resolver, call)
         if any(world.flow.from_batch(name) for text in texts for name in paths.origins(world.resolver, text)):
             return True
-        for argument in (*call.args, *(k.value for k in call.keywords)):
+        for argument in self._names(world, call):
             if world.resolver.only(argument, Role.MODEL):
                 continue
             if isinstance(argument, ast.JoinedStr) and world.flow.local(argument) is not None:
                 return True  # its name holds a value of the process's own
-            for part in world.flow.sources(argument):
+            parts = [*world.flow.sources(argument)]
+            if world.deals_items and any(isinstance(part, ast.Call) for part in parts):
+                return True  # that of an item of its share, for all one can see
+            for part in parts:
                 name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
-                if name in _OWN or any(word in name.lower() for word in _OWN_NAMES):
+                if name in _OWN or not _OWN_WORDS.isdisjoint(words(name)):
+                    return True
+                if isinstance(part, ast.Constant) and part.value in _VARIABLES:
                     return True
         return False
+
+    def _names(self, world: World, call: ast.Call) -> list[ast.expr]:
+        """The arguments that may name the file: all but the object that is saved."""
+        qualified, given = world.qualified(call), [k.value for k in call.keywords if k.arg not in ("obj", "tensors")]
+        if qualified in _SAVES:
+            return [*call.args[1:], *given]
+        if qualified.startswith("numpy."):
+            return [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("file", "fname"))]
+        return [*call.args, *given]
 
 
 class PrintAll(Lint):
@@ -189,6 +232,8 @@ accelerator.print(f"epoch {epoch}")
                 continue
             if any(map(mentions_process, call.args)):
                 continue  # each process is meant to say something
+            if world.by_its_own(call):
+                continue  # what one process met, the others do not say
             yield Finding(
                 self.code,
                 self.severity,

@@ -1,0 +1,145 @@
+"""`accelift check` of what processes write, print and save: by whom it is done, and under which name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.checks import findings, marked, script
+
+NP = "import numpy as np"
+NAN = "if torch.isnan(loss):\n    print('loss is nan')"
+TRY = "try:\n    risky(x)\nexcept ValueError as error:\n    print('skipped', error)"
+RISKY = "def risky(x):\n    if x.sum() > 3:\n        raise ValueError\n"
+MAIN = "accelerator.is_main_process"
+FIRST = "isMainRank0 = first()\nif isMainRank0:\n    torch.save(3, 'm.pt')"
+KEEP = """\
+def keep(state, name, first):
+    if not first:
+        return
+    torch.save(state, name){mark}
+"""
+CACHE = """\
+def cache(names, alone=True):
+    for name in names:
+        if not alone:
+            continue
+        np.save(name + '.npy', np.zeros(3)){mark}
+"""
+HEAD = """\
+class Head(nn.Module):
+    def keep(self, folder):
+        torch.save(self.state_dict(), folder + '/head.pt'){mark}
+
+
+class LongHead(Head):
+    pass
+"""
+HOOK = """\
+def hook(models, weights, folder):
+    torch.save(3, folder + '/state.pt')
+
+accelerator.register_save_state_pre_hook(hook)
+"""
+SHARE = """\
+def share(items):
+    each = len(items) // accelerator.num_processes
+    first = accelerator.process_index * each
+    return items[first : first + each]
+"""
+ITEMS = "for item in {items}:\n    name = item['id']\n    np.save(f'{{name}}.npy', np.zeros(3)){mark}"
+STRIPPED = "{{{key}: value for key, value in model.state_dict().items()}}"
+PRETRAINED = {
+    "from_imports": "from transformers import AutoModel",
+    "model": "model = AutoModel.from_pretrained('bert')",
+}
+
+REPORTED = [
+    ("PRINT-ALL", script(batch_end="if epoch > 0:\n    print('loss is nan')  # HERE")),
+    ("PRINT-ALL", script(batch_end="try:\n    print('tried')  # HERE\nexcept ValueError:\n    pass")),
+    ("PRINT-ALL", script(batch_end="if accelerator.gather(loss).sum() > 3:\n    print('high')  # HERE")),
+    ("SAVE-RACE", script(definitions=KEEP.format(mark="  # HERE"), after="keep(3, 'm.pt', True)")),
+    ("SAVE-RACE", script(imports=NP, definitions=CACHE.format(mark="  # HERE"), before="cache('ab', len('ab') > 1)")),
+    ("SAVE-RACE", script(definitions=HEAD.format(mark="  # HERE"), after="LongHead().keep('out')")),
+    ("SAVE-RACE", script(imports=NP, after=ITEMS.format(items="data", mark="  # HERE"))),
+    ("SAVE-RACE", script(imports=NP, setup="processed = 3", after="np.save('features.npy', processed)  # HERE")),
+    ("SAVE-RACE", script(setup="domain = 'news'", after="with open(f'{domain}.txt', 'w') as file:  # HERE\n    pass")),
+    ("SAVE-RACE", script(setup="attempt = 1", after="torch.save({'attempt': attempt}, 'attempt.pt')  # HERE")),
+    ("SAVE-RACE", script(after="torch.save({'by': accelerator.process_index}, 'model.pt')  # HERE")),
+    ("SAVE-RACE", script(setup="remaining = 3", after="if remaining:\n    torch.save(3, 'rest.pt')  # HERE")),
+    ("SAVE-WRAPPED", script(after=f"accelerator.save({STRIPPED.format(key='key.lower()')}, 'm.pt')  # HERE")),
+]
+SILENT = [
+    ("PRINT-ALL", script(batch_end=NAN)),
+    ("PRINT-ALL", script(definitions=RISKY, batch_end=TRY)),
+    ("PRINT-ALL", script(batch_end="if not torch.isnan(loss):\n    continue\nprint('loss is nan')")),
+    ("PRINT-ALL", script(definitions="def tell(x):\n    print(x)\n", batch_end=NAN.replace("print", "tell"))),
+    ("SAVE-RACE", script(definitions=KEEP.format(mark=""), after="keep(3, 'm.pt', accelerator.is_main_process)")),
+    (
+        "SAVE-RACE",
+        script(imports=NP, definitions=CACHE.format(mark=""), before=f"cache('a', {MAIN})"),
+    ),
+    ("SAVE-RACE", script(definitions=HEAD.format(mark=""))),
+    ("SAVE-RACE", script(before=HOOK)),
+    (
+        "SAVE-RACE",
+        script(imports=NP, before=SHARE, after=ITEMS.format(items="share([{'id': 'a'}, {'id': 'b'}])", mark="")),
+    ),
+    ("SAVE-RACE", script(setup="temp_file = 'x'", after="torch.save(3, temp_file)")),
+    ("SAVE-RACE", script(imports="import os", after="torch.save(3, f'part{os.environ[\"RANK\"]}.pt')")),
+    ("SAVE-RACE", script(imports=NP, after="np.save(f'part{accelerator.process_index}.npy', np.zeros(3))")),
+    (
+        "SAVE-RACE",
+        script(from_imports="from project import first", after=FIRST),
+    ),
+    (
+        "SAVE-WRAPPED",
+        script(after=f"""accelerator.save({STRIPPED.format(key='key.removeprefix("module.")')}, 'm.pt')"""),
+    ),
+    ("SAVE-WRAPPED", script(after=f"weights = {STRIPPED.format(key='key[7:]')}\naccelerator.save(weights, 'm.pt')")),
+    (
+        "SAVE-WRAPPED",
+        script(
+            from_imports="from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present",
+            after="state = model.state_dict()\nconsume_prefix_in_state_dict_if_present(state, 'module.')\n"
+            "accelerator.save(state, 'm.pt')",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), REPORTED)
+def test_what_every_process_does_is_reported(code: str, text: str) -> None:
+    assert marked(text)
+    assert [f.line for f in findings(text, code)] == marked(text)
+
+
+@pytest.mark.parametrize(("code", "text"), SILENT)
+def test_what_one_process_does_or_keeps_apart_is_not(code: str, text: str) -> None:
+    assert findings(text, code) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (
+            "accelerator.unwrap_model(model).save_pretrained('out', state_dict=accelerator.get_state_dict(model))",
+            "give it is_main_process=accelerator.is_main_process and save_function=accelerator.save",
+        ),
+        (
+            "torch.save(accelerator.get_state_dict(model), 'm.pt')",
+            "keep `accelerator.get_state_dict(model)`, which all processes do, in a variable, and put the rest under a "
+            "guard",
+        ),
+        (
+            "accelerator.unwrap_model(model).save_pretrained('out')",
+            "put it under `if accelerator.is_main_process:`",
+        ),
+        (
+            "torch.save(3, 'm.pt')",
+            "use accelerator.save, which only the main process does, or put it under a guard",
+        ),
+    ],
+)
+def test_no_guard_around_what_all_processes_do(call: str, remedy: str) -> None:
+    (finding,) = findings(script(**PRETRAINED, after=call), "SAVE-RACE")
+    assert finding.remedy == remedy
