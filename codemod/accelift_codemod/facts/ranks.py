@@ -236,6 +236,16 @@ class Ranks:
                 if any(isinstance(a, ast.Name) and self.resolver.may_be(a, function) for a in call.args):
                     yield from self.index.methods.get(runs, [])
 
+    def counted(self, node: ast.AST) -> bool:
+        """Whether a node is in a branch for some number of processes, or way of sharing them out, in its function."""
+        for parent in self.index.ancestors(node):
+            if isinstance(parent, FUNCTIONS):
+                return False
+            if isinstance(parent, (ast.If, ast.IfExp)):
+                if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in ast.walk(parent.test)):
+                    return True
+        return False
+
     def _asks(self, test: ast.AST) -> bool:
         if any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(test)):
             return False

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from accelift_codemod.facts import gradients
 from accelift_codemod.facts.accelerate import AccelerateFacts, is_accelerator, is_state
+from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.facts.flow import Flow
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, position
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
@@ -17,6 +18,8 @@ from accelift_codemod.facts.ranks import Ranks
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
+
+_FILLS = frozenset("append appendleft extend add insert put push store".split())
 
 
 class World:
@@ -92,6 +95,13 @@ class World:
         others = ("fsdp_plugin", "parallelism_config", "deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
         return not any(map(self.mentions, others))
 
+    @cached_property
+    def places(self) -> bool:
+        """Whether `prepare` puts everything on the accelerator's device, as far as the script says."""
+        told = [k.value for call in self.calls for k in call.keywords if k.arg == "device_placement"]
+        told += [argument for call in self.accelerators for argument in call.args[:1]]
+        return all(isinstance(value, ast.Constant) and value.value is True for value in told)
+
     def certainly_before(self, first: ast.AST, second: ast.AST) -> bool:
         """Whether a node has certainly run when another one in its function does."""
         index = self.index
@@ -141,6 +151,30 @@ class World:
                 return bool(sites) and all(self.by_its_own(site, steps - 1) for site in sites)
             child = parent
         return False
+
+    def collects(self, node: ast.AST) -> bool:
+        """Whether an expression may hold what this process has collected itself: what it drew at random, computed or
+        was told, put into an object bit by bit."""
+        for part in self.flow.sources(node):
+            for given in self._filled(part):
+                for inner in self.flow.sources(given):
+                    if isinstance(inner, ast.Call) and (
+                        self.flow.unknown(inner)
+                        or drawn_from(self.resolver, inner)
+                        or any(v.role is Role.MODEL for v in self.resolver.values(inner.func))
+                    ):
+                        return True
+        return False
+
+    def _filled(self, node: ast.AST) -> Iterator[ast.expr]:
+        """What is put into the object that a variable holds: `memory.append(...)`."""
+        if isinstance(node, ast.Name):
+            owner = self.index.scope(node).owner(node.id)
+            for load in self.facts.loads(owner, node.id) if owner is not None else ():
+                method = self.index.parents.get(load)
+                call = self.index.parents.get(method) if isinstance(method, ast.Attribute) else None
+                if isinstance(call, ast.Call) and isinstance(method, ast.Attribute) and method.attr in _FILLS:
+                    yield from call.args
 
     @cached_property
     def deals_items(self) -> bool:

@@ -5,114 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.values import Evidence, Role, Value, Values
+from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
 
 _INDEX = frozenset("process_index local_process_index data_parallel_rank".split())
 _SAMPLERS = frozenset({"torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler"})
-_KNOWN_SAMPLERS = frozenset(
-    f"torch.utils.data{home}.{name}"
-    for home in ("", ".sampler")
-    for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler")
-)
-
-
-class Unsharded(Lint):
-    """A DataLoader that is not prepared gives every process the same batches. Training on it with a prepared model, all
-    processes compute the same gradients: nothing is gained over one process.
-    """
-
-    code = "DATA-UNSHARDED"
-    severity = Severity.WARNING
-    title = "all processes train on the same data"
-    wrong = """\
-model, optimizer = accelerator.prepare(model, optimizer)
-for inputs, targets in DataLoader(dataset, batch_size=32, shuffle=True):
-    ...
-    accelerator.backward(loss)
-"""
-    right = """\
-loader = DataLoader(dataset, batch_size=32, shuffle=True)
-model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-for inputs, targets in loader:
-    ...
-    accelerator.backward(loss)
-"""
-
-    def check(self, world: World) -> Iterator[Finding]:
-        if world.unknown_given or asks_for_process(world):
-            return
-        for loop in world.loops:
-            early = self._drawn_before(world, loop) if loop.trains else None
-            if not loop.trains or (any(map(world.is_given, loop.loaders)) and early is None):
-                continue
-            if not all(self._plain(world, v) for v in loop.loaders):
-                continue
-            if not any(world.together.of(c) == "backward" for c in self._calls(world, loop.body)):
-                continue
-            node = loop.node
-            place = early or (node.test if isinstance(node, ast.While) else node.iter)
-            made = loop.loaders[0].origin
-            when = "is of the DataLoader before it was prepared" if early else "was not prepared"
-            remedy = "make it after accelerator.prepare" if early else "give the DataLoader to accelerator.prepare"
-            yield Finding(
-                self.code,
-                self.severity,
-                place.lineno,
-                f"`{world.text(place)}` {when}: every process trains on the same batches",
-                remedy,
-                (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
-            )
-
-    def _drawn_before(self, world: World, loop: BatchLoop) -> ast.Call | None:
-        """What a loop draws from, if it was made of loaders before they were prepared: `batches = iter(loader)`."""
-        origins = {v.origin for v in loop.loaders}
-        prepares = [c for a, c in world.prepared_arguments if {v.origin for v in world.resolver.values(a)} & origins]
-        for name in (n for n in ast.walk(loop.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)):
-            bindings = world.resolver.bindings(name)
-            made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-            if not isinstance(made, ast.Call) or not made.args or {v.origin for v in _drawn(world, made)} != origins:
-                continue
-            if prepares and all(world.certainly_before(made, c) and made.lineno < c.lineno for c in prepares):
-                return made
-        return None
-
-    def _calls(self, world: World, statements: list[ast.stmt]) -> Iterator[ast.Call]:
-        """The calls of statements, and of functions of the script that they call."""
-        seen: set[ast.AST] = set()
-        queue: list[ast.AST] = [*statements]
-        while queue:
-            for node in ast.walk(queue.pop()):
-                if isinstance(node, ast.Call):
-                    yield node
-                    target = world.resolver.callee(node)
-                    if isinstance(target, FUNCTIONS) and target not in seen:
-                        seen.add(target)
-                        queue.append(target)
-
-    def _plain(self, world: World, value: Value) -> bool:
-        """Whether a loader certainly deals all of its data to every process."""
-        loader = world.facts.objects.loader(value)
-        if loader.call is None or not loader.complete or "batch_sampler" in loader.arguments:
-            return False
-        sampler = loader.arguments.get("sampler")
-        return "sampler" not in loader.arguments or (
-            sampler is not None
-            and all(v.name in _KNOWN_SAMPLERS for v in world.resolver.values(sampler))
-            and bool(world.resolver.values(sampler))
-        )
-
-
-def _drawn(world: World, call: ast.Call) -> Values:
-    """The loaders that are certainly not prepared, of which `iter(loader)`, or a function of the script, deals."""
-    values = world.resolver.values(call.args[0])
-    deals = world.resolver.builtin(call.func) in ("iter", "enumerate") or world.resolver.callee(call) is not None
-    plain = all(v.role is Role.LOADER and not world.resolver.is_prepared(v) for v in values)
-    return values if deals and plain else ()
 
 
 class ShardedTwice(Lint):
@@ -133,10 +32,12 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
 
     def check(self, world: World) -> Iterator[Finding]:
         for node, call in world.prepared_arguments:
-            for value in world.resolver.values(node):
-                if value.role is not Role.LOADER or world.was_prepared(value, node):
-                    continue
-                cut = self._cut(world, value)
+            values = [v for v in world.resolver.values(node) if not world.was_prepared(v, node)]
+            loaders = [v for v in values if v.role is Role.LOADER]
+            cuts = [self._cut(world, value) for value in loaders]
+            if None in cuts:
+                continue  # it may be another loader, made where there is no accelerator to share it out
+            for value, cut in zip(loaders, cuts, strict=True):
                 if cut is not None:
                     yield Finding(
                         self.code,

@@ -61,9 +61,10 @@ class _Evaluation(Lint):
             name, values = collected
             owner = world.index.scope(name).owner(name.id)
             local = next(filter(None, map(world.flow.local, values)), None)
-            if owner is not None and local is not None and not world.ranks.guard(statement):
-                if not self._begins_inside(world, owner, name.id, loop):
-                    yield Sum(name.id, owner, statement, local)
+            if owner is None or local is None or world.ranks.guard(statement) or world.ranks.counted(statement):
+                continue
+            if not self._begins_inside(world, owner, name.id, loop):
+                yield Sum(name.id, owner, statement, local)
 
     def _collected(self, world: World, statement: ast.stmt) -> tuple[ast.Name, list[ast.expr]] | None:
         """The variable that a statement adds something to, and what."""

@@ -128,11 +128,24 @@ loss = model(batch)
 
     def _asks(self, world: World, node: ast.expr) -> bool:
         """Whether the script asks before whether the model is wrapped."""
+        child: ast.AST = node
         for parent in world.index.ancestors(node):
-            if isinstance(parent, ast.IfExp) and any(
-                isinstance(n, ast.Attribute) and n.attr == "module" for n in ast.walk(parent)
+            if isinstance(parent, ast.IfExp) and _goes_into_wrapper(parent):
+                return True
+            if isinstance(parent, ast.If) and any(
+                _goes_into_wrapper(statement)
+                for arm in (parent.body, parent.orelse)
+                if child not in arm
+                for statement in arm
             ):
                 return True
+            if isinstance(child, ast.stmt) and any(
+                _goes_into_wrapper(statement)
+                for test in world.ranks.left_before(child)
+                for statement in world.index.parents[test].body  # type: ignore[attr-defined]
+            ):
+                return True
+            child = parent
             if isinstance(parent, (ast.If, ast.IfExp, ast.Try)):
                 test = getattr(parent, "test", None)
                 if test is None or any(
@@ -172,6 +185,11 @@ loss = model(batch)
         ) or any(
             isinstance(n, ast.Call) and world.together.verb(n) == "unwrap_model" for n in world.flow.sources(call.func)
         )
+
+
+def _goes_into_wrapper(node: ast.AST) -> bool:
+    """Whether a part of the script knows of a wrapper, and asks for what is in it."""
+    return any(isinstance(n, ast.Attribute) and n.attr == "module" for n in ast.walk(node))
 
 
 class LoaderAttribute(Lint):
@@ -241,6 +259,9 @@ for epoch in range(epochs):
 """
 
     def check(self, world: World) -> Iterator[Finding]:
+        precision = world.setting("mixed_precision")
+        if isinstance(precision, ast.Constant) and precision.value == "no":
+            return
         for call in world.verbs("unwrap_model"):
             flag = world.resolver.argument(call, 1, "keep_fp32_wrapper")
             if not (isinstance(flag, ast.Constant) and flag.value is False):
