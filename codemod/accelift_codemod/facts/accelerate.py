@@ -181,6 +181,9 @@ class AccelerateResolver(Resolver):
         """Whether a value is what `prepare` returned."""
         return value.origin in self.prepared
 
+    def made(self, value: Value) -> Value:
+        return self.original(value)
+
     def original(self, value: Value) -> Value:
         """What `prepare` was given, of what it returned."""
         return value.inner[0][0] if self.is_prepared(value) and value.inner else value

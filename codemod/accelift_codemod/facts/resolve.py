@@ -67,6 +67,10 @@ class Resolver(Classes):
         method = self.self_trained.get(cls) if isinstance(cls, ast.ClassDef) and value.role is Role.MODEL else None
         return Value(Role.MODEL, method, name=value.name, declaration=cls) if method is not None else value
 
+    def made(self, value: Value) -> Value:
+        """An object as it was made, whatever became of it since."""
+        return value
+
     # ---- values
 
     @property

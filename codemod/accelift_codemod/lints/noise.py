@@ -40,6 +40,7 @@ for images in loader:
 
     def check(self, world: World) -> Iterator[Finding]:
         seeded = [c for c in world.calls if seeds(world.resolver, c) and world.facts.runs(c)]
+        seeded = [c for c in seeded if not world.ranks.perhaps_alone(c)]
         if not seeded or world.mentions("device_specific") or asks_for_process(world):
             return
         for loop in world.loops:
@@ -66,8 +67,9 @@ for images in loader:
 class LookAhead(Lint):
     """Accelerate's prepared loader fetches the next batch before it hands out this one. Where the data set and the
     training loop draw from one generator (with `num_workers=0`), they draw in another order than with a plain
-    DataLoader: with the same seed the script computes something else, on one process, too. (The bundled runtime does
-    not fetch ahead.)
+    DataLoader: with the same seed the script computes something else, on one process, too. (GPUs have generators of
+    their own: what is drawn there is out of step only where the accelerator is the CPU. The bundled runtime does not
+    fetch ahead.)
     """
 
     code = "RNG-LOOKAHEAD"
@@ -101,16 +103,26 @@ for inputs in accelerator.prepare(DataLoader(Noisy())):
                     assert inside is not None
                     if drawn_from(world.resolver, drawn) != drawn_from(world.resolver, inside):
                         continue
+                    sure = self._on_cpu(world, drawn) and self._on_cpu(world, inside)
+                    where = "one generator" if sure else "one generator where the accelerator is the CPU"
                     yield Finding(
                         self.code,
-                        self.severity,
+                        self.severity if sure else Severity.NOTE,
                         drawn.lineno,
                         f"`{world.text(drawn)}` and `{world.text(inside)}` (line {inside.lineno}) of the data set draw "
-                        "from one generator, and Accelerate fetches the next batch before this one is handed out: both "
+                        f"from {where}, and Accelerate fetches the next batch before this one is handed out: both "
                         "get other numbers than without it",
                         "give the data set a generator of its own, or the DataLoader num_workers=1",
                     )
                     return
+
+    def _on_cpu(self, world: World, call: ast.Call) -> bool:
+        """Whether a call certainly draws from the CPU's generator: GPUs have their own."""
+        cpu = world.setting("cpu")
+        if drawn_from(world.resolver, call) != "torch" or (isinstance(cpu, ast.Constant) and cpu.value is True):
+            return True
+        name = world.qualified(call)
+        return bool(name) and not name.endswith("_like") and not any(k.arg == "device" for k in call.keywords)
 
     def _in_data_set(self, world: World, value: Value) -> ast.Call | None:
         """Where the data set of a loader without workers draws random numbers."""

@@ -51,6 +51,7 @@ for inputs, targets in loader:
             early = self._drawn_before(world, loop) if loop.trains else None
             if not loop.trains or not any(world.together.of(c) == "backward" for c in self._calls(world, loop.body)):
                 continue
+            found: list[tuple[ast.expr, Values]]
             if early is not None:
                 found = [(early, loop.loaders)]
             elif isinstance(loop.node, (ast.For, ast.AsyncFor)) and loop.direct:

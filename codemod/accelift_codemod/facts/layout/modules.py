@@ -84,7 +84,7 @@ class Modules:
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):
             return Layout.ROWS
-        return self._layer(value.name, value.origin)
+        return self._layer(value.name, self.resolver.made(value).origin)
 
     def derived(self, cls: ast.ClassDef, arguments: list[Shape], made: ast.AST | None = None) -> Shape:
         """What the loss of torch makes that a class of the script is derived from."""
