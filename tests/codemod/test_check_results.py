@@ -179,6 +179,13 @@ WRONG = {
     "DEV-INDEX": [
         script(after="mask = torch.ones(3).to('cuda:0')  # HERE"),
         script("accelift", before="torch.cuda.set_device(0)  # HERE"),
+        script(after="mask = torch.ones(3, device='cuda:0')  # HERE"),
+        script(after="mask = torch.ones(3).to(0)  # HERE\nmask = mask.to(device='cuda:1')  # HERE"),
+        script(before="state = torch.load('m.pt', map_location='cuda:0')  # HERE"),
+        script(setup="GPU = 'cuda:0'", after="mask = torch.ones(3).to(GPU)  # HERE"),
+        script(before="gpu = torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')  # HERE"),
+        script(before="gpu = torch.device('cuda', 0)  # HERE"),
+        script(imports="import os", setup="os.environ['CUDA_VISIBLE_DEVICES'] = '0'  # HERE"),
     ],
     "DEV-DEFAULT": [
         script(setup="torch.set_default_device('cuda')  # HERE"),
@@ -320,6 +327,14 @@ RIGHT = {
     "DEV-INDEX": [
         script(after="mask = torch.ones(3).to('cuda')"),
         script(after="torch.cuda.set_device(accelerator.local_process_index)"),
+        script(after="mask = torch.ones(3, device='cuda').to(accelerator.device)\nmask.to(torch.float16).to('cpu')"),
+        script(before="state = torch.load('m.pt', map_location='cpu')"),
+        script(before="state = torch.load('m.pt', map_location={'cuda:0': 'cpu'})"),
+        script(before="gpu = torch.device('cuda', accelerator.local_process_index)"),
+        script(imports="import sys", setup="GPU = 'cuda:0'\nGPU = sys.argv[1]", after="torch.ones(3).to(GPU)"),
+        script(imports="import os", setup="os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'"),
+        script(imports="import os", setup="if os.environ.get('ONE'):\n    os.environ['CUDA_VISIBLE_DEVICES'] = '0'"),
+        script(before="free = torch.cuda.mem_get_info(device='cuda:0')"),
         script(after="if accelerator.is_main_process:\n    torch.ones(3).to('cuda:0')"),
     ],
     "DEV-DEFAULT": [

@@ -85,41 +85,99 @@ for inputs, targets in loader:
 
 
 class DeviceIndex(Lint):
-    """A device with a number is the same one for every process: all of them work on one GPU."""
+    """A device with a number is the same one for every process: all of them work on one GPU. So they do where the
+    script leaves itself only one by `CUDA_VISIBLE_DEVICES`.
+    """
 
     code = "DEV-INDEX"
     severity = Severity.WARNING
     title = "all processes use one GPU"
     wrong = """\
 mask = mask.to("cuda:0")
+state = torch.load("state.pt", map_location="cuda:0")
 """
     right = """\
 mask = mask.to(accelerator.device)
+state = torch.load("state.pt", map_location="cpu")
 """
 
     def check(self, world: World) -> Iterator[Finding]:
         for call in world.calls:
             if not self._numbered(world, call) or not world.facts.runs(call) or world.ranks.perhaps_alone(call):
                 continue
+            loads = any(k.arg == "map_location" for k in call.keywords)
             yield Finding(
                 self.code,
                 self.severity,
                 call.lineno,
                 f"`{world.text(call)}` is the same GPU for every process",
-                "use accelerator.device",
+                'use accelerator.device, or map_location="cpu"' if loads else "use accelerator.device",
             )
+        yield from self._visible(world)
+
+    def _visible(self, world: World) -> Iterator[Finding]:
+        """`os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
+        for node in (n for n in ast.walk(world.index.tree) if isinstance(n, ast.Assign)):
+            target, value = node.targets[0], node.value
+            if (
+                isinstance(target, ast.Subscript)
+                and isinstance(target.slice, ast.Constant)
+                and target.slice.value == "CUDA_VISIBLE_DEVICES"
+                and world.resolver.qualified(target.value) == "os.environ"
+                and isinstance(value, ast.Constant)
+                and str(value.value).strip().isdigit()
+                and world.facts.runs(node)
+                and not any(
+                    isinstance(p, ast.If) and "__name__" not in ast.unparse(p.test) for p in world.index.ancestors(node)
+                )
+            ):
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    node.lineno,
+                    f"`{world.text(node)}` leaves one GPU for all processes",
+                    "leave it to whoever launches the script",
+                )
 
     def _numbered(self, world: World, call: ast.Call) -> bool:
         qualified = world.qualified(call)
         method = call.func.attr if isinstance(call.func, ast.Attribute) and not qualified else ""
+        given = {k.arg: k.value for k in call.keywords}
         first = call.args[0] if call.args else None
-        if not isinstance(first, ast.Constant):
+        if method == "get" or (qualified.startswith("torch.cuda.") and qualified != "torch.cuda.set_device"):
             return False
-        if qualified == "torch.cuda.set_device" or (method == "cuda" and len(call.args) == 1):
-            return isinstance(first.value, int) and not isinstance(first.value, bool)
+        named = [given.get("device"), given.get("map_location")]
         if qualified == "torch.device" or method == "to":
-            return isinstance(first.value, str) and first.value.startswith("cuda:")
-        return False
+            named.append(first)
+        if any(self._has_number(world, node) for node in named if node is not None):
+            return True
+        alone = len(call.args) == 1 and not call.keywords
+        if qualified == "torch.device" and len(call.args) == 2:
+            return _is_number(call.args[1]) and self._constants(world, call.args[0]) == {"cuda"}
+        if qualified == "torch.cuda.set_device" or (method in ("cuda", "to") and alone):
+            return _is_number(first)
+        return method == "to" and _is_number(given.get("device"))
+
+    def _has_number(self, world: World, node: ast.expr) -> bool:
+        """Whether an expression certainly is a device by a name, on GPUs one with a number: `"cuda:0"`."""
+        names = self._constants(world, node)
+        return any(name.startswith("cuda:") for name in names) and all(
+            name.startswith("cuda:") or name in ("cpu", "mps") for name in names
+        )
+
+    def _constants(self, world: World, node: ast.expr) -> set[str]:
+        """The texts that an expression may be; none if it may be anything else."""
+        if isinstance(node, ast.IfExp):
+            body, other = self._constants(world, node.body), self._constants(world, node.orelse)
+            return body | other if body and other else set()
+        values = world.resolver.values(node)
+        if any(v.role is not Role.CONSTANT or not isinstance(v.keys[0], str) for v in values):
+            return set()
+        return {str(v.keys[0]) for v in values}
+
+
+def _is_number(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool)
 
 
 class DefaultDevice(Lint):
