@@ -238,12 +238,16 @@ class Ranks:
 
     def counted(self, node: ast.AST) -> bool:
         """Whether a node is in a branch for some number of processes, or way of sharing them out, in its function."""
+        child = node
         for parent in self.index.ancestors(node):
+            tests = [*self.left_before(child)] if isinstance(child, ast.stmt) else []
+            if isinstance(parent, (ast.If, ast.IfExp)):
+                tests.append(parent.test)
+            if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for test in tests for n in ast.walk(test)):
+                return True
             if isinstance(parent, FUNCTIONS):
                 return False
-            if isinstance(parent, (ast.If, ast.IfExp)):
-                if any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in ast.walk(parent.test)):
-                    return True
+            child = parent
         return False
 
     def _asks(self, test: ast.AST) -> bool:

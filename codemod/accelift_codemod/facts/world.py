@@ -14,6 +14,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Scope, positio
 from accelift_codemod.facts.layout.algebra import Environment, Layout, Shape, dealt
 from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Optimizer
+from accelift_codemod.facts.onwards import Onwards
 from accelift_codemod.facts.ranks import Ranks
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
@@ -32,6 +33,7 @@ class World:
         self.together = Collectives(self.resolver)
         self.flow = Flow(self.resolver, self.together.of)
         self.ranks = Ranks(self.resolver)
+        self.onwards = Onwards(self.index)
 
     @cached_property
     def calls(self) -> list[ast.Call]:
@@ -283,6 +285,22 @@ class World:
                         if owner is not None:
                             found.setdefault((owner, part.id), call)
         return found
+
+    def shared_among(self, value: ast.AST) -> bool:
+        """Whether a value may be divided by the number of processes."""
+        for node in ast.walk(self.index.tree):
+            given: tuple[ast.expr, ast.expr] | None = None
+            if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
+                given = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+            if given is None or not any(map(self._counts, self.flow.sources(given[1]))):
+                continue
+            home = self.index.function(node) is self.index.function(value)
+            if (home and self.onwards.holds(given[0], value)) or value in self.flow.sources(given[0]):
+                return True
+        return False
+
+    def _counts(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr in ("num_processes", "get_world_size", "world_size")
 
     def mentions(self, word: str) -> bool:
         """Whether the script mentions a name anywhere, as a variable, attribute or argument."""

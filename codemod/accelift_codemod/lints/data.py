@@ -11,6 +11,8 @@ from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
 
 _INDEX = frozenset("process_index local_process_index data_parallel_rank".split())
+_LOGS = frozenset({"info", "debug", "warning", "error"})
+_CHOOSES = frozenset({"torch.device", "torch.cuda.set_device"})
 _SAMPLERS = frozenset({"torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler"})
 
 
@@ -259,9 +261,10 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=64))
 
 
 def asks_for_process(world: World) -> bool:
-    """Whether the script asks for the number of its process: it may share out data by itself."""
+    """Whether the script asks for the number of its process, not only to show it or to choose a device: it may share
+    out data by itself."""
     for name in _INDEX:
-        if world.index.attributes.get(name):
+        if any(not _only_shown(world, node) for node in world.index.attributes.get(name, [])):
             return True
     return any(
         (isinstance(n, ast.Attribute) and n.attr in ("get_rank", "split_between_processes"))
@@ -269,3 +272,18 @@ def asks_for_process(world: World) -> bool:
         or (isinstance(n, ast.Name) and n.id in ("split_dataset_by_node", "DistributedSampler", "get_rank"))
         for n in ast.walk(world.index.tree)
     )
+
+
+def _only_shown(world: World, node: ast.AST) -> bool:
+    """Whether the number of a process is only printed, tells the main process from others, or is that of its GPU."""
+    if world.ranks.is_rank(node) and isinstance(world.index.parents.get(node), ast.Compare):
+        return True
+    statement = world.index.statement(node)
+    for parent in world.index.ancestors(node):
+        if isinstance(parent, ast.Call):
+            if world.qualified(parent) in _CHOOSES:
+                return True
+            if isinstance(statement, ast.Expr) and statement.value is parent:
+                logs = isinstance(parent.func, ast.Attribute) and parent.func.attr in _LOGS
+                return logs or world.resolver.builtin(parent.func) == "print" or world.together.verb(parent) == "print"
+    return False

@@ -34,8 +34,6 @@ correct = (guesses == targets).sum()
 """
 
     def check(self, world: World) -> Iterator[Finding]:
-        if world.mentions("num_processes"):
-            return
         for call in world.calls:
             verb = world.together.of(call)
             if verb not in _GATHERING or not call.args or world.ranks.perhaps_alone(call):
@@ -47,6 +45,8 @@ correct = (guesses == targets).sum()
                 ):
                     continue
             first = self._gathered(world, call.args[0])
+            if world.shared_among(call) or world.ranks.counted(call):
+                continue
             if first is not None:
                 yield Finding(
                     self.code,

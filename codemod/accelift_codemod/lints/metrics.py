@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from accelift_codemod.facts.flow import Local
 from accelift_codemod.facts.index import How, Scope, position
 from accelift_codemod.facts.loops import BatchLoop
-from accelift_codemod.facts.values import Evidence, Role
+from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.lints.data import asks_for_process
@@ -48,10 +48,17 @@ class _Evaluation(Lint):
 
     def _padded(self, world: World, loop: BatchLoop) -> bool:
         """Whether the loaders of a loop may be dealt samples twice, and the script knows nothing of it."""
-        for name in ("even_batches", "samples_seen", "remainder", "drop_last", "join_uneven_inputs"):
-            if world.mentions(name):
-                return False
-        return True
+        if any(map(world.mentions, ("even_batches", "samples_seen", "remainder", "join_uneven_inputs"))):
+            return False
+        return not any(self._drops(world, value) for value in loop.loaders)
+
+    def _drops(self, world: World, value: Value) -> bool:
+        """Whether a loader may leave the samples out that do not fill a batch."""
+        loader = world.facts.objects.loader(world.original(value))
+        if loader.call is None or not loader.complete:
+            return world.mentions("drop_last")
+        told = loader.arguments.get("drop_last")
+        return "drop_last" in loader.arguments and not (isinstance(told, ast.Constant) and told.value is False)
 
     def _sums(self, world: World, loop: BatchLoop) -> Iterator[Sum]:
         for statement in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.stmt)):
@@ -203,14 +210,14 @@ for inputs, targets in eval_loader:
 
     def check(self, world: World) -> Iterator[Finding]:
         for loop in self._loops(world):
-            if not self._padded(world, loop) or self._truncates(world, loop):
+            if not self._padded(world, loop):
                 continue
             assert isinstance(loop.node, (ast.For, ast.AsyncFor))
             for call in (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Call)):
                 if world.together.of(call) != "gather" or not call.args:
                     continue
                 local = world.flow.local(call.args[0])
-                if local is None:
+                if local is None or self._truncates(world, call):
                     continue
                 yield Finding(
                     self.code,
@@ -225,13 +232,16 @@ for inputs, targets in eval_loader:
                     ),
                 )
 
-    def _truncates(self, world: World, loop: BatchLoop) -> bool:
-        """Whether the function cuts something to length: it may leave the repeated samples out by itself."""
-        function = world.index.function(loop.node) or world.index.tree
-        return any(
-            isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice) and n.slice.upper is not None
-            for n in ast.walk(function)
-        )
+    def _truncates(self, world: World, call: ast.Call) -> bool:
+        """Whether what a call returns is cut to length: the repeated samples may be left out by the script itself."""
+        home = world.index.function(call)
+        for node in ast.walk(world.index.tree):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.upper is not None:
+                if world.index.function(node) is home and world.onwards.holds(node.value, call):
+                    return True
+                if call in world.flow.sources(node.value):
+                    return True
+        return False
 
 
 class AfterLoop(_Evaluation):

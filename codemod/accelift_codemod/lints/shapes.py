@@ -36,7 +36,7 @@ total += accelerator.gather(loss).mean().item()
         for call in world.calls:
             given = self._made_a_number(world, call)
             gathered = self._gathered(world, given) if given is not None else None
-            if gathered is None or world.mentions("num_processes") or world.ranks.perhaps_alone(call):
+            if gathered is None or world.ranks.counted(call) or world.ranks.perhaps_alone(call):
                 continue
             number = self._scalar(world, gathered.args[0])
             if number is not None:
