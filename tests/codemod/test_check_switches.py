@@ -41,6 +41,15 @@ SILENT = [
     ("METRIC-AFTERLOOP", evaluating("", loader=DROPS.format(", drop_last=flag()"), after=REDUCED.format(""))),
     ("METRIC-PADDED", evaluating("out = accelerator.gather(model(x))\nout = out[:5]")),
     ("METRIC-PADDED", evaluating("", after=CUT.format("kept[: len(data)].sum()"))),
+    (
+        "METRIC-PADDED",
+        evaluating(
+            "",
+            definitions="def guesses():\n    for x, y in test_loader:\n        kept = accelerator.gather(model(x))\n"
+            "    return kept\n",
+            after="accelerator.print(guesses()[:64])",
+        ),
+    ),
     ("METRIC-TWICE", evaluating(f"{TWICE} / accelerator.num_processes")),
     ("METRIC-TWICE", evaluating(f"{TWICE}\nn = n.float()\nn /= accelerator.num_processes")),
     (

@@ -112,6 +112,16 @@ class World:
         block, place = index.block(index.statement(first))
         return any(other is block and at > place for other, at in map(index.block, index.chain(second)))
 
+    def runs_after(self, first: ast.AST, node: ast.AST) -> bool:
+        """Whether a node, perhaps in a function that is called then, only runs when another one has run before."""
+        home = self.index.function(first)
+        if self.index.function(node) is home:
+            return position(first) < position(node)
+        places = self.timeline.places(node, home)
+        if not places and not self.timeline.follows(node, home):
+            return False
+        return all(self.certainly_before(first, place) for place in places)
+
     def accelerator_at(self, node: ast.AST) -> str:
         """The variable that certainly holds an accelerator where a node stands; empty if there is none."""
         index = self.index

@@ -77,7 +77,7 @@ if accelerator.is_main_process:
             evidence = (*evidence, Evidence(last, f"`{world.text(together.node)}`"))
         name = _named(together.verb)
         through = f" (in {', '.join(s.text.removeprefix('calls ') for s in together.path)})" if together.path else ""
-        if world.together.harmless(together):
+        if world.together.harmless(together) and not (together.verb == "save_state" and self._counts_folders(world)):
             what = "the random states of the others are not saved, and sharded models hang"
             if together.verb == "load_state":
                 what = "the others keep the state they have"
@@ -85,6 +85,14 @@ if accelerator.is_main_process:
             return Finding(self.code, Severity.WARNING, line, message, "call it on every process", evidence)
         message = f"`{name}`{through} runs {where}: it waits for the other processes until the job times out"
         return Finding(self.code, self.severity, line, message, "do it on every process, outside the guard", evidence)
+
+    def _counts_folders(self, world: World) -> bool:
+        """Whether `save_state` names its folders itself: then its processes wait for each other."""
+        return any(
+            k.arg == "automatic_checkpoint_naming" and isinstance(k.value, ast.Constant) and k.value.value is True
+            for call in world.calls
+            for k in call.keywords
+        )
 
     def _loops(self, world: World) -> Iterator[Finding]:
         """Loops of some processes over their shares of the data."""

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS, position
-from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.values import Evidence, Role, Value, Values
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
 from accelift_codemod.plan import Finding, Severity
@@ -168,19 +168,44 @@ loss = model(batch)
             values = world.resolver.values(part.func)
             if any(v.role is Role.MODEL and world.resolver.is_prepared(v) for v in values):
                 return None
-            if isinstance(part.func, ast.Attribute) and world.prepared(part.func.value, Role.MODEL):
+            wrapper = isinstance(part.func, ast.Attribute) and world.prepared(part.func.value, Role.MODEL)
+            if wrapper and part.func.attr != "module":  # type: ignore[attr-defined]
                 return None
+            inner = self._inside(world, part)
+            if not wrapper and inner:
+                values = inner
             if values and all(v.role is Role.MODEL and world.is_given(v) for v in values):
-                if not world.gradients_off(part) and self._after(world, part, values[0]):
+                if not world.gradients_off(part) and (wrapper or inner or self._after(world, part, values[0])):
                     found = found or part
         return found
 
+    def _inside(self, world: World, call: ast.Call) -> Values:
+        """The unwrapped model of which a call runs a method of the script on a batch; none if it is no such call."""
+        func = call.func
+        if not isinstance(func, ast.Attribute) or not self._unwraps(world, func.value):
+            return ()
+        given = (*call.args, *(k.value for k in call.keywords))
+        if not any(world.flow.from_batch(argument) is not None for argument in given):
+            return ()
+        values = world.resolver.values(func.value)
+        methods = [world.resolver.method(v.declaration, func.attr) for v in values]
+        return values if all(m is not None and not world.gradients_off(m.body[0]) for m in methods) else ()
+
+    def _unwraps(self, world: World, node: ast.expr) -> bool:
+        """`accelerator.unwrap_model(model)` or `model.module`."""
+        if isinstance(node, ast.Name):
+            bindings = world.resolver.bindings(node)
+            value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+            return isinstance(value, (ast.Call, ast.Attribute)) and self._unwraps(world, value)
+        if isinstance(node, ast.Attribute):
+            return node.attr == "module" and bool(world.prepared(node.value, Role.MODEL))
+        return isinstance(node, ast.Call) and world.together.verb(node) == "unwrap_model"
+
     def _after(self, world: World, call: ast.Call, model: Value) -> bool:
-        """Whether a call certainly comes after its model was prepared, in one function."""
+        """Whether a call certainly comes after its model was prepared."""
         return any(
             (model.origin, model.role) in {(v.origin, v.role) for v in world.resolver.values(argument)}
-            and world.index.function(prepare) is world.index.function(call)
-            and position(prepare) < position(call)
+            and world.runs_after(prepare, call)
             for argument, prepare in world.prepared_arguments
         ) or any(
             isinstance(n, ast.Call) and world.together.verb(n) == "unwrap_model" for n in world.flow.sources(call.func)

@@ -55,6 +55,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
             obj = world.resolver.argument(call, 0, "obj") or (call.args[0] if call.args else None)
             if obj is None:
                 continue
+            yield from self._whole(world, call, obj)
             parts = [*world.flow.sources(obj, self._asked(world))]
             if any(map(self._strips, parts)):
                 continue
@@ -73,6 +74,23 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
                     f"save accelerator.unwrap_model({name}).state_dict(), or accelerator.get_state_dict({name})",
                     (Evidence(call.lineno, f"saved by `{world.text(call)}`"),),
                     self._fix(world, part),
+                )
+
+    def _whole(self, world: World, call: ast.Call, obj: ast.expr) -> Iterator[Finding]:
+        """The prepared models that are pickled with their wrappers."""
+        entries = (
+            obj.values if isinstance(obj, ast.Dict) else obj.elts if isinstance(obj, (ast.List, ast.Tuple)) else [obj]
+        )
+        for entry in entries if world.wraps else ():
+            if world.prepared(entry, Role.MODEL):
+                name = world.text(entry)
+                yield Finding(
+                    self.code,
+                    self.severity,
+                    call.lineno,
+                    f"`{world.text(call)}` pickles `{name}` with its wrapper on several processes: only several can load "
+                    "it",
+                    f"save accelerator.unwrap_model({name}).state_dict()",
                 )
 
     def _fix(self, world: World, part: ast.AST) -> tuple[Edit, ...]:

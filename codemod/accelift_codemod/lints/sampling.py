@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts.accelerate import is_accelerator
 from accelift_codemod.facts.chance import shuffles
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
@@ -135,7 +136,7 @@ with accelerator.join_uneven_inputs([model]):
                 )
                 return
 
-    def _uneven(self, world: World) -> Iterator[ast.keyword | ast.expr]:
+    def _uneven(self, world: World) -> Iterator[ast.expr | ast.stmt]:
         """Where the accelerator is told not to make the processes' shares even."""
         configuration = world.setting("dataloader_config")
         values = world.resolver.values(configuration) if configuration is not None else ()
@@ -145,6 +146,12 @@ with accelerator.join_uneven_inputs([model]):
                     if keyword.arg == "even_batches" and isinstance(keyword.value, ast.Constant):
                         if keyword.value.value is False:
                             yield value.origin
+        for target in world.index.attributes.get("even_batches", []):
+            statement = world.index.parents.get(target)
+            values = world.resolver.values(target.value)
+            if isinstance(statement, ast.Assign) and values and all(map(is_accelerator, values)):
+                if isinstance(statement.value, ast.Constant) and statement.value.value is False:
+                    yield statement
 
 
 class Buckets(Lint):

@@ -214,7 +214,7 @@ with accelerator.accumulate(model):
             return
         for call, scheduler in self._steps(world, prepared=False):
             context = world.accumulating(call)
-            if context is None or world.index.statement(call) not in context.body:
+            if world.index.statement(call) not in (context.body if context is not None else self._beside(world, call)):
                 continue
             made = scheduler.origin
             yield Finding(
@@ -226,6 +226,13 @@ with accelerator.accumulate(model):
                 "give the scheduler to accelerator.prepare, or step it under `if accelerator.sync_gradients:`",
                 (Evidence(made.lineno, f"made by `{world.text(made)}`"),),  # type: ignore[attr-defined]
             )
+
+    def _beside(self, world: World, call: ast.Call) -> list[ast.stmt]:
+        """The statements of an iteration in which an `accumulate` stands beside a call."""
+        block, _ = world.index.block(world.index.statement(call))
+        loops = [loop for loop in world.loops if loop.trains and loop.body is block]
+        around = any(isinstance(s, ast.With) and any(map(world.accumulates, s.items)) for s in block)
+        return block if loops and around else []
 
 
 def mentions_process_count(world: World, made: ast.AST) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -216,9 +217,9 @@ model, optimizer = accelerator.prepare(model, optimizer)
         for optimizer in world.optimizers:
             if not world.is_given(optimizer.value) or not any(world.is_given(m) for m in optimizer.models):
                 continue
-            for node in optimizer.loose:
+            for node in (*optimizer.loose, *self._added(world, optimizer)):
                 values = world.resolver.values(node)
-                if not values or any(v.name not in _PARAMETERS for v in values):
+                if not values or not all(map(self._is_trained, values)):
                     continue
                 yield Finding(
                     self.code,
@@ -229,6 +230,30 @@ model, optimizer = accelerator.prepare(model, optimizer)
                     "make it a parameter of the model",
                     (Evidence(values[0].origin.lineno, f"`{world.text(values[0].origin)}`"),),  # type: ignore[attr-defined]
                 )
+
+    def _added(self, world: World, optimizer: Optimizer) -> Iterator[ast.expr]:
+        """The variables that an optimizer is given later: `optimizer.add_param_group({"params": [scale]})`."""
+        for call in world.index.methods.get("add_param_group", []):
+            assert isinstance(call.func, ast.Attribute)
+            values = [world.original(v) for v in world.resolver.values(call.func.value)]
+            group = world.resolver.argument(call, 0, "param_group")
+            if not values or any(v.origin is not optimizer.call for v in values) or not isinstance(group, ast.Dict):
+                continue
+            for key, value in zip(group.keys, group.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "params":
+                    yield from value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]
+
+    def _is_trained(self, value: Value) -> bool:
+        """Whether a value is a parameter, or a tensor of torch that is made to be trained."""
+        made = value.origin
+        return value.name in _PARAMETERS or (
+            isinstance(made, ast.Call)
+            and value.name.startswith("torch.")
+            and any(
+                k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
+                for k in made.keywords
+            )
+        )
 
 
 class NeverSynced(Lint):
@@ -287,11 +312,20 @@ for batch in loader:
             if isinstance(parent, ast.With):
                 for item in parent.items:
                     enters = item.context_expr
-                    if isinstance(enters, ast.Call) and world.together.verb(enters) == "no_sync":
+                    if isinstance(enters, ast.Call) and self._is_no_sync(world, enters):
                         found = parent
             elif isinstance(parent, (ast.If, ast.For, ast.While, ast.Try)):
                 return None
         return None
+
+    def _is_no_sync(self, world: World, call: ast.Call) -> bool:
+        """`accelerator.no_sync(model)`, or `model.no_sync()` of the wrapper itself."""
+        if world.together.verb(call) == "no_sync":
+            return True
+        func = call.func
+        return (
+            isinstance(func, ast.Attribute) and func.attr == "no_sync" and bool(world.prepared(func.value, Role.MODEL))
+        )
 
     def _plain(self, world: World, call: ast.Call, loop: ast.AST) -> bool:
         """Whether a call is made in every iteration of a loop."""
