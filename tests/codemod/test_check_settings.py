@@ -120,6 +120,15 @@ SILENT = [
         script(from_imports="from games import play", data="data = []\ndata.append(play())", prepare=ONLY_MODEL),
     ),
     (
+        "DATA-UNSHARDED",  # what is drawn of another loader, to evaluate, is no data that is trained on
+        script(
+            definitions=CYCLE,
+            prepare="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
+            "test = cycle(DataLoader(data, batch_size=8))",
+            batch_end="with torch.no_grad():\n    loss = model(next(test)[0]).mean()",
+        ),
+    ),
+    (
         "DATA-UNSHARDED",
         script(
             definitions=CYCLE,

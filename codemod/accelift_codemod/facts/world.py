@@ -89,7 +89,16 @@ class World:
     @cached_property
     def splits_batches(self) -> bool:
         """Whether the batch sizes of loaders may be those of all processes together."""
-        return not self.settings_known or self.mentions("split_batches")
+        if self.library != "accelerate" or not self.settings_known:
+            return not self.settings_known or self.mentions("split_batches")
+        if any(isinstance(a.ctx, ast.Store) for a in self.index.attributes.get("split_batches", [])):
+            return True
+        configuration = self.setting("dataloader_config")
+        made = [v.origin for v in self.resolver.values(configuration)]
+        known = [m for m in made if isinstance(m, ast.Call) and all(k.arg for k in m.keywords) and not m.args]
+        if configuration is not None and (not made or len(known) < len(made)):
+            return True
+        return any(k.arg == "split_batches" for m in known for k in m.keywords)
 
     @cached_property
     def wraps(self) -> bool:
@@ -111,6 +120,14 @@ class World:
             return False
         block, place = index.block(index.statement(first))
         return any(other is block and at > place for other, at in map(index.block, index.chain(second)))
+
+    def rounds(self, node: ast.AST, steps: int = 4) -> list[ast.AST]:
+        """The loops that a node certainly runs in, the inner ones first: in its function, else at all its calls."""
+        loops, function = self.index.enclosing_loops(node), self.index.function(node)
+        if loops or function is None or not steps:
+            return loops
+        found = [self.rounds(site, steps - 1) for site in self.resolver.sites(function)]
+        return [loop for around in found for loop in around] if found and all(found) else []
 
     def runs_after(self, first: ast.AST, node: ast.AST) -> bool:
         """Whether a node, perhaps in a function that is called then, only runs when another one has run before."""
@@ -195,7 +212,11 @@ class World:
             return True
         bounds = [n.lower for n in ast.walk(self.index.tree) if isinstance(n, ast.Slice) and n.lower is not None]
         bounds += [a for c in self.calls if self.resolver.builtin(c.func) == "range" for a in c.args[:1]]
-        return any(self.ranks.is_rank(part) for bound in bounds for part in self.flow.sources(bound))
+
+        def other(node: ast.AST) -> bool:
+            return isinstance(node, ast.Call) and self.resolver.builtin(node.func) is None
+
+        return any(self.ranks.is_rank(part) for bound in bounds for part in self.flow.sources(bound, other))
 
     @cached_property
     def timeline(self) -> Timeline:

@@ -260,6 +260,37 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=64))
                 return
 
 
+class SplitIgnored(Lint):
+    """`Accelerator(split_batches=True)` was how the batches of one process could be split among several. Accelerate 1
+    still takes the argument, and ignores it: each of N processes gets whole batches, and a prepared scheduler steps N
+    times. It is an argument of `DataLoaderConfiguration` now.
+    """
+
+    code = "SPLIT-IGNORED"
+    severity = Severity.WARNING
+    title = "split_batches is ignored"
+    library = "accelerate"
+    wrong = """\
+accelerator = Accelerator(split_batches=True)
+"""
+    right = """\
+accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))
+"""
+
+    def check(self, world: World) -> Iterator[Finding]:
+        for made in world.accelerators:
+            told = world.resolver.argument(made, 1, "split_batches")
+            if told is None or (isinstance(told, ast.Constant) and not told.value):
+                continue
+            yield Finding(
+                self.code,
+                self.severity,
+                made.lineno,
+                f"Accelerate 1 ignores `split_batches={world.text(told)}`: each of N processes gets whole batches",
+                "give Accelerator dataloader_config=DataLoaderConfiguration(split_batches=True)",
+            )
+
+
 def asks_for_process(world: World) -> bool:
     """Whether the script asks for the number of its process, not only to show it or to choose a device: it may share
     out data by itself."""

@@ -151,7 +151,7 @@ state = torch.load("state.pt", map_location="cpu")
             named.append(first)
         if any(self._has_number(world, node) for node in named if node is not None):
             return True
-        alone = len(call.args) == 1 and not call.keywords
+        alone = len(call.args) == 1 and not call.keywords and (method == "cuda" or bool(world.prepared_arguments))
         if qualified == "torch.device" and len(call.args) == 2:
             return _is_number(call.args[1]) and self._constants(world, call.args[0]) == {"cuda"}
         if qualified == "torch.cuda.set_device" or (method in ("cuda", "to") and alone):

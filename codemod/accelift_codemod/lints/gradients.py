@@ -144,11 +144,11 @@ if epoch < 5:
                 continue
             mine = [s for s in found if self._of(world, s, models[0])]
             before = [s for s in mine if world.certainly_before(s.node, prepare)]
-            after = [s for s in mine if s.on and not _earlier(world, s, prepare)]
+            after = [s for s in mine if s.on and world.runs_after(prepare, s.node)]
             if len([a for a, _ in world.prepared_arguments if world.resolver.values(a) == models]) > 1:
                 continue
             for on in after:
-                undone = [s for s in mine if s.on and s is not on and _earlier(world, s, prepare)]
+                undone = [s for s in mine if s.on and s is not on and not world.runs_after(prepare, s.node)]
                 off = next((s for s in before if self._frozen(s, on, undone)), None)
                 if off is None:
                     continue
@@ -365,9 +365,3 @@ def _behind(world: World, loss: ast.expr) -> Iterator[ast.AST]:
 
 def _cut_value(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item"
-
-
-def _earlier(world: World, switch: Switch, prepare: ast.Call) -> bool:
-    """Whether a statement may run before a call of `prepare`."""
-    same = world.index.function(switch.node) is world.index.function(prepare)
-    return not same or position(switch.node) < position(prepare)

@@ -291,7 +291,7 @@ for epoch in range(epochs):
             flag = world.resolver.argument(call, 1, "keep_fp32_wrapper")
             if not (isinstance(flag, ast.Constant) and flag.value is False):
                 continue
-            loops = world.index.enclosing_loops(call)
+            loops = world.rounds(call)
             if any(self._trains(world, loop) for loop in loops):
                 yield Finding(
                     self.code,

@@ -88,8 +88,8 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
                     self.code,
                     self.severity,
                     call.lineno,
-                    f"`{world.text(call)}` pickles `{name}` with its wrapper on several processes: only several can load "
-                    "it",
+                    f"`{world.text(call)}` pickles `{name}` with its wrapper on several processes: only several can "
+                    "load it",
                     f"save accelerator.unwrap_model({name}).state_dict()",
                 )
 

@@ -67,7 +67,7 @@ for epoch in range(epochs):
         for call, scheduler in self._steps(world, prepared=True):
             if (scheduler.name == _PLATEAU) is not self.plateau or self._is_told(call, scheduler):
                 continue
-            loops = world.index.enclosing_loops(call)
+            loops = world.rounds(call)
             if not loops or any(loop.node in loops for loop in world.loops):
                 continue
             if not any(loops[0] in world.index.enclosing_loops(loop.node) for loop in trains):

@@ -83,17 +83,25 @@ for inputs, targets in loader:
         )
 
     def _draws(self, world: World, loop: BatchLoop) -> list[tuple[ast.expr, Values]]:
-        """The calls of `next` in a loop that losses come from, with the loaders that they draw from."""
+        """The calls of `next` in a loop that draw what is trained on, with the loaders that they draw from: those that
+        losses come from, or else all that gradients may flow from."""
+        calls = [*self._calls(world, loop.body)]
+        losses = [world.resolver.argument(c, 0, "loss") for c in calls if world.together.of(c) == "backward"]
+        behind = {part for loss in losses if loss is not None for part in world.flow.sources(loss)}
+        draws = {c for c in (*calls, *behind) if self._draws_next(world, c)}
         found: dict[ast.expr, Values] = {}
-        for call in self._calls(world, loop.body):
-            loss = world.resolver.argument(call, 0, "loss") if world.together.of(call) == "backward" else None
-            for part in world.flow.sources(loss) if loss is not None else ():
-                if isinstance(part, ast.Call) and world.resolver.builtin(part.func) == "next":
-                    batches = [v for v in world.resolver.values(part) if v.role is Role.BATCH]
-                    loaders = tuple(v for b in batches for inner in b.inner for v in inner if v in loop.loaders)
-                    if loaders:
-                        found[part] = loaders
+        for call in dict.fromkeys(calls):
+            if call in draws and (call in behind or draws.isdisjoint(behind)):
+                batches = [v for v in world.resolver.values(call) if v.role is Role.BATCH]
+                loaders = tuple(v for b in batches for inner in b.inner for v in inner if v in loop.loaders)
+                if loaders:
+                    found[call] = loaders
         return [*found.items()]
+
+    def _draws_next(self, world: World, node: ast.AST) -> bool:
+        """`next(batches)`, where gradients may flow from what it draws."""
+        calls = isinstance(node, ast.Call) and world.resolver.builtin(node.func) == "next"
+        return calls and not world.gradients_off(node)
 
     def _drawn_before(self, world: World, loop: BatchLoop) -> ast.Call | None:
         """What a loop draws from, if it was made of loaders before they were prepared: `batches = iter(loader)`."""
