@@ -130,7 +130,41 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")
         )
 
 
-class SaveRace(Lint):
+class Writing(Lint):
+    """A lint about files that every process writes."""
+
+    def _own(self, world: World, call: ast.Call) -> bool:
+        """Whether a file may be of the process's own, by its name: `rank`, or that of a sample of its share."""
+        texts = paths.texts(world.resolver, call)
+        if any(world.flow.from_batch(name) for text in texts for name in paths.origins(world.resolver, text)):
+            return True
+        for argument in self._names(world, call):
+            if world.resolver.only(argument, Role.MODEL):
+                continue
+            if isinstance(argument, ast.JoinedStr) and world.flow.local(argument) is not None:
+                return True  # its name holds a value of the process's own
+            parts = [*world.flow.sources(argument)]
+            if world.deals_items and any(isinstance(part, ast.Call) for part in parts):
+                return True  # that of an item of its share, for all one can see
+            for part in parts:
+                name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+                if name in _OWN or not _OWN_WORDS.isdisjoint(words(name)):
+                    return True
+                if isinstance(part, ast.Constant) and part.value in _VARIABLES:
+                    return True
+        return False
+
+    def _names(self, world: World, call: ast.Call) -> list[ast.expr]:
+        """The arguments that may name the file: all but the object that is saved."""
+        qualified, given = world.qualified(call), [k.value for k in call.keywords if k.arg not in ("obj", "tensors")]
+        if qualified in _SAVES:
+            return [*call.args[1:], *given]
+        if qualified.startswith("numpy."):
+            return [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("file", "fname"))]
+        return [*call.args, *given]
+
+
+class SaveRace(Writing):
     """Every process runs the whole script. What is written outside of a guard is written by all of them, to the same
     place at the same time: what is left may be damaged, and folders that are made or removed may raise errors. Files
     that are named after samples of a prepared loader are fine: every process has other ones.
@@ -194,36 +228,6 @@ accelerator.save(state, "checkpoint.pt")
                 return ""
             return "writes the same file"
         return ""
-
-    def _own(self, world: World, call: ast.Call) -> bool:
-        """Whether a file may be of the process's own, by its name: `rank`, or that of a sample of its share."""
-        texts = paths.texts(world.resolver, call)
-        if any(world.flow.from_batch(name) for text in texts for name in paths.origins(world.resolver, text)):
-            return True
-        for argument in self._names(world, call):
-            if world.resolver.only(argument, Role.MODEL):
-                continue
-            if isinstance(argument, ast.JoinedStr) and world.flow.local(argument) is not None:
-                return True  # its name holds a value of the process's own
-            parts = [*world.flow.sources(argument)]
-            if world.deals_items and any(isinstance(part, ast.Call) for part in parts):
-                return True  # that of an item of its share, for all one can see
-            for part in parts:
-                name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
-                if name in _OWN or not _OWN_WORDS.isdisjoint(words(name)):
-                    return True
-                if isinstance(part, ast.Constant) and part.value in _VARIABLES:
-                    return True
-        return False
-
-    def _names(self, world: World, call: ast.Call) -> list[ast.expr]:
-        """The arguments that may name the file: all but the object that is saved."""
-        qualified, given = world.qualified(call), [k.value for k in call.keywords if k.arg not in ("obj", "tensors")]
-        if qualified in _SAVES:
-            return [*call.args[1:], *given]
-        if qualified.startswith("numpy."):
-            return [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("file", "fname"))]
-        return [*call.args, *given]
 
 
 class PrintAll(Lint):
