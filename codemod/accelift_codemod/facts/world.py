@@ -16,6 +16,7 @@ from accelift_codemod.facts.loops import BatchLoop
 from accelift_codemod.facts.objects import Optimizer
 from accelift_codemod.facts.onwards import Onwards
 from accelift_codemod.facts.ranks import Ranks
+from accelift_codemod.facts.seeding import Seeding
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.together import Collectives
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
@@ -34,6 +35,7 @@ class World:
         self.flow = Flow(self.resolver, self.together.of)
         self.ranks = Ranks(self.resolver)
         self.onwards = Onwards(self.index)
+        self.seeding = Seeding(self)
 
     @cached_property
     def calls(self) -> list[ast.Call]:

@@ -97,55 +97,6 @@ loader = accelerator.prepare(DataLoader(dataset, batch_size=32, shuffle=True))
         return False
 
 
-class UnseededSplit(Lint):
-    """A random split without a seed is another one on every process: samples that one process holds out are trained on
-    by another. So it is with `random_split` of torch and `train_test_split` of scikit-learn.
-    """
-
-    code = "DATA-SPLIT-UNSEEDED"
-    severity = Severity.ERROR
-    title = "every process splits the data differently"
-    wrong = """\
-train_set, test_set = random_split(dataset, [800, 200])
-"""
-    right = """\
-train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generator().manual_seed(0))
-"""
-
-    def check(self, world: World) -> Iterator[Finding]:
-        if world.seeds:
-            return
-        for call in world.calls:
-            seed = self._missing(world, call)
-            if seed and world.facts.runs(call):
-                yield Finding(
-                    self.code,
-                    self.severity,
-                    call.lineno,
-                    f"`{world.text(call)}` splits differently on every process, since nothing seeds it: what one holds "
-                    "out others train on",
-                    f"give it {seed}, or call set_seed before",
-                )
-
-    def _missing(self, world: World, call: ast.Call) -> str:
-        """The seed that a call splits without; empty if it has one, or splits nothing at random."""
-        given = {k.arg: k.value for k in call.keywords}
-        if None in given:
-            return ""
-        if world.qualified(call) == "torch.utils.data.random_split":
-            told = world.resolver.argument(call, 2, "generator") is not None
-            return "" if told else "generator=torch.Generator().manual_seed(0)"
-        if world.qualified(call) != "sklearn.model_selection.train_test_split":
-            return ""
-        state, shuffle = given.get("random_state"), given.get("shuffle")
-        unset = state is None or (isinstance(state, ast.Constant) and state.value is None)
-        return "random_state=0" if unset and (shuffle is None or _is_true(shuffle)) else ""
-
-
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
 class LoaderClass(Lint):
     """Accelerate's `prepare` builds a loader of its own from the attributes of the given one. Of a subclass of
     DataLoader the methods are lost: an `__iter__` or `__len__` of its own is not called any more.

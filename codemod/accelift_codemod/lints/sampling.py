@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts.accelerate import is_accelerator
-from accelift_codemod.facts.chance import shuffles
+from accelift_codemod.facts.chance import drawn_from, shuffles
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -37,18 +37,18 @@ loader = accelerator.prepare(DataLoader(dataset, sampler=Shuffled(dataset)))
 """
 
     def check(self, world: World) -> Iterator[Finding]:
-        if world.seeds:
-            return
         for node, value in prepared_loaders(world):
             arguments = world.facts.objects.loader(value).arguments
             for name in ("sampler", "batch_sampler", "dataset"):
                 draws = self._draws(world, arguments.get(name), name)
-                if draws is not None:
+                family = drawn_from(world.resolver, draws) if draws is not None else ""
+                if draws is not None and not world.seeding.alike(draws, family):
+                    why = why_apart(world, family)
                     yield Finding(
                         self.code,
                         self.severity,
                         draws.lineno,
-                        f"`{world.text(draws)}` draws other numbers on every process, since nothing seeds it: of "
+                        f"`{world.text(draws)}` draws other numbers on every process, since {why}: of "
                         f"`{world.text(node)}` some samples are dealt twice, others never",
                         "call set_seed before, or draw from a generator with a seed of its own",
                         (Evidence(value.origin.lineno, f"made by `{world.text(value.origin)}`"),),  # type: ignore[attr-defined]
@@ -239,6 +239,14 @@ loader = accelerator.prepare(DataLoader(dataset, batch_sampler=Buckets(lengths, 
             world.index.enclosing_class(binding.node) in world.resolver.ancestry(sampler.declaration)
             for binding in world.index.attribute_bindings.get("batch_size", [])
         )
+
+
+def why_apart(world: World, family: str) -> str:
+    """Why every process draws other numbers from the generator of a library."""
+    seed = world.seeding.apart(family)
+    if seed is None:
+        return "nothing seeds it"
+    return f"`{world.text(seed)}` (line {seed.lineno}) seeds them otherwise"
 
 
 def prepared_loaders(world: World) -> Iterator[tuple[ast.expr, Value]]:
