@@ -16,6 +16,7 @@ from accelift_codemod.lints.data import asks_for_process
 from accelift_codemod.plan import Finding, Severity
 
 _COLLECTS = frozenset({"append", "extend"})
+_JOINS = frozenset({"torch.cat", "torch.concat", "numpy.concatenate"})
 _GATHERING = frozenset({"gather", "reduce", "gather_for_metrics", "gather_object"})
 
 
@@ -70,7 +71,7 @@ class _Evaluation(Lint):
             local = next(filter(None, map(world.flow.local, values)), None)
             if owner is None or local is None or world.ranks.guard(statement) or world.ranks.counted(statement):
                 continue
-            if not self._begins_inside(world, owner, name.id, loop):
+            if not self._begins_inside(world, owner, name.id, loop, statement):
                 yield Sum(name.id, owner, statement, local)
 
     def _collected(self, world: World, statement: ast.stmt) -> tuple[ast.Name, list[ast.expr]] | None:
@@ -80,15 +81,32 @@ class _Evaluation(Lint):
             while isinstance(target, ast.Subscript):
                 target = target.value  # type: ignore[assignment]
             return (target, [statement.value]) if isinstance(target, ast.Name) else None
+        if isinstance(statement, ast.Assign):
+            return self._continued(world, statement)
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
             return None
         name = call.func.value
         if not isinstance(name, ast.Name):
             return None
+        if call.func.attr in ("add", "add_batch") and _is_metric(world, name):
+            return name, [*call.args, *(k.value for k in call.keywords)]
         if call.func.attr in _COLLECTS and len(call.args) == 1:
             return name, call.args
         return (name, call.args) if self._is_meter(world, call) else None
+
+    def _continued(self, world: World, statement: ast.Assign) -> tuple[ast.Name, list[ast.expr]] | None:
+        """`correct = correct + ...`, `guesses = torch.cat([guesses, ...])`."""
+        target, value = statement.targets[0], statement.value
+        parts: list[ast.expr] = []
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+            parts = [value.left, value.right]
+        elif isinstance(value, ast.Call) and world.qualified(value) in _JOINS and value.args:
+            parts = value.args[0].elts if isinstance(value.args[0], (ast.List, ast.Tuple)) else []
+        if not isinstance(target, ast.Name) or len(statement.targets) > 1:
+            return None
+        others = [part for part in parts if not (isinstance(part, ast.Name) and part.id == target.id)]
+        return (target, others) if len(others) == len(parts) - 1 else None
 
     def _is_meter(self, world: World, call: ast.Call) -> bool:
         """Whether a call is of a method that adds to its object, of a class that knows nothing of processes."""
@@ -104,9 +122,9 @@ class _Evaluation(Lint):
             isinstance(n, ast.Call) and (world.together.of(n) or world.flow.unknown(n)) for n in ast.walk(owner)
         )
 
-    def _begins_inside(self, world: World, owner: Scope, name: str, loop: BatchLoop) -> bool:
-        """Whether a variable is set anew in each iteration."""
-        inside = set(ast.walk(loop.node))
+    def _begins_inside(self, world: World, owner: Scope, name: str, loop: BatchLoop, statement: ast.stmt) -> bool:
+        """Whether a variable is set anew in each iteration, otherwise than by a statement."""
+        inside = set(ast.walk(loop.node)) - set(ast.walk(statement))
         return any(b.node in inside for b in owner.bindings[name] if b.how is not How.AUGMENT)
 
     def _reads(self, world: World, found: Sum, loop: BatchLoop) -> list[ast.Name]:
@@ -131,12 +149,24 @@ class _Evaluation(Lint):
                 if isinstance(parent, ast.Call) and read is not parent.func and world.flow.unknown(parent):
                     return True
                 if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute):
+                    if parent.func.value is read and _is_metric(world, read):
+                        continue
                     if world.resolver.roles(parent.func.value) & {Role.OBJECT} and parent.func.attr not in _HARMLESS:
                         if not world.together.verb(parent):
                             return True
         return False
 
 
+def _is_metric(world: World, node: ast.expr) -> bool:
+    """Whether a variable is a metric of Hugging Face's evaluate that is told of no other processes."""
+    values = world.resolver.values(node)
+    return bool(values) and all(
+        v.name == "evaluate.load" and isinstance(v.origin, ast.Call) and not _TOLD & {k.arg for k in v.origin.keywords}
+        for v in values
+    )
+
+
+_TOLD = frozenset({"num_process", "process_id", None})
 _HARMLESS = frozenset("item append format info warning debug error write print log mean sum set_postfix".split())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -151,6 +151,9 @@ model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, load
                     continue
                 length = self._length(world, made, prepared)
                 if length is None:
+                    steps = self._steps_of(world, call, made) if prepared else None
+                    if steps is not None:
+                        yield self._of_steps(world, call, made, steps)
                     continue
                 where = f"line {length.lineno}"
                 what = (
@@ -168,6 +171,48 @@ model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, load
                     "take the length before prepare and prepare the scheduler",
                     (Evidence(call.lineno, f"`{world.text(call)}`"),),
                 )
+
+    def _of_steps(self, world: World, call: ast.Call, made: ast.Call, steps: ast.expr) -> Finding:
+        return Finding(
+            self.code,
+            self.severity,
+            made.lineno,
+            f"the prepared scheduler steps N times for each batch, and is made for `{world.text(steps)}` steps, as many "
+            "as the loop makes on each process: the schedule is over after a part of the training",
+            f"give it {world.text(steps)} * accelerator.num_processes steps",
+            (Evidence(call.lineno, f"`{world.text(call)}`"),),
+        )
+
+    def _steps_of(self, world: World, call: ast.Call, made: ast.Call) -> ast.expr | None:
+        """The number of steps that a schedule is made for, if it is the one at which the loop around a step ends."""
+        if mentions_process_count(world, made) or self._may_be_constant(world, made):
+            return None
+        ends: set[str] = set()
+        for loop in world.index.enclosing_loops(call):
+            tests = world.facts.loops.endings(loop) if isinstance(loop, (ast.For, ast.While)) else []
+            ends |= {text for test in tests if (text := self._end(world, test))}
+        given = [*made.args[1:], *(k.value for k in made.keywords if k.arg != "optimizer")]
+        return next((g for g in given if isinstance(g, (ast.Name, ast.Attribute)) and ast.unparse(g) in ends), None)
+
+    def _may_be_constant(self, world: World, made: ast.Call) -> bool:
+        """Whether a schedule may have no length: `get_scheduler(args.kind, ...)`."""
+        if not world.qualified(made).endswith(".get_scheduler"):
+            return False
+        kind = world.resolver.argument(made, 0, "name")
+        return not isinstance(kind, ast.Constant) or "constant" in str(kind.value)
+
+    def _end(self, world: World, test: ast.expr) -> str:
+        """What a counter of single steps is compared with: `step >= steps`."""
+        if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+            return ""
+        counter, end = test.left, test.comparators[0]
+        orders = isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq))
+        if not orders or not isinstance(counter, ast.Name):
+            return ""
+        owner = world.index.scope(counter).owner(counter.id)
+        steps = [b.value for b in owner.bindings[counter.id] if b.how is How.AUGMENT] if owner is not None else []
+        ones = bool(steps) and all(isinstance(s, ast.Constant) and s.value == 1 for s in steps)
+        return ast.unparse(end) if ones and isinstance(end, (ast.Name, ast.Attribute)) else ""
 
     def _length(self, world: World, made: ast.Call, prepared: bool) -> ast.Call | None:
         """The length of the (prepared, or not yet prepared) loader that a schedule is made for."""
