@@ -149,7 +149,8 @@ if accelerator.is_main_process:
 class RankFlow(Lint):
     """A process that leaves a loop, or skips the rest of an iteration, because of a value of its own does not take
     part in the collective operations that the other processes still do: those wait for it until a timeout ends the job.
-    The loss of a process's own share of the batch is such a value; so is whether it is the main process.
+    The loss of a process's own share of the batch is such a value; so is whether it is the main process. A collective
+    operation under a test of such a value is reached by some processes only, too.
     """
 
     code = "COLL-RANKFLOW"
@@ -181,6 +182,53 @@ for inputs, targets in loader:
                 continue
             seen.add(test[0])
             yield self._finding(world, node, test, missed)
+        yield from self._under(world)
+
+    def _under(self, world: World) -> Iterator[Finding]:
+        """What all do together, under a test that each process decides by a value of its own."""
+        seen: set[ast.AST] = set()
+        for call in world.calls:
+            verb = world.together.of(call)
+            together = Together(call, verb) if verb else world.together.called(call)
+            if together is None or world.together.harmless(together):
+                continue
+            found = self._own_test(world, call)
+            if found is None or found[0] in seen or self._in_both(world, found[0], together.verb):
+                continue
+            statement, local = found
+            seen.add(statement)
+            last = together.node.lineno  # type: ignore[attr-defined]
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{_named(together.verb)}` under `if {world.text(statement.test)}`: a process decides by a value of "
+                "its own whether it takes part, and those that do wait for the others until the job times out",
+                "decide by a gathered value, or do it on every process",
+                (
+                    Evidence(local.node.lineno, local.text),  # type: ignore[attr-defined]
+                    *together.path,
+                    Evidence(last, f"`{world.text(together.node)}` is done together"),
+                ),
+            )
+
+    def _own_test(self, world: World, node: ast.AST) -> tuple[ast.If, Local] | None:
+        """The `if` around a node, in its function, that a process decides by a value of its own."""
+        child = node
+        for parent in world.index.ancestors(node):
+            if isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
+                return None
+            if isinstance(parent, ast.If) and child is not parent.test:
+                local = world.flow.local(parent.test)
+                if local is not None:
+                    return parent, local
+            child = parent
+        return None
+
+    def _in_both(self, world: World, test: ast.If, verb: str) -> bool:
+        """Whether both sides of a test do the same together."""
+        sides = (test.body, test.orelse)
+        return all(any(found.verb == verb for found in world.together.within_statements(side)) for side in sides)
 
     def _finding(self, world: World, node: ast.AST, test: tuple[ast.If, Local], missed: Together) -> Finding:
         statement, local = test

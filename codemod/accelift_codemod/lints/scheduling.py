@@ -177,8 +177,8 @@ model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, load
             self.code,
             self.severity,
             made.lineno,
-            f"the prepared scheduler steps N times for each batch, and is made for `{world.text(steps)}` steps, as many "
-            "as the loop makes on each process: the schedule is over after a part of the training",
+            f"the prepared scheduler steps N times for each batch, and is made for `{world.text(steps)}` steps, as "
+            "many as the loop makes on each process: the schedule is over after a part of the training",
             f"give it {world.text(steps)} * accelerator.num_processes steps",
             (Evidence(call.lineno, f"`{world.text(call)}`"),),
         )
