@@ -511,3 +511,40 @@ def test_a_switch_that_no_launcher_sets(flag: str, test: str, told: bool) -> Non
 def test_a_switch_is_told_of_once() -> None:
     text = ddp(setup=SWITCHED.format(flag="several = False", test="several"), before="if several:\n    dist.barrier()")
     assert findings(text).count("DIST-SWITCH") == 1
+
+
+@pytest.mark.parametrize(
+    ("test", "instead"),
+    [
+        ("args.local_rank == -1", "accelerator.num_processes == 1"),
+        ("args.local_rank != -1", "accelerator.num_processes > 1"),
+        ("args.local_rank >= 0", "accelerator.num_processes > 1"),
+        ("args.local_rank < 0", "accelerator.num_processes == 1"),
+        ("args.local_rank == 1", "accelerator.local_process_index == 1"),
+    ],
+)
+def test_a_rank_below_0_is_one_process_without_a_launcher(test: str, instead: str) -> None:
+    """As it is by default in scripts for torch.distributed.launch, also on one process after the conversion."""
+    setup = (
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--local_rank', type=int, default=-1)\n"
+        "args = parser.parse_args()\ndist.init_process_group('nccl')\ndevice = torch.device('cuda', args.local_rank)"
+    )
+    output = converted(ddp(setup, after=f"if {test}:\n    words = 3"))
+    assert f"if {instead}:" in output
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"',
+        "torch.accelerator.current_accelerator() if torch.accelerator.is_available() else 'cpu'",
+    ],
+)
+def test_the_current_accelerator_is_a_device(device: str) -> None:
+    text = TRAIN.replace("{sampler}", f"device = {device}").replace("sampler=sampler", "shuffle=True")
+    text = text.replace("    sampler.set_epoch(epoch)\n", "").replace("{model}", "model = nn.Linear(4, 2).to(device)")
+    plain = HEAD.replace("import torch.distributed as dist\nimport torch.multiprocessing as mp\n", "")
+    output = converted(plain + filled(text, {"before": "", "batch": BATCH, "step": "", "after": ""}))
+    assert (
+        "accelerator = Accelerator(" in output and "current_accelerator" not in output and ".to(device)" not in output
+    )

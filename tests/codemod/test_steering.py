@@ -522,6 +522,8 @@ class Trainer:
 def test_one_process_that_ends_is_an_error(test: str, then: str, told: bool) -> None:
     text = script(imports="import sys", batch_end=f"if {test}:\n    {then}")
     assert ("COLL-RANKFLOW" in findings(text)) == told
+
+
 HELPER = """
 def mean_of(values):
     total = np.array(values).sum()

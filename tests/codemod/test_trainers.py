@@ -6,7 +6,7 @@ import pytest
 from accelift_codemod.facts import instances
 from accelift_codemod.facts.index import Index
 from accelift_codemod.source import Source
-from scripts import added, converted, findings, removed, script, unchanged
+from scripts import added, convert, converted, findings, removed, script, unchanged
 
 DEVICE = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
 DATA = "TensorDataset(torch.arange(512.0).view(64, 8), torch.arange(64) % 3)"
@@ -655,3 +655,37 @@ def test_a_method_that_nothing_calls_has_the_accelerator_of_its_object(method: s
 def test_a_function_that_nothing_calls_stays_as_it_is() -> None:
     spare = "def spare(model):\n    torch.save(model.state_dict(), 'a.pt')\n"
     assert spare in converted(trainer(f"{spare}\n{HANDED}", **OUTER))
+
+
+FLUENT = """\
+class Trainer:
+    def __init__(self, net, loader):
+        self.net, self.loader = net, loader
+        self.opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def fit(self):
+        for x, y in self.loader:
+            self.opt.zero_grad()
+            F.cross_entropy(self.net(x.to(device)), y.to(device)).backward()
+            self.opt.step()
+        return self
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "followed"),
+    [
+        ("trainer.fit()", True),  # nobody goes on with what it returns
+        ("other = trainer.fit()", False),
+        ("fit = trainer.fit\nfit()", False),
+    ],
+)
+def test_a_method_that_returns_its_object(use: str, followed: bool) -> None:
+    text = script(
+        definitions=FLUENT,
+        optimizer="",
+        before="trainer = Trainer(model, loader)",
+        epoch=use,
+        **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
+    )
+    assert (convert(text).output is not None) == followed

@@ -81,6 +81,8 @@ class Devices:
         if isinstance(node, ast.Attribute):
             if any(v.role is Role.DEVICE for v in self.resolver.values(node)):
                 return True
+            if node.attr == "type" and isinstance(node.value, ast.Call):
+                return self.is_device(node.value, depth + 1)  # `torch.accelerator.current_accelerator().type`
             found = self.attribute_bindings(node)
             if found:
                 return all(self._binds_device(b, depth + 1) for b in found)
@@ -174,6 +176,8 @@ class Devices:
             return None
         if isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return FALSE if self.is_device(node) else None
+        if isinstance(node, ast.Attribute) and node.attr == "type" and isinstance(node.value, ast.Call):
+            return self.cpu(node.value, depth + 1)
         if isinstance(node, ast.Attribute) and (self.option(node) is not None or self.is_told(node)):
             if not self.attribute_bindings(node) or self.is_before(node):
                 return self.conditions.atom(node, ' == "cpu"')

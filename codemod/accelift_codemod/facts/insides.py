@@ -198,8 +198,18 @@ class Insides:
             if self.trains_itself is not None and giving is not None:
                 self.returning_self.append(giving)
                 continue
+            if giving is not None and self._given_to_nobody(giving):
+                continue
             return self.no(name, "the object itself is handed on, and others may set its attributes")
         return None
+
+    def _given_to_nobody(self, method: Function) -> bool:
+        """Whether no call in the program goes on with what a method returns: `return self`, and `trainer.fit()`."""
+        special = method.name.startswith("__") and method.name.endswith("__")
+        reads = self.index.attributes.get(method.name, ())
+        calls = self.index.methods.get(method.name, ())
+        unused = all(isinstance(self.index.parents[call], ast.Expr) for call in calls)
+        return not special and unused and len(reads) == len(calls) > 0
 
     def _passive(self, name: str) -> bool:
         """Whether it does not matter when a method runs: it only computes (collates a batch, for instance)."""

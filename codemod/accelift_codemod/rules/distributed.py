@@ -246,6 +246,13 @@ if accelerator.is_main_process:
         processes = draft.facts.processes
         tested: set[ast.AST] = set()
         for test in (n for n in draft.facts.index.parents if isinstance(n, ast.Compare)):
+            several = _asks_for_several(draft, test) if draft.facts.runs(test) and not draft.gone(test) else ""
+            if several:
+                tested.update(n for n in ast.walk(test) if n in processes.sources)
+                reason = "a rank below 0 stands for one process without a launcher"
+                code = f"{{accelerator}}.num_processes {several} 1"
+                yield draft.edit(_RULE, test, Operation.BECOME, reason, code, need=Need.STRONG)
+                continue
             found = processes.main_only(test) if draft.facts.runs(test) else None
             if found is None or draft.gone(test):
                 continue
@@ -263,3 +270,18 @@ if accelerator.is_main_process:
                 yield draft.edit(
                     _RULE, node, Operation.BECOME, reason, f"{{accelerator}}.{part.value}", need=Need.STRONG
                 )
+
+
+def _asks_for_several(draft: Draft, test: ast.Compare) -> str:
+    """How a test compares the number of processes with 1 that asks whether a rank is -1, as it is without a launcher:
+    `args.local_rank == -1`, `args.local_rank >= 0`; empty if it asks for something else."""
+    if draft.facts.processes.part(test.left) not in (Part.RANK, Part.LOCAL_RANK):
+        return ""
+    match test:
+        case ast.Compare(ops=[op], comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))]):
+            return {ast.Eq: "==", ast.NotEq: ">", ast.Gt: ">"}.get(type(op), "")
+        case ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=0)]):
+            return "=="
+        case ast.Compare(ops=[ast.GtE()], comparators=[ast.Constant(value=0)]):
+            return ">"
+    return ""
