@@ -6,10 +6,12 @@ import ast
 from functools import cached_property
 from typing import TypeGuard
 
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
+
+_STEPS = 4  # from a variable to what it was set to
 
 
 class CommandLine:
@@ -48,6 +50,39 @@ class CommandLine:
         if kind is not None and self.resolver.builtin(kind) != "str":
             return None
         return self.resolver.argument(call, None, "default") or ast.Constant(None)
+
+    def number(self, node: ast.AST | None, steps: int = _STEPS) -> int | None:
+        """The number that an expression is unless the command line says otherwise: an option, or a variable of it."""
+        if isinstance(node, ast.Name):
+            held = [v for b in self.resolver.bindings(node) for v in self._whole(b)] if steps else []
+            found = {self.number(value, steps - 1) for value in held}
+            return found.pop() if len(found) == 1 else None
+        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return None
+        call, argument = self.options.get(node.attr), self.resolver.argument
+        if call is None or self.resolver.index.attribute_bindings.get(node.attr):
+            return None
+        kind, default = argument(call, None, "type"), argument(call, None, "default")
+        known = self.resolver.builtin(kind) == "int" and argument(call, None, "nargs") is None if kind else False
+        value = default.value if isinstance(default, ast.Constant) else None
+        return value if known and type(value) is int and not self._set_otherwise else None
+
+    @cached_property
+    def _set_otherwise(self) -> bool:
+        """Whether a script sets options, or their defaults, other than by naming them as attributes."""
+        index = self.resolver.index
+        calls = {
+            name: [c for c in index.calls if self.resolver.builtin(c.func) == name] for name in ("setattr", "vars")
+        }
+        dicts = (*calls["vars"], *index.attributes.get("__dict__", []))
+        changed = any(isinstance(index.parents.get(one), (ast.Attribute, ast.Subscript)) for one in dicts)
+        return changed or bool(calls["setattr"]) or "set_defaults" in index.methods
+
+    def _whole(self, binding: Binding) -> list[ast.expr | None]:
+        """What a variable is bound to as a whole, or callers hand to a parameter."""
+        if binding.how is How.PARAMETER:
+            return list(self.resolver.handed(binding)) or [None]
+        return [binding.value if binding.how is How.ASSIGN and not binding.path else None]
 
     def is_asked(self, node: ast.AST | None, default: ast.expr) -> bool:
         """Whether an option may be None, or the script asks whether it is the word that it is by default: `"auto"`."""

@@ -41,7 +41,8 @@ class BatchSize(Rule):
             Severity.WARNING,
             "batches of one sample",
             "A batch of one sample cannot be shared out: every process is dealt it whole, and computes what one "
-            "process would. --batch per-process gives each process samples of its own; the global batch grows then.",
+            "process would. --batch per-process gives each process samples of its own; the global batch grows then. It "
+            "is a note where an option of the command line is one by default.",
         ),
         Explained(
             "BATCH-LITERAL",
@@ -191,14 +192,17 @@ class BatchSize(Rule):
 
     def _ones(self, draft: Draft, loop: BatchLoop) -> Iterator[Finding]:
         """Loaders that deal one sample at a time."""
-        for value in loop.loaders:
-            if draft.facts.objects.deals_one(value) and loop.direct:
+        for value in loop.loaders if loop.direct else ():
+            size = draft.facts.objects.loader(value).arguments.get("batch_size")
+            always = draft.facts.objects.deals_one(value)
+            default = f" (`{draft.facts.segment(size or loop.node)}` is 1 by default)"
+            if always or draft.facts.command_line.number(size) == 1:
                 yield draft.finding(
                     "BATCH-ONE",
-                    Severity.WARNING,
+                    Severity.WARNING if always else Severity.NOTE,
                     loop.node.iter,  # type: ignore[union-attr]
-                    "a batch is one sample, which cannot be shared out: every process computes on it, and nothing gets "
-                    "faster",
+                    f"a batch is one sample{'' if always else default}, "
+                    "which cannot be shared out: every process computes on it, and nothing gets faster",
                     "use larger batches, or --batch per-process",
                 )
                 return
