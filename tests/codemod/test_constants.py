@@ -273,7 +273,7 @@ class Pair(nn.Module):
 
     def forward(self, x):
         {first}
-        return self.head(self.encoder(x))
+        return self.head(self.encoder(x) - self.encoder(x.flip(1)))
 """
 
 
