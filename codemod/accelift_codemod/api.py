@@ -182,17 +182,13 @@ def convert_files(
             results[i] = convert_file(path, options, named)
             advance()
     else:
-        import warnings
-        from concurrent.futures import ProcessPoolExecutor  # late
+        from accelift_codemod import workers  # late
 
-        warnings.simplefilter("ignore", DeprecationWarning)
-        chunks = _balanced(files, jobs * 4)
-        with ProcessPoolExecutor(max_workers=jobs) as pool:
-            work = partial(_convert_chunk, files=files, options=options)
-            for done in pool.map(work, chunks):
-                results.update(done)
-                for _ in done:
-                    advance()
+        work = partial(_convert_chunk, files=files, options=options)
+        for done in workers.each(work, _balanced(files, jobs * 4), jobs):
+            results.update(done)
+            for _ in done:
+                advance()
     trains = [Path(path) for i, (path, _) in enumerate(files) if _may_train(results[i])]
     around = {str(folder) for path in trains for folder in path.parents}
     stems = frozenset(path.parent.name if path.name == "__init__.py" else path.stem for path in trains)

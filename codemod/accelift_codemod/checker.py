@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -130,6 +128,6 @@ def check_files(files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1
     if jobs <= 1 or len(files) < 2:
         yield from map(work, files)
         return
-    warnings.simplefilter("ignore", DeprecationWarning)
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
-        yield from pool.map(work, files, chunksize=max(1, len(files) // (jobs * 4)))
+    from accelift_codemod import workers  # late
+
+    yield from workers.each(work, files, jobs, chunk=max(1, len(files) // (jobs * 4)))
