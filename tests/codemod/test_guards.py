@@ -652,3 +652,18 @@ def test_a_folder_whose_being_there_ends_the_script(handler: str, guarded: bool)
     setup = f"try:\n    os.mkdir('run')\nexcept FileExistsError:\n    {handler}"
     output = converted(script(imports="import os\nimport sys", before=setup))
     assert ("    if accelerator.is_main_process:\n        os.mkdir('run')" in output) == guarded
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        ("logging.FileHandler('a.log', 'w')", True),
+        ("logging.FileHandler('a.log', mode='w')", True),
+        ("logging.basicConfig(filename='a.log', filemode='w')", True),
+        ("logging.FileHandler('a.log')", False),  # each adds its lines: PRINT-ALL
+        ("logging.basicConfig(level=logging.INFO)", False),
+    ],
+)
+def test_a_log_that_every_process_begins_anew(handler: str, told: bool) -> None:
+    text = script(imports="import logging", before=f"handler = {handler}")
+    assert findings(text) == ["SAVE-RACE"] * told

@@ -89,6 +89,15 @@ if accelerator.is_main_process:
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 yield from self._opened(draft, call, guarded, imported)
                 continue
+            if self._begins_log(draft, call):
+                yield draft.finding(
+                    "SAVE-RACE",
+                    Severity.WARNING,
+                    call,
+                    f"`{draft.facts.segment(call.func)}` begins the same log anew on every process, which write over "
+                    "what the others have written",
+                    "let the main process alone log into a file, or give each a name of its own",
+                )
             if not isinstance(statement, ast.Expr) or statement.value is not call:
                 continue
             if self._makes_folder(draft, call):
@@ -143,6 +152,13 @@ if accelerator.is_main_process:
                 otherwise=self._race(draft, call),
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
+
+    def _begins_log(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call of the logging module empties a file to log into it."""
+        qualified = draft.facts.resolver.qualified(call.func)
+        place = {"logging.FileHandler": (1, "mode"), "logging.basicConfig": (None, "filemode")}.get(qualified or "")
+        mode = draft.facts.resolver.argument(call, *place) if place is not None else None
+        return isinstance(mode, ast.Constant) and str(mode.value).startswith("w")
 
     def _makes_folder(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call makes a folder, and does not say that it may be there already."""
