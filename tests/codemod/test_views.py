@@ -107,3 +107,18 @@ def test_a_comparison_that_a_loss_keeps_in_an_attribute(kept: str, apart: str, c
     forward = "optimizer.zero_grad()\nloss = compare(model(x), model(x + 1))"
     slots = {"model": "model = Net().to(device)\ncompare = Compare(True)", "forward": forward}
     assert findings(script(definitions=COMPARES.format(kept, apart), **slots)) == codes
+
+
+@pytest.mark.parametrize(
+    ("loss", "codes"),
+    [
+        ("(z.view(n, 1, 3) - z.view(1, n, 3)).pow(2).mean()", ["LOSS-INBATCH"]),
+        ("(z.view((n, 1, 3)) - z.view((1, n, 3))).pow(2).mean()", ["LOSS-INBATCH"]),
+        ("(z[:, 0].view(-1, 1) - z[:, 0].reshape(1, -1)).pow(2).mean()", ["LOSS-INBATCH"]),
+        ("(z.view(n, 1, 3) - x[:, :3].view(n, 1, 3)).pow(2).mean()", []),
+        ("(z.view(n, 3, 1) * z.view(n, 1, 3)).pow(2).mean()", []),
+    ],
+)
+def test_samples_that_are_laid_across_each_other_are_compared(loss: str, codes: list[str]) -> None:
+    text = script(forward=f"optimizer.zero_grad()\nz = model(x)\nn = z.size(0)\nloss = {loss}")
+    assert [code for code in findings(text) if code.startswith("LOSS")] == codes

@@ -316,6 +316,13 @@ def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
     return (Layout.ROWS, Layout.ROWS) if kind == "pair" else Layout.ROWS
 
 
+def _runs_on(sizes: list[ast.expr], layouts: list[Shape]) -> bool:
+    """Whether the second size that a tensor is given is that of the batch, or what is left."""
+    of = layouts[0] if layouts and isinstance(layouts[0], tuple) else layouts
+    given = sizes[0].elts if sizes and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
+    return len(given) > 1 and (integer(given[1]) == -1 or (len(of) > 1 and of[1] is Layout.COUNT))
+
+
 def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Shape:
     given = call.args[offset:]
     if name in ("view", "reshape"):
@@ -325,6 +332,8 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
             first, shape = (first.elts[0] if first.elts else None), (layouts[0] if layouts else Layout.UNKNOWN)
         else:
             shape = others[0] if others else Layout.UNKNOWN
+        if integer(first) == 1 and _runs_on(given, others):
+            return Layout.COLUMNS  # `z.view(1, n, d)`, to be compared with `z.view(n, 1, d)`
         sized = shape in (Layout.COUNT, Layout.SHAPE, Layout.SUM)  # a number of rows that is a sum: of those picked
         return Layout.ROWS if integer(first) == -1 or sized else Layout.UNKNOWN
     told = given[0] if given else argument(call, None, "dim")
