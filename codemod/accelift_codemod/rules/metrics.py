@@ -103,7 +103,8 @@ for x, y in test_loader:
             call = draft.facts.index.parents[parent] if isinstance(parent, ast.keyword) else parent
             if not isinstance(call, ast.Call) or call.func is read or not draft.facts.runs(read):
                 continue
-            if resolver.callee(call) is not None or resolver.builtin(call.func):
+            of_torch = (resolver.qualified(call.func) or "").startswith("torch.")
+            if of_torch or resolver.callee(call) is not None or resolver.builtin(call.func):
                 continue
             if any(v.role is not Role.OBJECT for v in resolver.values(call)) or _is_run_through(draft, call):
                 continue  # what is made of the loader is known, or what a loop makes of that
