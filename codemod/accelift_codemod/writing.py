@@ -31,7 +31,10 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         for path, data in files.items():
             target = Path(os.path.realpath(path))
             with _writing(path):
-                staged[path] = (_stage(path, target, data), target)
+                if target.exists() and not target.is_file():  # a pipe or a device: nothing takes its place
+                    target.write_bytes(data)
+                else:
+                    staged[path] = (_stage(path, target, data), target)
         for path, (temporary, target) in staged.items():
             with _writing(path):
                 temporary.replace(target)

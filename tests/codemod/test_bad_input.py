@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,17 @@ def test_read_only_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert stat.S_IMODE(Path("b.py").stat().st_mode) == 0o444
     ran = convert("b.py", "--output", "out")  # the remedy
     assert ran.code == 0 and Path("out/b.py").read_text() == CONVERTED
+
+
+def test_pipes_and_devices_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SCRIPT)
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE, text=True)
+    assert convert("train.py", "--write", "--config-out", "pipe").code == 0
+    assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
+    assert "num_processes: 1" in reader.communicate(timeout=60)[0]
+    assert Path("train.py").read_text() == CONVERTED
 
 
 @CANNOT_READ

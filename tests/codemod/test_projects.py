@@ -678,3 +678,17 @@ def test_files_that_cannot_be_looked_at_together_are_told_of(folder: Path) -> No
         found = [f.message for f in result.plan.findings if f.code == "NOT-LINKED"]
         assert bool(found) == told
         assert not told or "choices.py:5 sets a global of config.py" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        ("sys.path.insert(0, 'a')\nsys.path.insert(0, 'b')", "b/engine.py"),  # the later one comes first
+        ("sys.path.append('a')\nsys.path.append('b')", "a/engine.py"),
+        ("sys.path.append('a')\nsys.path.insert(0, 'b')", "b/engine.py"),
+    ],
+)
+def test_the_order_of_folders_on_the_path(folder: Path, paths: str, found: str) -> None:
+    imports = f"import sys\n{paths}\nfrom engine import train\nfrom model import Net"
+    write({"train.py": script(imports), "a/engine.py": ENGINE, "b/engine.py": ENGINE, "model.py": MODEL})
+    assert outputs("train.py") == {"train.py": lifted(imports), found: LIFTED_ENGINE}

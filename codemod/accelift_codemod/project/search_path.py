@@ -16,17 +16,19 @@ _SAME_METHODS = frozenset({"resolve", "absolute", "as_posix"})
 _HERE = frozenset({"os.getcwd", "pathlib.Path.cwd"})  # a script is started from its folder
 
 
-def added(source: Source, folder: Path) -> list[Path]:
-    """The folders that a script in a folder puts on `sys.path`, by literals and `__file__`."""
+def searched(source: Source, folder: Path) -> list[Path]:
+    """Where Python looks for modules that a script in a folder imports: there, and in the folders that the script puts
+    on `sys.path`, by literals and `__file__`, before it or behind it."""
+    found = [folder]
     if b"sys" not in source.data or b"path" not in source.data:
-        return []
+        return found
     names = _Names(source.tree, folder)
-    found = []
-    for node in walk(source.tree):
-        if isinstance(node, ast.Call) and node.args and names.qualified(node.func) in _ADDS:
-            value = names.path(node.args[-1])
-            if value is not None and (folder / value).is_dir():
-                found.append(Path(os.path.realpath(folder / value)))
+    calls = [n for n in walk(source.tree) if isinstance(n, ast.Call) and names.qualified(n.func) in _ADDS]
+    for call in sorted(calls, key=lambda n: (n.lineno, n.col_offset)):
+        value = names.path(call.args[-1]) if call.args else None
+        if value is not None and (folder / value).is_dir():
+            first = len(call.args) > 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
+            found.insert(0 if first else len(found), Path(os.path.realpath(folder / value)))
     return found
 
 

@@ -48,7 +48,8 @@ def run_several(job: Job) -> int:
     if not job.config.debug:
         logging.disable(logging.ERROR)  # what it says of failures is said below, in a line
     try:
-        arguments = torchrun.get_args_parser().parse_args(_arguments(job))
+        arguments = torchrun.get_args_parser().parse_args([*_arguments(job), job.command[0]])
+        arguments.training_script_args = list(job.command[1:])  # --n is the script's, no short form of --nnodes
         torchrun.run(arguments)  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
         return _report(error.failures, job)
@@ -62,7 +63,7 @@ def run_several(job: Job) -> int:
 
 
 def _arguments(job: Job) -> list[str]:
-    """The job in the words of torchrun."""
+    """The job in the words of torchrun, up to the script."""
     config = job.config
     port = config.main_process_port
     words = [f"--nproc-per-node={config.num_processes // config.num_machines}"]
@@ -82,7 +83,7 @@ def _arguments(job: Job) -> list[str]:
         words.append("--module")
     if job.no_python:
         words.append("--no-python")
-    return [*words, *job.command]
+    return words
 
 
 def _report(failures: dict[int, ProcessFailure], job: Job) -> int:
