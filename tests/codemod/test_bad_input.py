@@ -412,6 +412,8 @@ def test_output_below_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["train.py", "--ignore", "PREPARE"], "--ignore: PREPARE is a part of every conversion"),
         (["train.py", "--format", "xml"], "Invalid value for '--format': 'xml' is not one of 'text', 'json'."),
         (["train.py", "--num-processes", "0"], "Invalid value for '--num-processes': 0 is not in the range x>=1."),
+        (["train.py", "--time-limit", "nan"], "Invalid value for '--time-limit': nan is no number of seconds."),
+        (["train.py", "--time-limit", "inf"], "Invalid value for '--time-limit': inf is no number of seconds."),
         (["train.py", "-j", "-1"], "Invalid value for '-j' / '--jobs': -1 is not in the range x>=0."),
         (["train.py", "--output", "file"], "Invalid value for '--output': Directory 'file' is a file."),
         (["--write"], "Missing argument 'PATH...'."),
@@ -433,3 +435,11 @@ def test_wrong_usage_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert ran.code == 2
     assert (ran.stdout, ran.lines) == (b"", ["accelift: --write, --output and --check exclude each other"])
     assert process("frobnicate", cwd=tmp_path).lines == ["accelift: No such command 'frobnicate'."]
+
+
+def test_a_proof_that_could_not_be_written_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SCRIPT)
+    ran = accelift("verify", "train.py", "--output-file", "missing/proof.json")
+    assert ran.code == 2 and "there is no folder missing; make it first" in ran.stderr
+    assert tree(tmp_path) == {"train.py": SCRIPT.encode()}

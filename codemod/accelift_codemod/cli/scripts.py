@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from accelift_codemod import timelimit
+from accelift_codemod.cli.seconds import Seconds
 from accelift_codemod.discover import Files, Nowhere
 from accelift_codemod.results import FileResult
 
@@ -22,7 +23,7 @@ def options(command: Command) -> Command:
     for option in (
         click.option(
             "--time-limit",
-            type=click.FloatRange(0),
+            type=Seconds(),
             default=timelimit.DEFAULT,
             show_default=True,
             metavar="SECONDS",

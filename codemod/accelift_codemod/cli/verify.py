@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from accelift_codemod.api import convert_files
+from accelift_codemod.cli.seconds import Seconds
 from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify.gate import changed_members, known
@@ -41,9 +42,13 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seeds python, numpy and torch before each run.")
 @click.option("--env-from", type=_SCRIPT, metavar="YAML", help="A launch config for the run on several processes.")
 @click.option("--gpu", is_flag=True, help="Run on the GPUs of this machine, not on its CPU.")
-@click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds that each run may take.")
+@click.option("--timeout", type=Seconds(), default=600.0, show_default=True, help="Seconds that each run may take.")
 @click.option(
-    "--idle", type=float, default=120.0, show_default=True, help="Seconds for which a run's processes may do nothing."
+    "--idle",
+    type=Seconds(),
+    default=120.0,
+    show_default=True,
+    help="Seconds for which a run's processes may do nothing.",
 )
 @click.option("--memory", type=float, metavar="GB", help="Memory that each run may take.")
 @click.option("--format", "format_", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
@@ -77,6 +82,8 @@ def command(
 
     Exit codes: 0 proved; 1 something differs; 2 it could not be run.
     """
+    if output_file is not None and not output_file.absolute().parent.is_dir():
+        raise click.UsageError(f"--output-file: there is no folder {output_file.parent}; make it first.")
     result = _converted(script, against, Options(target, shard_manual=shard_manual))
     assert result.output is not None
     request = Request(
