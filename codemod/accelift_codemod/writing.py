@@ -31,13 +31,15 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         for path, data in files.items():
             target = Path(os.path.realpath(path))
             with _writing(path):
-                if target.exists() and not target.is_file():  # a pipe or a device: nothing takes its place
-                    target.write_bytes(data)
-                else:
+                if target.is_file() or not target.exists():
                     staged[path] = (_stage(path, target, data), target)
-        for path, (temporary, target) in staged.items():
+        for path, data in files.items():
             with _writing(path):
-                temporary.replace(target)
+                if path in staged:
+                    temporary, target = staged[path]
+                    temporary.replace(target)
+                else:
+                    path.write_bytes(data)  # a pipe or a device: nothing takes its place
     finally:
         for temporary, _ in staged.values():
             temporary.unlink(missing_ok=True)

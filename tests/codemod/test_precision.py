@@ -191,28 +191,13 @@ class Trainer:
 
 Trainer(True).fit()
 """
-HEAD = f"""\
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-{AMP}
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(8, 3)
-
-    def forward(self, x):
-        return self.layer(x)
-
-
-"""
+EMPTY = dict.fromkeys(
+    ("device", "data", "loader", "model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), ""
+)
 
 
 def test_a_trainer() -> None:
-    output = managed(HEAD + TRAINER)
+    output = managed(script(from_imports=AMP, definitions=TRAINER, **EMPTY))
     assert "scaler" not in output
     assert "self.optimizer.step()" in output and "with self.accelerator.autocast():" in output
     assert 'mixed_precision="fp16" if torch.cuda.is_available() else "no"' in " ".join(output.split())

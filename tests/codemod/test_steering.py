@@ -206,6 +206,13 @@ def test_what_steers_nothing_stays(slots: dict[str, str]) -> None:
     assert "COLL-RANKFLOW" not in findings(text)
 
 
+def of_run(result: str, used: str, before: str = "") -> str:
+    """A script that goes on in each epoch with what a function returns that adds its losses up."""
+    empty = dict.fromkeys(("move", "forward", "backward", "step", "epoch", "batch_end"), "")
+    definitions, call = RUN.replace("{result}", result.format()), "run(model, loader, optimizer, device)"
+    return measured(definitions=definitions, loop="pass", **empty, before=before, epoch_end=used.format(call))
+
+
 @pytest.mark.parametrize(
     ("result", "used"),
     [
@@ -218,13 +225,9 @@ def test_what_steers_nothing_stays(slots: dict[str, str]) -> None:
     ],
 )
 def test_what_functions_return(result: str, used: str) -> None:
-    empty = dict.fromkeys(("move", "forward", "backward", "step"), "")
-    definitions = RUN.replace("{result}", result.format())
-    slots = {"loop": "pass", **empty, "epoch": "", "batch_end": "", "before": "history = []\nstopper = Stopper()"}
-    text = measured(definitions=definitions, **slots, epoch_end=used.format("run(model, loader, optimizer, device)"))
-    assert f"total += {AVERAGED}" in added(text)
-    unused = measured(definitions=definitions, **slots, epoch_end="print(run(model, loader, optimizer, device))")
-    assert "accelerator.reduce(" not in converted(unused)
+    before = "history = []\nstopper = Stopper()"
+    assert f"total += {AVERAGED}" in added(of_run(result, used, before))
+    assert "accelerator.reduce(" not in converted(of_run(result, "print({})", before))
 
 
 METER = """
@@ -613,11 +616,7 @@ WHOLE = [
 
 
 def of_several(result: str, taken: str) -> str:
-    empty = dict.fromkeys(("move", "forward", "backward", "step"), "")
-    definitions = RUN.replace("{result}", result.format())
-    slots = {"loop": "pass", **empty, "epoch": "", "batch_end": ""}
-    decides = f"{taken.format('value', 'run(model, loader, optimizer, device)')}\nif value > 3:\n    break"
-    return measured(definitions=definitions, **slots, epoch_end=decides)
+    return of_run(result, f"{taken.format('value', '{}')}\nif value > 3:\n    break")
 
 
 @pytest.mark.parametrize(("result", "taken"), SEVERAL)

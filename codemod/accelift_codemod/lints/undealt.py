@@ -48,9 +48,9 @@ for inputs, targets in loader:
             return
         seen: set[ast.AST] = set()
         for loop in world.loops:
-            early = self._drawn_before(world, loop) if loop.trains else None
             if not loop.trains or not any(world.together.of(c) == "backward" for c in self._calls(world, loop.body)):
                 continue
+            early = self._drawn_before(world, loop)
             found: list[tuple[ast.expr, Values]]
             if early is not None:
                 found = [(early, loop.loaders)]
