@@ -30,8 +30,11 @@ def find(index: Index) -> Filled:
     """The tree of a script with constructors in dataclasses that others ask for an optimizer."""
     decorated = [cls for cls in index.classes if len(cls.decorator_list) == 1 and not cls.bases]
     asked = stepped(index) if decorated else set()
+    keeping = [cls for cls in decorated if asked & {*_fields(cls)}]
+    if not keeping:
+        return Filled(index.tree)
     names = Names(index)
-    found = {cls for cls in decorated if asked & {*_fields(cls)} and _is_plain(cls, names)}
+    found = {cls for cls in keeping if _is_plain(cls, names)}
     if not found:
         return Filled(index.tree)
     defaults = {n for cls in found for s in _fields(cls).values() if s.value is not None for n in walk(s.value)}

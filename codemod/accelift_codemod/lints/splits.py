@@ -57,14 +57,14 @@ train_set, test_set = random_split(dataset, [800, 200], generator=torch.Generato
             told = world.resolver.argument(call, 2, "generator") is not None
             return ("", "") if told else ("torch", "generator=torch.Generator().manual_seed(0)")
         state, shuffle = given.get("random_state"), given.get("shuffle")
-        shuffles = shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
+        at_random = shuffle is None or (isinstance(shuffle, ast.Constant) and shuffle.value is True)
         if world.qualified(call) == "sklearn.model_selection.train_test_split":
-            return ("numpy", "random_state=0") if _is_unset(state) and shuffles else ("", "")
+            return ("numpy", "random_state=0") if _is_unset(state) and at_random else ("", "")
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr == "train_test_split" and not world.qualified(call):
             values = world.resolver.values(func.value)
             ours = bool(values) and all(v.name.startswith("datasets.") for v in values)
-            if ours and shuffles and _is_unset(given.get("seed")) and "generator" not in given and len(call.args) < 5:
+            if ours and at_random and _is_unset(given.get("seed")) and "generator" not in given and len(call.args) < 5:
                 return "numpy", "seed=0"
         return "", ""
 
