@@ -179,6 +179,7 @@ def _training(facts: Facts, options: Options) -> None:
         if facts.unfollowed(call) is not None:
             raise in_a_class(facts, call, "a part of the training is in a class")
     _by_hand(facts)
+    _between_batches(facts, run)
     _called_back(facts)
     if not any(loop.trains and facts.runs(loop.node) for loop in facts.loops.batch_loops):
         if facts.processes.managed:
@@ -200,6 +201,25 @@ def _called_back(facts: Facts) -> None:
                 f"`{facts.segment(node)}`, which is what one process has measured: processes might decide differently",
                 "move what decides into the class that trains, or decide by what all processes have",
             )
+
+
+def _between_batches(facts: Facts, run: list[ast.Call]) -> None:
+    """Refuse generators that hand batches on and train with them, too: the loop over the batches does not show it."""
+    queue = [facts.index.function(call) for call in run]
+    seen = set[ast.AST | None]({None})
+    while queue:
+        function = queue.pop()
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        if facts.resolver.passing.hands_batches_on(function):
+            raise refuse(
+                "BWD-UNKNOWN",
+                function.lineno,
+                f"{function.name}() hands on the batches of a DataLoader, and runs a backward pass between them",
+                "run the backward pass in the loop over the batches",
+            )
+        queue += [facts.index.function(site) for site in facts.resolver.sites(function)]
 
 
 def _by_hand(facts: Facts) -> None:

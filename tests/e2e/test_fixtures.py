@@ -39,6 +39,7 @@ ALWAYS = {
     "digits_resume",
     "iris_uneven",
     "mnist_globals",
+    "wine_metric_logger",
 }
 
 

@@ -160,8 +160,7 @@ class Loops:
         found = []
         for node in self.index.loops:
             function = self.index.function(node)
-            passing = self.resolver.passing
-            if function is not None and passing.hands_batches_on(function):
+            if function is not None and self.resolver.passing.hands_on_in(node, function):
                 continue  # its batches are used where they are drawn from it
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))

@@ -7,17 +7,20 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import signatures
+from accelift_codemod.facts import library, signatures
 from accelift_codemod.facts.index import FUNCTIONS, Function, How, Index
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.names import Names
-from accelift_codemod.facts.tree import own_nodes
+from accelift_codemod.facts.tree import own_nodes, walk
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.resolve import Resolver
 
 _PLACES = frozenset({"to", "cuda", "cpu", "xpu"})  # methods that change where something lies, and nothing else
 _TYPES = frozenset({"float", "double", "half", "bfloat16", "int", "long", "contiguous"})
+
+_VARIABLES = (ast.Name, ast.Attribute)
+_MAX_AROUND = 5  # of what counts and shows the elements of something, one around the other
 
 
 class Passing:
@@ -77,8 +80,8 @@ class Passing:
     def handed_on(self, function: Function) -> ast.expr | None:
         """What a generator iterates over, if it yields each element of that once, perhaps moved.
 
-        It may begin again when there are no more. One that leaves elements out, or cuts them, hands nothing on: how
-        many there are would depend on what is in them.
+        It may begin again when there are no more, and count, measure time and say something beside that. One that
+        leaves elements out, or cuts them, hands nothing on: how many there are would depend on what is in them.
         """
         return self._handed_on(function, self._same)
 
@@ -93,6 +96,10 @@ class Passing:
         """Whether a generator hands on what it iterates over, or parts of that, perhaps through a function."""
         ways = (self.handed_on, self.parts_handed_on, self.handed_through)
         return any(way(function) is not None for way in ways)
+
+    def hands_on_in(self, loop: ast.AST, function: Function) -> bool:
+        """Whether a generator hands its batches on in one of its loops, not beside that."""
+        return self.hands_batches_on(function) and any(node in self.resolver.yields(function) for node in walk(loop))
 
     def _goes_through(self, given: ast.expr, target: ast.expr) -> bool:
         parts = given.args if isinstance(given, ast.Call) and not given.keywords else []
@@ -160,12 +167,64 @@ class Passing:
         if isinstance(yields[0], ast.YieldFrom):
             return given if all(map(self._goes_on, around)) else None
         if around and isinstance(loop := around[0], ast.For) and given is not None:
-            alone = loop.body == [statement] and not loop.orelse and all(map(self._goes_on, around[1:]))
-            over = self._begun(loop, function) if len(around) == 1 else loop.iter
-            return over if alone and hands_on(given, loop.target) else None
+            if loop.orelse or not all(map(self._goes_on, around[1:])):
+                return None
+            if loop.body == [statement] and hands_on(given, loop.target):
+                return self._begun(loop, function) if len(around) == 1 else loop.iter
+            target, through = self._bare(loop, function)
+            own = {*walk(loop.target), *walk(given)}
+            alike = hands_on(given, target) and self._untouched(function, own, target, through)
+            return through[-1] if alike else None
         if all(isinstance(n, ast.Try) or self._goes_on(n) for n in around):
             return self._source(given)
         return None
+
+    def _bare(self, loop: ast.For, function: Function) -> tuple[ast.expr, list[ast.expr]]:
+        """What a loop binds to each element of what it goes through, and that, last without what counts and shows it.
+
+        `i, batch` in `enumerate(tqdm(loader))`: `batch`, and these three.
+        """
+        target, through = loop.target, [loop.iter]
+        while len(through) < _MAX_AROUND:
+            within = self._shown(through[-1], function)
+            if within is None:
+                pair = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+                within = _receiver(through[-1], "enumerate", (), self.resolver) if len(pair) == 2 else None
+                target = target if within is None else pair[1]
+            if within is None:
+                break
+            through.append(within)
+        return target, through
+
+    def _shown(self, node: ast.expr, function: Function) -> ast.expr | None:
+        """`loader` of `tqdm(loader)`, and of the variable that this is bound to."""
+        bound = self.index.scopes[function].bindings.get(node.id, []) if isinstance(node, ast.Name) else []
+        if len(bound) == 1 and bound[0].how is How.ASSIGN and not bound[0].path and bound[0].value is not None:
+            node = bound[0].value
+        bar = isinstance(node, ast.Call) and self.resolver.qualified(node.func) in library.ITERATES
+        return node.args[0] if isinstance(node, ast.Call) and bar and node.args else None
+
+    def _untouched(self, function: Function, own: set[ast.AST], target: ast.expr, through: list[ast.expr]) -> bool:
+        """Whether what a generator does beside handing on leaves alone what it hands on, and what it takes that from.
+
+        It may ask the latter for its length and its attributes. `own` is what the handing on itself reads.
+        """
+        handed = {node.id for node in walk(target) if isinstance(node, ast.Name)}
+        sources = {ast.dump(node) for node in through if isinstance(node, _VARIABLES)}
+        own = own.union(*map(walk, through))
+        for node in (n for statement in function.body for n in walk(statement) if n not in own):
+            if isinstance(node, ast.Name) and node.id in handed:
+                return False
+            if isinstance(node, _VARIABLES) and ast.dump(node) in sources and not self._asked_about(node):
+                return False
+        return isinstance(through[-1], _VARIABLES)
+
+    def _asked_about(self, node: ast.expr) -> bool:
+        """Whether an expression only asks something that deals batches for its length, or for an attribute."""
+        around = self.index.parents.get(node)
+        if isinstance(around, ast.Attribute):
+            return not around.attr.startswith("__") and around.attr != "next"
+        return isinstance(around, ast.Call) and self.resolver.builtin(around.func) == "len"
 
     def _begun(self, loop: ast.For, function: Function) -> ast.expr:
         """What a loop goes through, where it is given the iterator of that: `batches = iter(loader)`."""
