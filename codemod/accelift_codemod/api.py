@@ -198,7 +198,8 @@ def convert_files(
             found = convert_file(path, options)
             if not _needs_nothing(found) or _STARTS in read_bytes(path):
                 results[i] = found  # else it need not be a script
-    return groups.settle([results[i] for i in range(len(files))], partial(_alone, options=options))
+    ways = partial(_alone, options=options), partial(_sparing, options=options)
+    return groups.settle([results[i] for i in range(len(files))], *ways)
 
 
 def _needs_nothing(found: FileResult) -> bool:
@@ -217,6 +218,20 @@ def _alone(script: FileResult, options: Options) -> FileResult:
         return conversion.convert_alone(Source.decode(read_bytes(path), script.path), options, path)
 
     return guarded(script.path, work, options.time_limit).light()
+
+
+def _sparing(script: FileResult, options: Options, spared: frozenset[tuple[str, str]]) -> FileResult | None:
+    """What becomes of a script if the loops of some functions stay as they are; None if that does not do."""
+
+    def work() -> FileResult:
+        from accelift_codemod import conversion
+
+        path = Path(script.path)
+        source = Source.decode(read_bytes(path), script.path)
+        return conversion.convert_sparing(source, path, options, spared) or FileResult(script.path)
+
+    result = guarded(script.path, work, options.time_limit).light()
+    return result if result.output is not None else None
 
 
 def _convert_chunk(

@@ -69,6 +69,26 @@ def _is_used(source: Source, place: Path) -> bool:
     return any(read for _, read in users(project_folder(path.parent), path, names, {path}))
 
 
+def convert_sparing(
+    source: Source, path: Path, options: Options, spared: frozenset[tuple[str, str]]
+) -> FileResult | None:
+    """The conversion of a script in which the loops of some globals of its files stay as they are; None if it fails.
+
+    Raises:
+        BadSource: it does not parse.
+    """
+    try:
+        program = link(source, path, settings.roles(path))
+    except CannotLink:
+        return None
+    if program is not None:
+        result = convert_program(program, options, spared)
+    else:
+        real = str(path.resolve())
+        result = convert_alone(source, options, path, frozenset(name for where, name in spared if where == real))
+    return result if result.output is not None else None
+
+
 def _as_written(source: Source, options: Options, place: Path | None) -> FileResult:
     if place is None:
         return convert_source(source, options)
@@ -93,8 +113,14 @@ def _unlinked(result: FileResult, why: str) -> FileResult:
     return replace(result, plan=replace(plan, outcome=outcome, reason=reason, findings=(finding, *plan.findings)))
 
 
-def convert_alone(source: Source, options: Options, place: Path) -> FileResult:
+def convert_alone(source: Source, options: Options, place: Path, spared: frozenset[str] = frozenset()) -> FileResult:
     """Convert a script, and leave the project files that it imports as they are. Nothing is written.
+
+    Args:
+        source: the script.
+        options: the user's choices.
+        place: where it lies.
+        spared: its functions whose loops stay as they are.
 
     Raises:
         BadSource: it does not parse.
@@ -102,7 +128,7 @@ def convert_alone(source: Source, options: Options, place: Path) -> FileResult:
     real = place.resolve()
 
     def work(wanted: frozenset[_Global]) -> _Attempt:
-        result = convert_source(source, options, wanted=frozenset(name for _, name in wanted))
+        result = convert_source(source, options, wanted=frozenset(name for _, name in wanted), spared=spared)
         return _shared(real, result, {real: (source, result)}) if result.output is not None else (result, frozenset())
 
     return _sparing(work)
@@ -143,7 +169,11 @@ def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
 
 
 def convert_source(
-    source: Source, options: Options, limit: int | None = None, wanted: frozenset[str] = frozenset()
+    source: Source,
+    options: Options,
+    limit: int | None = None,
+    wanted: frozenset[str] = frozenset(),
+    spared: frozenset[str] = frozenset(),
 ) -> FileResult:
     """Convert one decoded script. Nothing is written.
 
@@ -152,6 +182,7 @@ def convert_source(
         options: the user's choices.
         limit: the length of lines, if it is not the project's.
         wanted: globals that other files take, and that have to stay.
+        spared: functions whose loops stay as they are.
 
     Raises:
         BadSource: it does not parse.
@@ -162,7 +193,7 @@ def convert_source(
         plan = Plan(source.path, source.digest, (), (finding,), Outcome.NOTHING, finding.message)
         return FileResult(source.path, plan)
     facts = Facts(source, settings.roles(Path(source.path)))
-    facts.wanted = wanted
+    facts.wanted, facts.spared = wanted, spared
     plan, draft = make_plan(facts, options)
     plan = _without_ignored(plan, options)
     if draft is None:
@@ -178,17 +209,27 @@ def convert_source(
     )
 
 
-def convert_program(program: Program, options: Options) -> FileResult:
-    """Convert a script and the project files that it imports. Nothing is written."""
+def convert_program(program: Program, options: Options, spared: frozenset[tuple[str, str]] = frozenset()) -> FileResult:
+    """Convert a script and the project files that it imports. Nothing is written.
+
+    Args:
+        program: these.
+        options: the user's choices.
+        spared: functions whose loops stay as they are, by file and name.
+    """
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
-    return _sparing(lambda wanted: _convert_program(program, options, wanted))
+    names = frozenset(unit.marked(name) for unit in program.units for path, name in spared if path == str(unit.path))
+    return _sparing(lambda wanted: _convert_program(program, options, wanted, names))
 
 
-def _convert_program(program: Program, options: Options, wanted: frozenset[_Global]) -> _Attempt:
+def _convert_program(
+    program: Program, options: Options, wanted: frozenset[_Global], spared: frozenset[str]
+) -> _Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
     taken = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
     facts.wanted = frozenset(unit.marked(name) for unit, names in taken.items() for name in names)
+    facts.spared = spared
     plan, draft = make_plan(facts, options)
     if draft is None:
         alone = _left_alone(facts, parts.refusal(program, plan), options)

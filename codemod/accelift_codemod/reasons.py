@@ -140,8 +140,9 @@ REASONS = (
         "SHARED-FILE",
         "would change a file that others use",
         "The conversion would change functions of a file, or of the script itself, that other scripts of the project "
-        "import, too. Those call them as they are; they would have to be converted in the same way, and are not. It is "
-        "a warning where the script is converted, and the files that it imports stay as they are.",
+        "import, too. Those call them as they are; they would have to be converted in the same way, and are not. (An "
+        "evaluation that they use stays as it is, and every process makes all of it, if nothing else has to change.) "
+        "It is a warning where the script is converted, and the files that it imports stay as they are.",
     ),
     Reason(
         "NOT-LINKED",

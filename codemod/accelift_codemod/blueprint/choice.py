@@ -8,7 +8,9 @@ from functools import cached_property
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Role, Value
 from accelift_codemod.facts.contents import inside
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Optimizer
+from accelift_codemod.facts.scopes import MARK
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, key, views
 from accelift_codemod.measured.cuts import Cut, NoCut, find_cut
@@ -243,10 +245,18 @@ class _Choice:
     def _cut(self, loop: BatchLoop) -> Cut | NoCut:
         if not self.blueprint.options.chooses("METRIC"):
             return NoCut("METRIC is left out")
+        spared = self._spared(loop)
+        if spared:
+            return NoCut(f"{spared}() is used by files that are not converted, too, and stays as it is")
         other = next((v.origin for v in self.facts.loops.others(loop) if isinstance(v.origin, ast.expr)), None)
         if other is not None:  # of which every process has all, wherever its results are gathered
             return NoCut(f"`{self.facts.short(other)}` may take the place of its loader, and is not known to be one")
         return find_cut(self.facts, loop)
+
+    def _spared(self, loop: BatchLoop) -> str:
+        """The function around a loop that has to stay as it is, as its file calls it; empty if there is none."""
+        around = (node for node in self.index.ancestors(loop.node) if isinstance(node, FUNCTIONS))
+        return next((f.name.rpartition(MARK)[2] for f in around if f.name in self.facts.spared), "")
 
     def _one(self, value: Value) -> Key:
         """The identity of a loader: that inside the function which makes it, if there is a loop over it there, too."""

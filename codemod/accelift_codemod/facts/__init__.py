@@ -49,6 +49,7 @@ class Facts:
         self.assumed: frozenset[str] = frozenset()  # library functions that are taken to give loaders
         self.stateless = False  # whether no code may ask for the state of the processes instead of the accelerator
         self.wanted: frozenset[str] = frozenset()  # globals that files take which are no part of the program
+        self.spared: frozenset[str] = frozenset()  # and those whose loops stay as they are, for these files
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
@@ -76,7 +77,7 @@ class Facts:
         case = self.choices.cases.index(self.case) if self.case in self.choices.cases else None
         facts = Facts(self.source, {**self.known, loader: Role.LOADER}, case)
         facts.assumed = self.assumed | {loader}
-        facts.stateless, facts.wanted = self.stateless, self.wanted
+        facts.stateless, facts.wanted, facts.spared = self.stateless, self.wanted, self.spared
         return facts
 
     @cached_property
@@ -86,7 +87,7 @@ class Facts:
             return []
         found = [Facts(self.source, self.known, number) for number in range(len(self.choices.cases))]
         for facts in found:
-            facts.wanted = self.wanted
+            facts.wanted, facts.spared = self.wanted, self.spared
         return found
 
     @cached_property

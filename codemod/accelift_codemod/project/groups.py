@@ -16,18 +16,26 @@ if TYPE_CHECKING:
     from accelift_codemod.project.sharing import Sharer
 
 
-def settle(results: Sequence[FileResult], alone: Callable[[FileResult], FileResult]) -> list[FileResult]:
+_Alone = Callable[[FileResult], FileResult]
+_Sparing = Callable[..., FileResult | None]
+_Global = tuple[str, str]
+
+
+def settle(results: Sequence[FileResult], alone: _Alone, sparing: _Sparing) -> list[FileResult]:
     """The results of files, such that no two scripts want one file changed in different ways.
 
-    A script whose conversion changes what another one uses is left alone, unless the other wants the same change.
+    A script whose conversion changes what another one uses is left alone, unless the other wants the same change, or
+    the script does without it.
 
     Args:
         results: what became of each script.
         alone: converts a script, leaving other files as they are.
+        sparing: converts a script, leaving the loops of some functions (`spared`, by file and name) as they are, and
+            gives None if it cannot.
     """
     if not any(r.members or r.sharers for r in results):
         return list(results)
-    return _Settlement(results, alone).results()
+    return _Settlement(results, alone, sparing).results()
 
 
 def flattened(results: Sequence[FileResult]) -> list[FileResult]:
@@ -63,8 +71,10 @@ _Reasons = list[tuple[FileResult, str]]
 class _Settlement:
     """What becomes of scripts, one after the other, until no two of them disagree about a file."""
 
-    def __init__(self, results: Sequence[FileResult], alone: Callable[[FileResult], FileResult]) -> None:
+    def __init__(self, results: Sequence[FileResult], alone: _Alone, sparing: _Sparing) -> None:
         self.alone = alone
+        self.sparing = sparing
+        self.spared: dict[str, frozenset[_Global]] = {}  # what each script has done without so far
         self.own = {_real(r.path): r for r in results}
         self.users: dict[str, list[str]] = {}  # the scripts whose program has a file, by that file
         for real, result in self.own.items():
@@ -79,10 +89,26 @@ class _Settlement:
                 del queue[real]
                 for loser, message in clash(script):
                     queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
-                    self.own[_real(loser.path)] = _instead(loser, self.alone, message) or _refused(loser, message)
+                    self.own[_real(loser.path)] = (
+                        self._spares(loser) or _instead(loser, self.alone, message) or _refused(loser, message)
+                    )
         for path in self.users:
             self._merge(path)
         return list(self.own.values())
+
+    def _spares(self, script: FileResult) -> FileResult | None:
+        """A script's conversion that leaves alone what files use that are not converted, if there is one."""
+        real = _real(script.path)
+        alone = [sharer for sharer in script.sharers if self._differs(script, sharer)]
+        before = self.spared.get(real, frozenset())
+        spared = before.union(name for sharer in alone for name in sharer.reasons)
+        if spared == before:
+            return None
+        self.spared[real] = spared
+        result = self.sparing(script, spared=spared)
+        if result is None or self._changes_others(result) or _errors(result) - _errors(script):
+            return None
+        return result
 
     def _using(self, path: str) -> list[FileResult]:
         """The scripts that are converted, and whose program has a file."""
@@ -96,13 +122,17 @@ class _Settlement:
         itself = path == _real(sharer.member)  # when it is run
         return [r for r in users if _real(r.path) == path] if itself else users
 
+    def _differs(self, script: FileResult, sharer: Sharer) -> bool:
+        """Whether a file would find something else than before, and belongs to no script that wants that, too."""
+        users = self._users_of(script, sharer)
+        missing = any(name not in user.changes for name in sharer.reasons for user in users)
+        return missing or bool(sharer.names and not users)
+
     def _changes_others(self, script: FileResult) -> _Reasons:
         """A script that changes what is used by files that are not converted, or not in that way."""
         for sharer in script.sharers:
             real = _real(sharer.member)
-            users = self._users_of(script, sharer)
-            missing = [name for name in sharer.reasons if any(name not in user.changes for user in users)]
-            if missing or (sharer.names and not users):
+            if self._differs(script, sharer):
                 who = "its own `if __name__` block" if _real(sharer.path) == real else _shown(sharer.path)
                 name = sharer.names[0]
                 return [(script, f"the conversion changes {name} in {_shown(sharer.member)}, which {who} uses, too")]
@@ -160,6 +190,12 @@ def _instead(script: FileResult, alone: Callable[[FileResult], FileResult], mess
     )
     findings, outcome = (*result.plan.findings, told), Outcome.CONVERTED_WITH_FINDINGS
     return replace(result, plan=replace(result.plan, findings=findings, outcome=outcome))
+
+
+def _errors(script: FileResult) -> set[str]:
+    """What is wrong with a script's conversion, and its files."""
+    plans = [result.plan for result in (script, *script.members) if result.plan is not None]
+    return {finding.code for plan in plans for finding in plan.findings if finding.severity is Severity.ERROR}
 
 
 def _with(script: FileResult, real: str, version: FileResult) -> FileResult:
