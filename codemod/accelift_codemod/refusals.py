@@ -11,6 +11,7 @@ from accelift_codemod.called_back import measured
 from accelift_codemod.facts import Facts, library, position
 from accelift_codemod.facts.handmade.unknown import in_no_loop
 from accelift_codemod.facts.index import LOOPS, How, Index
+from accelift_codemod.facts.reached import trains
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
 from accelift_codemod.options import Options
@@ -140,6 +141,9 @@ def _structure(facts: Facts) -> None:
             f"nothing in this file runs {name}(), which trains",
             "convert the script that imports it",
         )
+    if not trains(facts.written, facts.written.methods.get("backward", [])):
+        _by_hand(facts)
+        raise _no_training()  # the script has a trainer evaluate, say
     in_class = [call for call in calls if facts.unfollowed(call) is not None]
     if len(in_class) == len(calls):
         function = facts.index.function(in_class[0])
