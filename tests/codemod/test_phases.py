@@ -194,10 +194,15 @@ def test_bound_in_every_epoch_to_the_same() -> None:
     assert converted(script(**slots)) == lifted(**slots)
 
 
-@pytest.mark.parametrize("again", ["", "model = Net().to(device)\n"])
-def test_bound_again_to_another(again: str) -> None:
-    again += "optimizer = torch.optim.SGD(model.parameters(), 0.1)"
+def test_bound_again_to_another() -> None:
+    again = "model = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)"
     assert unchanged(script(epoch_end=again)).code == "PREP-NO-POINT"
+
+
+def test_an_optimizer_that_is_made_anew_for_the_same_model() -> None:
+    again = "optimizer = torch.optim.SGD(model.parameters(), 0.1)"
+    prepared = f"{again}\noptimizer = accelerator.prepare(optimizer)"
+    assert converted(script(epoch_end=again)) == lifted(epoch_end=prepared)
 
 
 # ---- what such loops add up

@@ -169,7 +169,7 @@ def test_batches_that_the_loop_also_needs_on_the_cpu_are_not_placed() -> None:
     ("slots", "line"),
     [
         (
-            {"epoch_end": "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)"},
+            {"epoch_end": "optimizer = torch.optim.SGD(model.parameters(), lr=0.01) if epoch else optimizer"},
             "for x, y in loader:",
         ),
         (

@@ -64,7 +64,9 @@ def test_an_evaluation_script_beside_the_trainer(folder: Path) -> None:
     assert [finding.code for finding in result.plan.findings] == ["NO-TRAINING"]
 
 
-@pytest.mark.parametrize("run", ["trainer.fit(loader)", "trainer.train_epoch(loader)", 'getattr(trainer, "fit")(loader)'])
+@pytest.mark.parametrize(
+    "run", ["trainer.fit(loader)", "trainer.train_epoch(loader)", 'getattr(trainer, "fit")(loader)']
+)
 def test_a_trainer_that_trains(run: str) -> None:
     assert code(TRAINER, f"{MADE}\n{run}\n{EVALUATES}") != "NO-TRAINING"
     if run.startswith("trainer"):

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
-from accelift_codemod.blueprint import Blueprint, Group, Item, containers, naming, self_trained
+from accelift_codemod.blueprint import Blueprint, Group, Item, containers, naming, replacements, self_trained
 from accelift_codemod.blueprint.anchors import Anchors
 from accelift_codemod.blueprint.choice import choose
 from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
@@ -225,6 +225,7 @@ class Placement:
 
     def _groups(self, items: list[Item]) -> list[Group]:
         clusters: dict[tuple[Scope, Function | None, ast.AST | None], list[tuple[Item, int, ast.AST | None]]] = {}
+        anew: list[tuple[Item, list[ast.AST], Refused]] = []
         for item in self._joined(items):
             homes = {self.index.function(s) for s in item.statements}
             home = self.index.function(item.statements[0])
@@ -239,16 +240,10 @@ class Placement:
             item = self._made(item, uses)
             made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
-            for early in uses:
-                if position(early) <= (made, 0) and (
-                    item.scope.is_class or self._uses_item(self.index.statement(early), item)
-                ):
-                    raise refuse(
-                        "PREP-NO-POINT",
-                        position(early)[0],
-                        f"`{item.name}` is used for training here and bound again later (line {made})",
-                        "give the later object a name of its own",
-                    )
+            problem = self._used_early(item, uses, made)
+            if problem is not None:
+                anew.append((item, uses, problem))
+                continue
             loops = [self.index.enclosing_loops(s) for s in item.statements]
             inside = loops[0][0] if loops[0] and all(found[:1] == loops[0][:1] for found in loops) else None
             clusters.setdefault((item.scope, home, inside), []).append((item, made, first))
@@ -263,7 +258,21 @@ class Placement:
                 self._require_here(same, use)
                 groups += self.anchors.groups(scope, use, same, self._looked_at(same))
                 self._require_followed(same, groups[-1].anchor)
-        return groups
+        return [*groups, *(replacements.group(self.facts, i, groups, uses, problem) for i, uses, problem in anew)]
+
+    def _used_early(self, item: Item, uses: list[ast.AST], made: int) -> Refused | None:
+        """What is wrong with an object whose variable is used for training before the last line that makes it."""
+        for early in uses:
+            if position(early) <= (made, 0) and (
+                item.scope.is_class or self._uses_item(self.index.statement(early), item)
+            ):
+                return refuse(
+                    "PREP-NO-POINT",
+                    position(early)[0],
+                    f"`{item.name}` is used for training here and bound again later (line {made})",
+                    "give the later object a name of its own",
+                )
+        return None
 
     def _require_here(self, items: list[Item], use: ast.AST | None) -> None:
         """Refuse to prepare in a function that runs for each batch, and has no loop over batches itself, or in one that
