@@ -51,6 +51,24 @@ model.load_state_dict(torch.load("best.pt"))
 print("best %.4f" % best)
 """
 
+# Another optimizer takes over after the first epoch, and a loader of the hardest samples after each.
+STAGES = """
+for epoch in range(3):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    if epoch == 0:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with torch.no_grad():
+        hard = F.cross_entropy(model(data.tensors[0].to(device)), data.tensors[1].to(device), reduction="none")
+    first = hard.argsort(descending=True)[: len(data) - 3].cpu()
+    print("hardest", first[:3].tolist())
+    loader = DataLoader(TensorDataset(data.tensors[0][first], data.tensors[1][first]), batch_size=7, shuffle=True)
+"""
+
 # The loop of the batches calls next(); the evaluation is decorated and gets the device.
 NEXT = """
 @torch.no_grad()
@@ -155,6 +173,7 @@ def converted(text: str, target: str = "runtime", precision: str = "keep") -> by
         pytest.param(SUMS, 31, marks=pytest.mark.exhaustive),
         pytest.param(NEXT, 25, marks=pytest.mark.exhaustive),
         (STEPS, 24),
+        (STAGES, 25),
     ],
 )
 def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:
