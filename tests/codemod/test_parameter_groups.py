@@ -21,11 +21,17 @@ for name, p in model.named_parameters():
         groups['fast'].append(p)
 print(len(groups['slow']), groups.keys())
 """
+CHOSEN = """\
+slow, fast = [], []
+for name, p in model.named_parameters():
+    (slow if p.ndim > 1 else fast).append(p)
+"""
+BY_CHOICE = "optimizer = torch.optim.SGD([{'params': slow}, {'params': fast, 'lr': 0.2}], lr=0.1)"
 KEYWORDS = "settings = {'params': model.parameters(), 'lr': 0.1}\n"
 BY_KEYWORDS = "optimizer = torch.optim.SGD(**settings)"
 
 
-@pytest.mark.parametrize("optimizer", [SORTED + BY_GROUP, KEYWORDS + BY_KEYWORDS])
+@pytest.mark.parametrize("optimizer", [SORTED + BY_GROUP, KEYWORDS + BY_KEYWORDS, CHOSEN + BY_CHOICE])
 def test_the_network_is_prepared(optimizer: str) -> None:
     assert converted(script(optimizer=optimizer)) == lifted(optimizer=optimizer)
 
@@ -47,6 +53,26 @@ def test_a_second_network_is_prepared_too(more: str) -> None:
         model="model = Net().to(device)\nhead = nn.Linear(3, 3).to(device)", optimizer=f"{SORTED}{more}\n{BY_GROUP}"
     )
     assert "model, head, optimizer, loader = accelerator.prepare(" in converted(text)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "(slow if len(slow) < 9 else fast).append(head.bias)",
+        "(fast if len(slow) < 9 else slow if len(fast) < 9 else fast).extend(head.parameters())",
+    ],
+)
+def test_a_second_network_in_one_of_two_lists(more: str) -> None:
+    model = "model = Net().to(device)\nhead = nn.Linear(3, 3).to(device)"
+    text = script(model=model, optimizer=f"{CHOSEN}{more}\n{BY_CHOICE}")
+    assert "model, head, optimizer, loader = accelerator.prepare(" in converted(text)
+
+
+@pytest.mark.parametrize("more", ["(slow if len(slow) < 9 else fast).append(weight)", "(other or slow).append(weight)"])
+def test_parameters_of_no_network_in_one_of_two_lists(more: str) -> None:
+    weight = "weight = nn.Parameter(torch.zeros(3))\nother = []"
+    finding = unchanged(script(optimizer=f"{CHOSEN}{weight}\n{more}\n{BY_CHOICE}"))
+    assert finding.code in ("DDP-FREEPARAM", "OPT-UNKNOWN")
 
 
 @pytest.mark.parametrize(

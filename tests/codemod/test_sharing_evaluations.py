@@ -61,7 +61,7 @@ def test_an_evaluation_that_a_script_uses_which_trains_nothing(folder: Path, nam
     assert "device = accelerator.device\n" in found["train.py"]
     assert "accelerator.print(evaluate(model, test_loader, device))" in found["train.py"]
     (note,) = told(*names)["engine.py"]
-    assert note.startswith("EVAL-REPLICATED") and "evaluate() is used by files that are not converted, too" in note
+    assert note.startswith("EVAL-REPLICATED") and "evaluate() is used by code that is not converted, too" in note
 
 
 def test_it_is_shared_out_if_nobody_else_uses_it(folder: Path) -> None:

@@ -183,11 +183,12 @@ class Owners:
                 self._roots(binding.value, found)
         for name in _COLLECTS:
             for call in self.index.methods.get(name, []):
-                receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-                if (
+                receivers = _choices(call.func.value) if isinstance(call.func, ast.Attribute) else []
+                if any(
                     isinstance(receiver, ast.Name)
                     and receiver.id == node.id
                     and self.index.scope(receiver).owner(receiver.id) is owner
+                    for receiver in receivers
                 ):
                     for argument in call.args:
                         self._roots(argument, found)
@@ -298,3 +299,10 @@ class Owners:
     def _is_network(self, node: ast.expr) -> bool:
         """Whether an expression is certainly a network."""
         return self.resolver.roles(node) == {Role.MODEL}
+
+
+def _choices(node: ast.expr) -> list[ast.expr]:
+    """What an expression may be, by a test in it: `a` and `b` of `a if test else b`."""
+    if isinstance(node, ast.IfExp):
+        return [*_choices(node.body), *_choices(node.orelse)]
+    return [part for one in node.values for part in _choices(one)] if isinstance(node, ast.BoolOp) else [node]
