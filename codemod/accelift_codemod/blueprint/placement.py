@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from functools import cached_property
 
-from accelift_codemod.blueprint import Blueprint, Group, Item, containers, naming, replacements, self_trained
+from accelift_codemod.blueprint import Blueprint, Group, Item, containers, naming, replacements, self_trained, unpacked
 from accelift_codemod.blueprint.anchors import Anchors
 from accelift_codemod.blueprint.choice import choose
 from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
@@ -116,6 +116,8 @@ class Placement:
     def _item(self, value: Value, kind: Role, roots: set[tuple[Scope, str]]) -> Item:
         first = (root for root in roots if all(self._is_later(value, o, root) for o in roots - {root}))
         roots = {root} if len(roots) > 1 and (root := next(first, None)) is not None else roots
+        if len(roots) > 1 and (several := unpacked.item(self.blueprint, value, roots)) is not None:
+            return several
         if len(roots) != 1:
             line = getattr(value.origin, "lineno", 0)
             if not roots:
@@ -241,6 +243,8 @@ class Placement:
             made = max(s.end_lineno or 0 for s in item.statements)
             first = next((u for u in uses if position(u) > (made, 0)), None)
             problem = self._used_early(item, uses, made)
+            if problem is not None and not replacements.takes_over(self.facts, item):
+                raise problem
             if problem is not None:
                 anew.append((item, uses, problem))
                 continue

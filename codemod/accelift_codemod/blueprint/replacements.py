@@ -15,27 +15,28 @@ from accelift_codemod.facts.values import key
 from accelift_codemod.reasons import Refused
 
 
-def group(facts: Facts, item: Item, groups: Sequence[Group], uses: Sequence[ast.AST], problem: Refused) -> Group:
-    """The place of such an object: an optimizer of a second stage, of networks that are prepared by then, or a loader.
-
-    Raises:
-        Refused: `problem`, if it is none of these.
-    """
+def takes_over(facts: Facts, item: Item) -> bool:
+    """Whether an object is an optimizer or a loader that is made in one statement, for a variable which had another one
+    before, that the script has used until then."""
     made = item.value.sites[0] if item.value.sites else item.value.origin
     statement = item.statements[0]
     plain = isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement.value is made
     whole = len(item.statements) == 1 and not item.scope.is_class and item.places == (item.name,)
-    if not plain or not whole or not _takes_over(facts, item):
-        raise problem
-    if item.kind is Role.LOADER or (item.kind is Role.OPTIMIZER and _of_prepared(facts, item, groups)):
-        return Group(item.scope, _last(facts, item, uses), (item,))
-    raise problem
-
-
-def _takes_over(facts: Facts, item: Item) -> bool:
-    """Whether the variable of an object had another one before, which the script used until then."""
+    if item.kind not in (Role.OPTIMIZER, Role.LOADER) or not plain or not whole:
+        return False
     places = (position(facts.index.statement(binding.node)) for binding in item.scope.bindings[item.name])
-    return min(places) < position(item.statements[0])
+    return min(places) < position(statement)
+
+
+def group(facts: Facts, item: Item, groups: Sequence[Group], uses: Sequence[ast.AST], problem: Refused) -> Group:
+    """The place of such an object: after it is made, if the networks that it updates are prepared by then.
+
+    Raises:
+        Refused: `problem`, if they need not be.
+    """
+    if item.kind is Role.OPTIMIZER and not _of_prepared(facts, item, groups):
+        raise problem
+    return Group(item.scope, _last(facts, item, uses), (item,))
 
 
 def _last(facts: Facts, item: Item, uses: Sequence[ast.AST]) -> ast.stmt:
