@@ -194,6 +194,39 @@ def test_without_one_variable_the_script_is_left_alone(slots: dict[str, str], li
     assert text.splitlines()[finding.line - 1].strip() == line
 
 
+_TRAIN = """\
+def train():
+    for x, y in loader:
+        {move}
+        optimizer.zero_grad()
+        {backward}
+        optimizer.step()
+"""
+_NO_LOOP = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+
+
+@pytest.mark.parametrize("gone", ["del loader", "del model, optimizer", "if len(data) > 3:\n    del loader"])
+def test_variables_that_are_deleted_when_training_is_done(gone: str) -> None:
+    loss = "F.cross_entropy(model(x), y)"
+    old = _TRAIN.format(move="x, y = x.to(device), y.to(device)", backward=f"{loss}.backward()")
+    new = _TRAIN.replace("        {move}\n", "").format(backward=f"accelerator.backward({loss})")
+    slots = {**_NO_LOOP, "after": f"train()\n{gone}"}
+    assert converted(script(definitions=old, **slots)) == lifted(definitions=new, **slots)
+
+
+@pytest.mark.parametrize(
+    "other", ["loader = make()", "loader, size = [], 3", "from other import loader", "for loader in make():\n    pass"]
+)
+def test_variables_that_are_bound_to_something_else_once_they_are_deleted(other: str) -> None:
+    """Nothing else is said of them than if they were not deleted before."""
+    old = _TRAIN.format(move="x, y = x.to(device), y.to(device)", backward="F.cross_entropy(model(x), y).backward()")
+    slots = {**_NO_LOOP, "definitions": f"from other import make\n\n{old}"}
+    bound = script(**slots, after=f"train()\n{other}\ntrain()")
+    deleted = script(**slots, after=f"train()\ndel loader\n{other}\ntrain()")
+    assert findings(bound) == findings(deleted)
+    assert (convert(bound).output is None) is (convert(deleted).output is None)
+
+
 # ---- what Accelerate would do differently
 
 

@@ -150,6 +150,8 @@ class Roots:
             return None
         found: set[tuple[Scope, str]] = set()
         for binding in self.resolver.reaching(node, owner):
+            if isinstance(getattr(binding.node, "ctx", None), ast.Del):
+                continue  # nothing can be read after that
             if (itself := self_trained.of_binding(self.resolver, binding)) is not None:
                 found.add(itself)
             elif binding.how is How.PARAMETER:
