@@ -96,3 +96,26 @@ def test_a_trainer_that_trains(run: str) -> None:
 def test_what_may_run_it_by_another_way(definitions: str, after: str) -> None:
     setup = "import other\nfrom other import hook, register"
     assert code(f"{setup}\n\n{definitions}", after) != "NO-TRAINING"
+
+
+@pytest.mark.parametrize("imported", ["from trainer import Trainer as T", "import trainer", "from trainer import *"])
+def test_a_trainer_of_another_file_that_trains(folder: Path, imported: str) -> None:
+    data = "loader = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)\n"
+    made = "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    name = "T" if "as T" in imported else "trainer.Trainer" if imported == "import trainer" else "Trainer"
+    run = f"kept = {name}(model, optimizer, nn.CrossEntropyLoss())\nkept.fit(loader)\n"
+    head = f"{HEAD}from torch import nn\nfrom model import Net\n{imported}\n\n"
+    write({"trainer.py": TRAINER, "model.py": MODEL, "train.py": f"{head}{data}{made}{run}"})
+    result = only("train.py")
+    assert result.plan is not None and all(finding.code != "NO-TRAINING" for finding in result.plan.findings)
+    assert result.output is not None
+
+
+def test_one_of_two_classes_of_one_name() -> None:
+    other = TRAINER.replace("self.model, self.optimizer, self.criterion = model", "self.train_epoch(loader), model")
+    classes = f"if len('ab') > 1:\n{_indented(other)}\nelse:\n{_indented(TRAINER.replace('train_epoch', 'epoch'))}"
+    assert code(classes, f"{MADE}\n{EVALUATES}") != "NO-TRAINING"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.scopes import MARK
 from accelift_codemod.facts.tree import own_nodes
 
 # What may run a function by a name that is only known when the script runs.
@@ -33,8 +34,10 @@ class Reached:
         self.functions: set[ast.AST] = set()
         self._named: dict[str, list[ast.AST]] = {}
         for function in index.functions:
-            self._named.setdefault(getattr(function, "name", ""), []).append(function)
-        self._classes = {cls.name: cls for cls in index.classes}
+            self._named.setdefault(_called(getattr(function, "name", "")), []).append(function)
+        self._classes: dict[str, list[ast.ClassDef]] = {}
+        for cls in index.classes:
+            self._classes.setdefault(_called(cls.name), []).append(cls)
         self._queue: list[ast.AST] = [*index.tree.body]
         self._said: set[str] = set()
         while self._queue and self.known:
@@ -61,17 +64,18 @@ class Reached:
         elif isinstance(node, ast.Name):
             self._say(node.id)
             self.known = self.known and not self._by_name(node, node.id)
-            if node.id in self._classes:
-                self._class(self._classes[node.id], node)
+            for cls in self._classes.get(_called(node.id), ()):
+                self._class(cls, node)
         elif isinstance(node, ast.Attribute):
             self._say(node.attr)
             self.known = self.known and not (node.attr not in _BUILTINS and self._by_name(node, node.attr))
-            if node.attr in self._classes:
-                self._class(self._classes[node.attr], node)
+            for cls in self._classes.get(node.attr, ()):
+                self._class(cls, node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self._say(node.value)
 
     def _say(self, name: str) -> None:
+        name = _called(name)
         if name in self._said:
             return
         self._said.add(name)
@@ -93,7 +97,7 @@ class Reached:
         """A class that is made an object of, or derived from; if it is anything else, all of its methods may run."""
         parent = self.index.parents.get(read)
         made = isinstance(parent, ast.Call) and parent.func is read and self._is_kept(parent)
-        foreign = any(not isinstance(base, ast.Name) or base.id not in self._classes for base in self._bases(cls))
+        foreign = any(not isinstance(b, ast.Name) or _called(b.id) not in self._classes for b in self._bases(cls))
         if foreign or not (made or isinstance(parent, ast.ClassDef)):
             self._all_of(cls)
         for method in cls.body:
@@ -108,8 +112,8 @@ class Reached:
 
     def _registers(self, base: ast.expr) -> bool:
         """Whether a base of a class notes what is derived from it."""
-        cls = self._classes.get(base.id) if isinstance(base, ast.Name) else None
-        own = [s for s in cls.body if isinstance(s, FUNCTIONS)] if cls is not None else []
+        classes = self._classes.get(_called(base.id), []) if isinstance(base, ast.Name) else []
+        own = [s for cls in classes for s in cls.body if isinstance(s, FUNCTIONS)]
         return any(method.name == "__init_subclass__" for method in own)
 
     def _all_of(self, cls: ast.ClassDef) -> None:
@@ -118,3 +122,8 @@ class Reached:
 
     def _bases(self, cls: ast.ClassDef) -> list[ast.expr]:
         return [base for base in cls.bases if not (isinstance(base, ast.Name) and base.id == "object")]
+
+
+def _called(name: str) -> str:
+    """A global's name as its file has it."""
+    return name.rpartition(MARK)[2]
