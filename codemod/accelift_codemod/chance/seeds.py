@@ -32,12 +32,26 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
 
 
 def without(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> str:
-    """How to say that a call draws unseeded: with the setting that would seed it, if there is one."""
+    """How to say that a call draws unseeded: with the setting that would seed it, or the seed that is drawn itself."""
     own = [k.value for k in call.keywords if k.arg in ("random_state", "generator")]
-    told = (argument for other, qualified in draft.seeding if qualified in names for argument in other.args)
-    settings = (a for a in (*own, *told) if not isinstance(a, ast.Constant) and unset(draft, a))
-    setting = next(settings, None)
-    return "without a seed" + (f" unless `{draft.facts.segment(setting)}` is given" if setting is not None else "")
+    told = [argument for other, qualified in draft.seeding if qualified in names for argument in other.args]
+    settings = (a for a in (*own, *told) if not isinstance(a, ast.Constant))
+    setting = next((a for a in settings if unset(draft, a) or _is_filled_in(draft, a)), None)
+    if setting is not None:
+        return f"without a seed unless `{draft.facts.segment(setting)}` is given"
+    drawn = any(_by_chance(draft, argument) for argument in told)
+    return "by a seed that each process draws for itself" if drawn else "without a seed"
+
+
+def _is_filled_in(draft: Draft, node: ast.expr) -> bool:
+    """Whether a setting is drawn where the command line does not name it: `if args.seed is None: args.seed = ...`."""
+    line = draft.facts.command_line
+    option = line.options.get(node.attr) if isinstance(node, ast.Attribute) else None
+    if option is None or not isinstance(node, ast.Attribute) or not _is_left_out(draft, option):
+        return False
+    filled = draft.facts.index.attribute_bindings.get(node.attr, [])
+    drawn = all(b.value is not None and line.fallback(b) and _by_chance(draft, b.value) for b in filled)
+    return bool(filled) and drawn and Role.ARGUMENTS in draft.facts.resolver.roles(node.value)
 
 
 def _is_told_inside(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
@@ -113,6 +127,7 @@ def _by_chance(draft: Draft, node: ast.expr, steps: int = 4) -> bool:
         elif isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Load) and steps:
             by_name = isinstance(part, ast.Name)
             bindings = resolver.bindings(part) if by_name else index.attribute_bindings.get(part.attr, [])  # type: ignore[union-attr,arg-type]
-            if any(b.value is not None and _by_chance(draft, b.value, steps - 1) for b in bindings):
+            run = [b for b in bindings if b.value is not None and not draft.facts.command_line.never(b.node)]
+            if any(b.value is not None and _by_chance(draft, b.value, steps - 1) for b in run):
                 return True
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeGuard
 
 from accelift_codemod.facts.index import Binding, How
@@ -28,15 +29,20 @@ class CommandLine:
     @cached_property
     def options(self) -> dict[str, ast.Call]:
         """`add_argument` calls by destination."""
-        found = {}
+        return {name: calls[-1] for name, calls in self._told.items()}
+
+    @cached_property
+    def _told(self) -> dict[str, list[ast.Call]]:
+        """`add_argument` calls by destination, of which several parsers may have one each."""
+        found: dict[str, list[ast.Call]] = {}
         for call in self.resolver.index.methods.get("add_argument", []):
             flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
             destination = self.resolver.argument(call, None, "dest")
             if isinstance(destination, ast.Constant):
-                found[str(destination.value)] = call
+                found.setdefault(str(destination.value), []).append(call)
             elif flags:
                 name = next((f for f in flags if f.startswith("--")), flags[0])
-                found[name.lstrip("-").replace("-", "_")] = call
+                found.setdefault(name.lstrip("-").replace("-", "_"), []).append(call)
         return found
 
     def word(self, node: ast.AST | None) -> ast.expr | None:
@@ -66,6 +72,34 @@ class CommandLine:
         known = self.resolver.builtin(kind) == "int" and argument(call, None, "nargs") is None if kind else False
         value = default.value if isinstance(default, ast.Constant) else None
         return value if known and type(value) is int and not self._set_otherwise else None
+
+    def never(self, node: ast.AST) -> bool:
+        """Whether a statement is only for an option that is None, which it never is, whatever the command line says."""
+        chain = self.resolver.index.chain(node)
+        around = ((upper, lower) for upper, lower in pairwise(chain) if isinstance(upper, ast.If))
+        return any(lower in upper.body and self._is_set(is_none(upper.test)) for upper, lower in around)
+
+    def fallback(self, binding: Binding) -> bool:
+        """Whether an option is set to something where it is None: `if args.seed is None: args.seed = ...`."""
+        target = binding.node
+        if not isinstance(target, ast.Attribute) or binding.how is not How.ASSIGN:
+            return False
+        tested = (is_none(p.test) for p in self.resolver.index.chain(target) if isinstance(p, ast.If))
+        return any(asked is not None and ast.unparse(asked) == ast.unparse(target) for asked in tested)
+
+    def _is_set(self, node: ast.expr | None) -> bool:
+        """Whether an option is surely not None: its default is not, and the command line has no word for it."""
+        if not isinstance(node, ast.Attribute) or Role.ARGUMENTS not in self.resolver.roles(node.value):
+            return False
+        calls, argument = self._told.get(node.attr, []), self.resolver.argument
+        otherwise = [b for b in self.resolver.index.attribute_bindings.get(node.attr, []) if not self.fallback(b)]
+        if len(calls) != 1 or otherwise or self._set_otherwise:
+            return False
+        kind, default = argument(calls[0], None, "type"), argument(calls[0], None, "default")
+        told = {k.arg for k in calls[0].keywords}
+        converts = kind is None or self.resolver.builtin(kind) in ("int", "float", "str")
+        plain = converts and not {"action", "nargs", None} & told
+        return plain and isinstance(default, ast.Constant) and default.value is not None
 
     @cached_property
     def _set_otherwise(self) -> bool:
@@ -130,6 +164,14 @@ class CommandLine:
                 break
             found.append(statement)
         return found
+
+
+def is_none(test: ast.expr) -> ast.expr | None:
+    """What a test asks whether it is None: `x is None`, `x == None`."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Is, ast.Eq)) or len(test.ops) != 1:
+        return None
+    other = test.comparators[0]
+    return test.left if isinstance(other, ast.Constant) and other.value is None else None
 
 
 def _compares(node: ast.AST) -> TypeGuard[ast.Compare]:

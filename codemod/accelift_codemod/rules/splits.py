@@ -68,11 +68,12 @@ class Splits(Rule):
         yield from known_of
         for call, use in constants(draft):
             if call.lineno not in {finding.line for finding in known_of}:
+                how = seeds.without(draft, call, SEEDS.get(drawn_from(draft.facts.resolver, call), ()))
                 yield draft.finding(
                     "DATA-UNSEEDED",
                     Severity.WARNING,
                     call,
-                    f"`{draft.facts.segment(call)}` is drawn once without a seed, and `{draft.facts.segment(use)}` is "
+                    f"`{draft.facts.segment(call)}` is drawn once {how}, and `{draft.facts.segment(use)}` is "
                     "used on the data: every process would use another one",
                     "seed the generator before",
                 )
@@ -179,11 +180,13 @@ class Splits(Rule):
                 continue
             picks = picked.by(draft, call)
             if isinstance(picks, ast.Call) and picked.makes_data(draft, picks):
+                library = drawn_from(draft.facts.resolver, call)
+                how = seeds.without(draft, call, SEEDS.get(library, ()))
                 yield draft.finding(
                     "DATA-UNSEEDED",
                     Severity.ERROR,
                     call,
-                    "the data set is made of random numbers without a seed: every process would train on another one",
+                    f"the data set is made of random numbers {how}: every process would train on another one",
                     "seed the generator before",
                 )
                 return
