@@ -70,7 +70,7 @@ def test_options_that_are_set_otherwise_may_be_none(otherwise: str) -> None:
     "seeding",
     [
         "if args.seed is not None:\n    args.seed = random.randint(1, 10000)\ntorch.manual_seed(args.seed)",
-        "if args.seed is None:\n    pass\nelse:\n    args.seed = random.randint(1, 10000)\ntorch.manual_seed(args.seed)",
+        "if args.seed is None:\n    pass\nelse:\n    args.seed = random.random()\ntorch.manual_seed(args.seed)",
         "if args.seed == 0:\n    args.seed = random.randint(1, 10000)\ntorch.manual_seed(args.seed)",
     ],
 )

@@ -16,6 +16,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.keys import parts_asked
+from accelift_codemod.measured.pieces import as_many
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
@@ -278,7 +279,7 @@ def is_content(draft: Draft, node: ast.AST, local: set[str]) -> bool:
 
 def _pieces(draft: Draft, inner: ast.For | ast.AsyncFor, local: set[str]) -> Iterator[Finding]:
     """A loop that runs backward as often as there are pieces of what the process has."""
-    if local & {n.id for n in loads(inner.iter)} and draft.facts.loops.reaches_backward(inner.body):
+    if not as_many(draft, inner.iter, local) and draft.facts.loops.reaches_backward(inner.body):
         yield draft.finding(
             "COLL-RANKFLOW",
             Severity.ERROR,
