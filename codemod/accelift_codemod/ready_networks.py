@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts.tree import walk
 
 # How the names of networks begin that have layers of BatchNorm; those of torchvision, and those of timm as well.
 _NORMED = (
@@ -16,6 +18,32 @@ _BY_NAME = frozenset(
     {"torchvision.models.get_model", "timm.create_model", "timm.models.create_model", "torch.hub.load"}
 )
 _ALL_NORMED = ("segmentation_models_pytorch.", "efficientnet_pytorch.")
+
+# Libraries that make no networks, and places of torch and torchvision that do.
+_WITHOUT = sys.stdlib_module_names | frozenset(
+    "torch torchvision numpy scipy sklearn pandas matplotlib PIL tqdm yaml tensorboard wandb accelift".split()
+)
+_MAKES = ("torch.hub", "torch.load", "torch.jit", "torch.package", "torch.export", "torchvision.models")
+
+
+def has_no_batch_norm(draft: Draft) -> bool:
+    """Whether no network of a script has BatchNorm: it is written nowhere, and no network is got from elsewhere."""
+    resolver = draft.facts.resolver
+    for node in walk(draft.facts.tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            level = node.level if isinstance(node, ast.ImportFrom) else 0
+            names = [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
+            if level or any(n.partition(".")[0] not in _WITHOUT or "BatchNorm" in n or n[-1] == "*" for n in names):
+                return False
+        word = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else ""
+        if isinstance(word, str) and "BatchNorm" in word:
+            return False
+        if isinstance(node, (ast.Name, ast.Attribute)) and (resolver.qualified(node) or "").startswith(_MAKES):
+            return False
+        if isinstance(node, ast.Call) and resolver.builtin(node.func) in ("eval", "exec", "__import__"):
+            return False
+    return True
 
 
 def has_batch_norm(draft: Draft, call: ast.Call) -> bool:

@@ -325,14 +325,38 @@ def test_batches_that_a_loop_cuts_to_their_longest_sample(forward: str, codes: l
     assert [c for c in findings(script(data=SEQUENCES, forward=steps, **slots)) if c == "BATCH-PADDED"] == codes
 
 
+AVERAGED = {
+    "from_imports": "from torch.optim.swa_utils import AveragedModel, update_bn",
+    "before": "averaged = AveragedModel(model)",
+    "after": "update_bn(loader, averaged)",
+}
+
+
 @pytest.mark.parametrize(("over", "codes"), [("loader", ["BN-UPDATE"]), ("DataLoader(data, batch_size=64)", [])])
 def test_averages_of_batch_norm_of_a_share(over: str, codes: list[str]) -> None:
-    slots = {
-        "from_imports": "from torch.optim.swa_utils import AveragedModel, update_bn",
-        "before": "averaged = AveragedModel(model)",
-        "after": f"update_bn({over}, averaged)",
-    }
-    assert findings(script(**slots)) == codes
+    slots = {**AVERAGED, "after": f"update_bn({over}, averaged)"}
+    slots["model"] = "model = nn.Sequential(Net(), nn.BatchNorm1d(3)).to(device)"
+    assert [code for code in findings(script(**slots)) if code != "NOTE-BN"] == codes
+
+
+@pytest.mark.parametrize(
+    ("imports", "model", "codes"),
+    [
+        ("", "Net()", []),
+        ("import numpy as np\nimport torchvision.datasets", "nn.Sequential(nn.Linear(8, 3), nn.LayerNorm(3))", []),
+        ("from other import Net", "nn.Sequential(Net())", ["BN-UPDATE"]),
+        ("from .other import head", "nn.Sequential(Net(), head())", ["BN-UPDATE"]),
+        ("import timm", "timm.create_model('resnet18')", ["BN-UPDATE"]),
+        ("import torchvision", "torchvision.models.resnet18()", ["BN-UPDATE"]),
+        ("from torchvision.models import *", "resnet18()", ["BN-UPDATE"]),
+        ("", "nn.Sequential(Net(), getattr(nn, 'BatchNorm1d')(3))", ["BN-UPDATE"]),
+        ("", "nn.Sequential(Net(), torch.jit.load('head.pt'))", ["BN-UPDATE"]),
+        ("from torch.nn import BatchNorm1d as Norm", "nn.Sequential(Net(), Norm(3))", ["BN-UPDATE"]),
+    ],
+)
+def test_averages_of_batch_norm_of_networks_without_it(imports: str, model: str, codes: list[str]) -> None:
+    text = script(imports=imports, model=f"model = {model}.to(device)", **AVERAGED)
+    assert [code for code in findings(text) if code == "BN-UPDATE"] == codes
 
 
 _SHUFFLED = """\

@@ -154,6 +154,8 @@ FUNCTIONAL_LOSSES = {
     "triplet_margin_loss": False,
     "ctc_loss": False,
 }
+# Losses that are a mean over the samples, each by its own length, however their targets are put together.
+OF_EACH_SAMPLE = frozenset({"CTCLoss", "ctc_loss"})
 WEIGHTED_LOSSES = frozenset({"CrossEntropyLoss", "NLLLoss", "NLLLoss2d"})
 
 # The parameters of losses, by position: of classes all, of functions those after input and target.

@@ -109,9 +109,10 @@ class Notes(Rule):
                 first.setdefault("hook", call)
         for call in draft.facts.index.calls:
             loader = draft.facts.resolver.argument(call, 0, "loader")
-            if draft.facts.resolver.qualified(call.func) == "torch.optim.swa_utils.update_bn" and any(
-                draft.blueprint.is_prepared(v) for v in draft.facts.resolver.values(loader)
-            ):
+            if draft.facts.resolver.qualified(call.func) != "torch.optim.swa_utils.update_bn":
+                continue
+            shared = any(draft.blueprint.is_prepared(v) for v in draft.facts.resolver.values(loader))
+            if shared and not ready_networks.has_no_batch_norm(draft):
                 yield draft.finding(
                     "BN-UPDATE",
                     Severity.WARNING,

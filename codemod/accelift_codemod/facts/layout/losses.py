@@ -8,13 +8,19 @@ from accelift_codemod.facts import torch_ops as ops
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Layout, Shape, altered
 from accelift_codemod.facts.values import Value
 
+_WEIGHTS = frozenset({"weight", "ignore_index"})  # what makes a mean one by weights
+
 
 def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
     tensors = 2 - sum(k.arg in ("input", "target") for k in call.keywords)
     given = _given(call, name, tensors)
     if given is None:
         return Layout.UNKNOWN
-    return _reduced(given, arguments, ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & {"weight", "ignore_index"}))
+    return _reduced(
+        given,
+        _compared(name, arguments),
+        ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & {"weight", "ignore_index"}),
+    )
 
 
 def loss(value: Value, arguments: list[Shape]) -> Shape:
@@ -26,7 +32,18 @@ def told(name: str, call: ast.AST, arguments: list[Shape]) -> Shape:
     given = _given(call, name, 0) if isinstance(call, ast.Call) else None
     if given is None:
         return Layout.UNKNOWN
-    return _reduced(given, arguments, name in ops.WEIGHTED_LOSSES and bool(given.keys() & {"weight", "ignore_index"}))
+    return _reduced(
+        given,
+        _compared(name, arguments),
+        name in ops.WEIGHTED_LOSSES and bool(given.keys() & {"weight", "ignore_index"}),
+    )
+
+
+def _compared(name: str, arguments: list[Shape]) -> list[Shape]:
+    """What a loss compares, by samples: that of CTC has one number for each, also if their targets are joined."""
+    if name not in ops.OF_EACH_SAMPLE:
+        return arguments
+    return [*arguments[:1], *(Layout.ROWS if given is Layout.PICKED else given for given in arguments[1:])]
 
 
 def summed_loss(call: ast.Call, arguments: list[Shape]) -> Shape:
