@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.codemod.scripts import added, findings, script
+from scripts import added, findings, script
 
 COLLATE = """\
 def collate(samples):

@@ -487,3 +487,26 @@ UNKNOWN = "from measures import accuracy, Deck"
 def test_a_prepared_loader_in_unknown_hands(use: str, told: bool) -> None:
     text = script(from_imports=UNKNOWN, epoch_end=use)
     assert [code for code in findings(text) if code == "METRIC-LOCAL"] == ["METRIC-LOCAL"] * told
+
+
+IMAGES = "x = x.to(device)"
+COUNTED = f"total += x.size(0)\n{CORRECT}"
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"),
+    [
+        (f"if use:\n    {MOVE}", True),
+        (f"if use:\n    {IMAGES}\n    y = y.to(device)", True),
+        (f"if use:\n    if device:\n        {MOVE}", True),
+        (f"{MOVE}\nif use:\n    x = x[1:]", False),  # it has other rows by then
+        (f"{MOVE}\nif use:\n    x = x.flip(1)\nelse:\n    x = x[x[:, 0] > 0]", False),
+        (f"{MOVE}\nif use:\n    y = y[1:]", False),
+    ],
+)
+def test_what_is_moved_in_some_runs_need_not_be_gathered_for_its_length(moved: str, expected: bool) -> None:
+    body = f"{moved}\nout = model(x)\n{COUNTED}"
+    after = evaluation(body, start="correct = total = 0\nuse = bool(len(data))")
+    text = converted(script(loader=LOADERS, after=after))
+    assert ("total += y.size(0)" in text) is expected
+    assert ("(out, y))" in text) is expected

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.codemod.scripts import findings, script
+from scripts import findings, script
 
 ENDS = "    part.backward(retain_graph=True)"
 OUT = "optimizer.zero_grad()\nout = model(x)\n"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.codemod.scripts import convert, findings, script
+from scripts import convert, findings, script
 
 RANDOM = "data = TensorDataset(torch.randn(64, 8), torch.randint(0, 3, (64,)))"
 OPTION = "parser = argparse.ArgumentParser()\nparser.add_argument('--seed'{})\nargs = parser.parse_args()\n"

@@ -325,6 +325,10 @@ class _Cutter:
         for statement in before:
             if name not in stores(statement):
                 continue
+            if isinstance(statement, ast.If):
+                if not self._from_loader(name, [*statement.body, *statement.orelse]):
+                    return False
+                continue
             values = [v for t, v in assignments(statement) if isinstance(t, ast.Name) and t.id == name]
             if not values or not all(self._is_moved(value, name) for value in values):
                 return False
