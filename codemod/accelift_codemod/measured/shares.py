@@ -10,6 +10,7 @@ from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import key
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.filling import FILLING, filled
 from accelift_codemod.measured.held_outside import root
@@ -36,7 +37,9 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
         if isinstance(n, ast.Name)
         and n not in evaluating
         and isinstance(n.ctx, ast.Store)
-        and any(is_share(draft, v) for b in bindings_of(draft, n) for v in roles.bound(b))
+        and any(
+            is_share(draft, v) and not _is_of_all(draft, v, n) for b in bindings_of(draft, n) for v in roles.bound(b)
+        )
     }
     if not names and not isinstance(node, ast.While):
         numbered = isinstance(node.iter, ast.Call) and roles.builtin(node.iter.func) == "enumerate"
@@ -136,6 +139,20 @@ def is_share(draft: Draft, value: Value) -> bool:
         return False
     loaders = [part for inner in value.inner for part in inner if part.role is Role.LOADER]
     return draft.facts.processes.managed or not loaders or any(map(draft.blueprint.is_prepared, loaders))
+
+
+def _is_of_all(draft: Draft, value: Value, name: ast.Name) -> bool:
+    """Whether a value is what a function has measured that evaluates on all samples: `score = evaluate(model)`."""
+    index, resolver = draft.facts.index, draft.facts.resolver
+    function = index.function(value.origin)
+    if value.role is not Role.DATA or function is None or function is index.function(name):
+        return False
+    loaders = {key(part) for inner in value.inner for part in inner if part.role is Role.LOADER}
+    passed = [loop for node, loop in draft.blueprint.loops.items() if index.function(node) is function]
+    whole = [loop for loop in passed if not loop.trains and loop not in draft.blueprint.local_loops]
+    covered = {key(loader) for loop in whole for loader in loop.loaders}
+    singly = any(resolver.builtin(c.func) in ("iter", "next") for c in walk(function) if isinstance(c, ast.Call))
+    return bool(loaders) and len(whole) == len(passed) and loaders <= covered and not singly
 
 
 def named_after_samples(draft: Draft, call: ast.Call) -> bool:
