@@ -21,8 +21,9 @@ def deciding(draft: Draft, node: Loop, names: set[str]) -> dict[str, Read]:
     moving averages, meters."""
     found: dict[str, Read] = {}
     steps = [c for s in node.body for c in walk(s) if isinstance(c, ast.Call) and schedules(draft, c)]
+    told = [a for call in steps for a in (*call.args, *(k.value for k in call.keywords))]
     for name in sorted(names):
-        inside = [n for call in steps for n in walk(call) if isinstance(n, ast.Name) and n.id == name]
+        inside = [n for argument in told for n in walk(argument) if isinstance(n, ast.Name) and n.id == name]
         held = (*reads_after(draft, node, name), *reads_again(draft, node, name), *reads_elsewhere(draft, node, name))
         reads = keys.same_entries(draft, node, name, held)
         places: list[Read] = [*inside] or [n for n in reads if steers(draft, [n])]
