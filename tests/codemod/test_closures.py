@@ -75,3 +75,33 @@ def test_closures_that_cannot_be_followed(slots: dict[str, str]) -> None:
 
 def test_accelerate_keeps_the_loss_to_itself() -> None:
     assert unchanged(script(**SLOTS), target="accelerate").code == "BWD-CLOSURE"
+
+
+SHOWN = "loss = optimizer.step(closure)\nprint(loss.item())"
+OWN = "class Own(torch.optim.SGD):\n    def step(self, closure):\n        return closure() + 1\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "codes"),
+    [
+        (SHOWN, []),
+        (SHOWN.replace("print", "total = "), []),
+        ("value = optimizer.step(closure=closure)\nprint(f'{epoch}: {value:.4f}')", []),
+        ("loss = optimizer.step(closure)\nif loss.item() < 0.1:\n    break", []),
+        ("optimizer.step(closure)\nprint(closure().item())", ["METRIC-TRAIN"]),
+        ("loss = optimizer.step(closure)\nloss = F.cross_entropy(model(x), y)\nprint(loss.item())", ["METRIC-TRAIN"]),
+        ("loss = optimizer.step(closure) * len(set(y))\nprint(loss.item())", ["METRIC-TRAIN"]),
+    ],
+)
+def test_what_is_shown_of_what_step_returns_is_that_of_the_whole_batch(step: str, codes: list[str]) -> None:
+    assert findings(script(**{**SLOTS, "optimizer": LBFGS, "step": step})) == codes
+
+
+def test_what_an_optimizer_of_the_script_returns_is_not_known() -> None:
+    slots = {**SLOTS, "definitions": OWN, "optimizer": "optimizer = Own(model.parameters(), lr=0.1)", "step": SHOWN}
+    assert "METRIC-TRAIN" in findings(script(**slots))
+
+
+def test_a_closure_that_decides_does_so_by_its_own_share() -> None:
+    deciding = CLOSURE.replace("    loss.backward()", "    if loss.item() < 10:\n        loss.backward()")
+    assert findings(script(**{**SLOTS, "forward": deciding, "optimizer": LBFGS, "step": SHOWN}))

@@ -91,16 +91,42 @@ def _from(effects: Effects, node: Loop, names: set[str], whole: set[ast.AST]) ->
 
 
 def trained(draft: Draft, node: ast.AST) -> set[str]:
-    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, or norms of gradients,
-    though a function that trains on a batch returns them: they are the same everywhere."""
+    """Variables of a loop, or a function, that hold networks, optimizers or schedules alone, norms of gradients, or the
+    losses of closures, though a function that trains on a batch returns them: they are the same everywhere."""
     found: dict[str, set[Role]] = {}
     set_to: dict[str, list[bool]] = {}
     for name in (n for n in walk(node) if isinstance(n, ast.Name)):
         found.setdefault(name.id, set()).update(draft.facts.resolver.roles(name) or {Role.OBJECT})
-        if isinstance(name.ctx, ast.Store):
-            set_to.setdefault(name.id, []).extend(_is_norm(draft, b) for b in bindings_of(draft, name))
+        if isinstance(name.ctx, ast.Store) and not _is_closures(draft, name, node):
+            same = (_is_norm(draft, b) or _is_stepped(draft, b) for b in bindings_of(draft, name))
+            set_to.setdefault(name.id, []).extend(same)
     norms = {name for name, norm in set_to.items() if norm and all(norm)}
     return norms | {name for name, roles in found.items() if roles <= _TRAINED}
+
+
+def _is_closures(draft: Draft, name: ast.Name, node: ast.AST) -> bool:
+    """Whether a name is a variable of a function inside of a loop, which decides nothing itself."""
+    function = draft.facts.index.function(name)
+    if function is None or node not in draft.facts.index.ancestors(function):
+        return False
+    return draft.facts.index.scope(name).owner(name.id) is draft.facts.index.scopes[function] and not any(
+        isinstance(inner, (ast.If, ast.While, ast.IfExp)) for inner in walk(function)
+    )
+
+
+def _is_stepped(draft: Draft, binding: Binding) -> bool:
+    """Whether a variable is bound to the loss that `optimizer.step(closure)` returns: that of the whole batch."""
+    call, resolver = binding.value, draft.facts.resolver
+    func = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or binding.how is not How.ASSIGN or binding.path:
+        return False
+    if not (isinstance(func, ast.Attribute) and func.attr == "step" and resolver.only(func.value, Role.OPTIMIZER)):
+        return False
+    if any(value.declaration is not None for value in resolver.values(func.value)):
+        return False  # a class of the script returns what it likes
+    closures = [value.declaration for value in resolver.values(resolver.argument(call, 0, "closure"))]
+    ends = [end.value for f in closures if isinstance(f, FUNCTIONS) for end in resolver.returns(f)]
+    return bool(ends) and all(isinstance(end, (ast.Name, ast.Call)) for end in ends)
 
 
 def _is_norm(draft: Draft, binding: Binding, depth: int = 0) -> bool:
