@@ -105,6 +105,49 @@ def _of_first(resolver: Resolver, node: ast.expr) -> bool:
     return False
 
 
+def is_greatest_of_sorted(resolver: Resolver, node: ast.AST) -> bool:
+    """Whether an expression is the greatest of numbers that have been put in order: `lengths.sort(descending=True)`
+    and then `lengths[0]`."""
+    if not isinstance(node, ast.Subscript) or not _is_end(node) or not isinstance(node.value, ast.Name):
+        return False
+    bindings = resolver.bindings(node.value)
+    first = isinstance(node.slice, ast.Constant)
+    return bool(bindings) and all(_descends(resolver, b.value, b.path) is first for b in bindings)
+
+
+def _descends(resolver: Resolver, node: ast.expr | None, path: tuple[int | None, ...]) -> bool | None:
+    """Whether a tensor is in order, the greatest first, or the least; None if it is in none."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and not path:  # `lengths[order]`
+        orders = {_orders(resolver, b.value, b.path, node.value) for b in resolver.bindings(node.slice)}
+        return orders.pop() if len(orders) == 1 else None
+    return _is_sorted(resolver, node, None) if path == (0,) else None
+
+
+def _orders(resolver: Resolver, node: ast.expr | None, path: tuple[int | None, ...], of: ast.expr) -> bool | None:
+    """The same of what puts a tensor in order: `order = lengths.argsort()`, `_, order = lengths.sort()`."""
+    if not path:
+        return _is_sorted(resolver, node, of, "argsort")
+    return _is_sorted(resolver, node, of) if path == (1,) else None
+
+
+def _is_sorted(resolver: Resolver, node: ast.expr | None, of: ast.expr | None, how: str = "sort") -> bool | None:
+    """Whether a call sorts a tensor (`of`, if that is said) along its first dimension in descending order."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != how:
+        return None
+    function = resolver.qualified(func) == f"torch.{how}"
+    tensor = resolver.argument(node, 0, "input") if function else func.value
+    along, descending = (resolver.argument(node, k + function, n) for k, n in enumerate(("dim", "descending")))
+    if of is not None and (tensor is None or ast.dump(tensor) != ast.dump(of)):
+        return None
+    told = [along, descending]
+    if any(one is not None and not isinstance(one, ast.Constant) for one in told):
+        return None
+    if along is not None and along.value != 0:  # type: ignore[attr-defined]
+        return None
+    return descending is not None and bool(descending.value)  # type: ignore[attr-defined]
+
+
 def _is_end(node: ast.Subscript) -> bool:
     place = node.slice
     if isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.USub):

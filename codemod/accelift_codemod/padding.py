@@ -162,10 +162,31 @@ def _longest(draft: Draft, node: ast.expr, depth: int) -> bool:
         elif isinstance(part, ast.Call) and isinstance(func, ast.Attribute) and func.attr in ("max", "amax"):
             if not part.args and not part.keywords and _of_batch(draft, func.value):
                 return True
+        elif isinstance(part, ast.Subscript) and lengths.is_greatest_of_sorted(resolver, part):
+            if _of_batch(draft, part.value):
+                return True
         elif isinstance(part, ast.Name) and depth:
             made = [b.value for b in resolver.bindings(part) if b.how is How.ASSIGN and not b.path]
             if any(value is not None and _longest(draft, value, depth - 1) for value in made):
                 return True
+    return False
+
+
+def only_cuts(draft: Draft, node: ast.AST) -> bool:
+    """Whether a number says nothing but how much is taken of a dimension that is not the first."""
+    child = node
+    for parent in draft.facts.index.ancestors(node):
+        if isinstance(parent, ast.Subscript) and child is parent.slice:
+            bound = _bound(parent)
+            return bound is not None and node in walk(bound)
+        if isinstance(parent, ast.Assign):
+            target = parent.targets[0]
+            owner = draft.facts.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
+            reads = draft.facts.loads(owner, target.id) if owner is not None and isinstance(target, ast.Name) else []
+            return len(parent.targets) == 1 and bool(reads) and all(only_cuts(draft, read) for read in reads)
+        if isinstance(parent, ast.stmt):
+            return False
+        child = parent
     return False
 
 

@@ -332,6 +332,32 @@ AVERAGED = {
 }
 
 
+SORTED = "n, order = n.sort(descending=True)\nx, y = x[order], y[order]\n"
+RISING = "n, order = n.sort()\nx, y = x[order], y[order]\n"
+ORDERED = "order = torch.argsort(n, descending=True)\nx, y, n = x[order], y[order], n[order]\n"
+
+
+@pytest.mark.parametrize(
+    ("forward", "codes"),
+    [
+        (f"{SORTED}x = x[:, : n[0]]", ["BATCH-PADDED"]),
+        (f"{SORTED}most = int(n[0])\nx = x[:, :most]", ["BATCH-PADDED"]),
+        ("n, order = torch.sort(n, 0, True)\nx, y = x[order], y[order]\nx = x[:, : n[0].item()]", ["BATCH-PADDED"]),
+        (f"{RISING}x = x[:, : n[-1]]", ["BATCH-PADDED"]),
+        (f"{ORDERED}x = x[:, : n[0]]", ["BATCH-PADDED"]),
+        (f"{RISING}x = x[:, : n[0]]", ["BATCH-PLACES"]),  # the shortest
+        (f"{SORTED}x = x[:, : n[1]]", ["BATCH-PLACES"]),
+        ("n = n + 1\nx = x[:, : n[0]]", ["BATCH-PLACES"]),  # in no order
+        (f"{SORTED}x = x * n[0]", ["BATCH-PLACES"]),  # more than a cut
+        (f"{SORTED}most = n[0]\nx = x[:, :most] * most", ["BATCH-PLACES", "BATCH-PADDED"]),
+    ],
+)
+def test_batches_that_are_cut_to_the_first_when_they_are_in_order(forward: str, codes: list[str]) -> None:
+    steps = f"{forward}\noptimizer.zero_grad()\nloss = F.cross_entropy(model(x).sum(1), y)"
+    found = findings(script(data=SEQUENCES, loop="for x, n, y in loader:", forward=steps))
+    assert [c for c in found if c.startswith("BATCH")] == codes
+
+
 @pytest.mark.parametrize(("over", "codes"), [("loader", ["BN-UPDATE"]), ("DataLoader(data, batch_size=64)", [])])
 def test_averages_of_batch_norm_of_a_share(over: str, codes: list[str]) -> None:
     slots = {**AVERAGED, "after": f"update_bn({over}, averaged)"}

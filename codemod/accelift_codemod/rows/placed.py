@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import lengths, padding
 from accelift_codemod.chance.noise import deals_ones
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, torch_ops
@@ -103,6 +104,8 @@ class Places:
         what a network of a library returns, may be something else, or one of several."""
         if deals_ones(self.draft, self.loop):
             return False  # it is the only one
+        if lengths.is_greatest_of_sorted(self.facts.resolver, node) and padding.only_cuts(self.draft, node):
+            return False  # the longest one, wherever it was: see BATCH-PADDED
         made = [b.value for b in self.facts.resolver.bindings(node.value)] if isinstance(node.value, ast.Name) else []
         sources = made or [node.value]
         surely = all(isinstance(s, (ast.BinOp, ast.Call)) and self.facts.kinds.of(s) is Kind.TENSOR for s in sources)
