@@ -487,6 +487,10 @@ else:
 PARSED = "parser = argparse.ArgumentParser()\nparser.add_argument({!r}, {})\nargs = parser.parse_args()"
 
 
+SEVERAL = "int(os.environ['WORLD_SIZE']) > 1"
+UNSET = "args = argparse.Namespace()\nargs.several = False"
+
+
 @pytest.mark.parametrize(
     ("flag", "test", "told"),
     [
@@ -501,6 +505,12 @@ PARSED = "parser = argparse.ArgumentParser()\nparser.add_argument({!r}, {})\narg
             "args.several",
             False,
         ),
+        (f"{UNSET}\nif 'WORLD_SIZE' in os.environ:\n    args.several = {SEVERAL}", "args.several", False),
+        (f"{UNSET}\nif 'RANK' in os.environ:\n    args.several = True", "args.several", False),
+        (f"several = False\nif os.getenv('RANK') is not None:\n    several = {SEVERAL}", "several", False),
+        (f"{UNSET}\nif 'MANY' in os.environ:\n    args.several = False", "args.several", True),
+        (f"{UNSET}\nif 'MANY' in os.environ:\n    args.several = bool(os.environ['MANY'])", "args.several", True),
+        (f"{UNSET}\nif 'WORLD_SIZE' in os.environ:\n    args.more = {SEVERAL}", "args.several", True),
     ],
 )
 def test_a_switch_that_no_launcher_sets(flag: str, test: str, told: bool) -> None:

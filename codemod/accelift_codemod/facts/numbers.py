@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.machines import Machines, machines
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 
@@ -215,6 +216,23 @@ class Numbers:
         """Whether an expression is an option of the command line that the script never sets, and no launcher gives."""
         known = isinstance(node, ast.Attribute) and self._is_given(node) and self._option(node) is None
         return known and not self._attribute_bindings(node)  # type: ignore[arg-type]
+
+    def is_told(self, node: ast.expr) -> bool:
+        """Whether a variable or an attribute is set, somewhere, to what a launcher says, or if it says something."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        bindings = self._attribute_bindings(node) if isinstance(node, ast.Attribute) else bindings
+        for binding in bindings:
+            tests = (s.test for s in self.index.chain(binding.node) if isinstance(s, ast.If))
+            parts = [n for one in (binding.value, *tests) if one is not None for n in walk(one)]
+            read = any(self._reads_environment(n) for n in parts)
+            named = any(isinstance(n, ast.Constant) and str(n.value) in _VARIABLES for n in parts)
+            if (read and named) or any(n in self.sources for n in parts):
+                return True
+        return False
+
+    def _reads_environment(self, node: ast.AST) -> bool:
+        named = isinstance(node, (ast.Name, ast.Attribute))
+        return named and self.resolver.qualified(node) in ("os.environ", "os.getenv")
 
     @cached_property
     def _given(self) -> dict[str, Part]:

@@ -125,6 +125,8 @@ if accelerator.is_main_process:
                 values = draft.facts.resolver.values(test)
                 if draft.facts.processes.is_option(test):
                     off, remedy = f"without what sets `{flag}`", "give that whenever several processes are launched"
+                elif draft.facts.processes.is_told(test):
+                    continue
                 elif values and all(v.role is Role.CONSTANT and v.keys == (False,) for v in values):
                     off, remedy = f"as `{flag}` is False", "make it True before several processes are launched"
                 else:
