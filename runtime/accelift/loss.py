@@ -59,8 +59,9 @@ def _warn_if_disagreeing(weight: float, gradient_state: GradientState, state: Pa
         gradient_state.warned_of_shares = True
         warnings.warn(
             "several loaders are being iterated and deal this process different shares of their "
-            f"batches ({', '.join(f'{one:g}' for one in sorted(weights))} of an even one); the "
-            "loss is weighted by the share of the loader that dealt last, so give the loaders "
-            "batches of the same size, divisible by the number of processes.",
+            f"batches ({', '.join(f'{one:g}' for one in sorted(weights))} of an even one). A loss is "
+            "weighted by the share of the loader that dealt last: if yours is over batches of "
+            "several of them, give the loaders batches of the same size, divisible by the number of "
+            "processes; if it is over the last one alone, it is right.",
             stacklevel=4,
         )
