@@ -13,6 +13,7 @@ _SKIPPED = frozenset(
     ".pytest_cache .eggs".split()
 )
 _GITIGNORE = ".gitignore"
+_SCRIPTS = (".py", ".ipynb")
 _Ignores = list[tuple[str, Any]]  # folders, and what their .gitignore says
 
 
@@ -25,6 +26,8 @@ class Files:
 
     def __init__(self) -> None:
         self.named: dict[str, bool] = {}  # file -> whether the user named it (else it was found in a folder)
+        self.unread: dict[str, str] = {}  # folder in a folder -> why it cannot be read
+        self.outside: list[str] = []  # links in folders that lead out of them
         self._known: dict[str, str] = {}  # where links lead in the end -> file
 
     def add(self, path: Path) -> None:
@@ -37,8 +40,13 @@ class Files:
         if not is_folder(path):
             self.named[self._known.setdefault(os.path.realpath(path), str(path))] = True
             return
-        found = _Walk(path).found
-        if not found:
+        walk = _Walk(path)
+        found = walk.found
+        if str(path) in walk.unread:
+            raise Nowhere(f"{path}: {walk.unread[str(path)]}")
+        self.unread |= walk.unread
+        self.outside += walk.outside
+        if not found and not walk.unread:
             raise Nowhere(f"{path}: contains no Python files; check the path")
         for real, file in sorted(found.items(), key=lambda one: one[1].split(os.sep)):  # noqa: PTH206
             self.named.setdefault(self._known.setdefault(real, file), False)
@@ -66,18 +74,38 @@ def is_folder(path: Path) -> bool:
 class _Walk:
     """Python files under a folder; hidden folders, environments and ignored files left out.
 
-    Links are followed last, so that what they lead to goes by its own name if it is under the folder, too. Paths are
-    strings here: there may be many files of which nothing else is wanted.
+    Links that lead out of the folder are not followed: what lies there is somebody else's. Other links are followed
+    last, so that what they lead to goes by its own name. Paths are strings here: there may be many files of which
+    nothing else is wanted.
     """
 
     def __init__(self, folder: Path) -> None:
         self.found: dict[str, str] = {}  # where links lead in the end -> file
+        self.unread: dict[str, str] = {}  # folder -> why it cannot be read
+        self.outside: list[str] = []  # links that lead out of the folder
         self._folders: set[str] = set()
         self._links: list[tuple[os.DirEntry[str], str, _Ignores]] = []
-        self._enter("" if folder == Path() else str(folder), os.path.realpath(folder), [])
+        root = os.path.realpath(folder)
+        self._enter("" if folder == Path() else str(folder), root, [])
         while self._links:
             entry, path, ignores = self._links.pop(0)
-            self._take(entry, path, os.path.realpath(path), ignores)
+            real = os.path.realpath(path)
+            if real.startswith(os.path.join(root, "")):  # noqa: PTH118  (with a separator at its end)
+                self._take(entry, path, real, ignores)
+            elif real != root and self._is_wanted(entry, path, ignores):
+                self.outside.append(path)
+
+    def _is_wanted(self, entry: os.DirEntry[str], path: str, ignores: _Ignores) -> bool:
+        """Whether a link leads to something that would be looked at were it a part of the folder."""
+        try:
+            if entry.is_dir():
+                return self._enters(entry.name, path, ignores)
+            return entry.name.endswith(_SCRIPTS) and entry.is_file() and not _ignored(path, ignores)
+        except OSError:
+            return False  # a link to itself
+
+    def _enters(self, name: str, path: str, ignores: _Ignores) -> bool:
+        return name not in _SKIPPED and not name.startswith(".") and not _ignored(f"{path}/", ignores)
 
     def _enter(self, folder: str, real: str, ignores: _Ignores) -> None:
         if real in self._folders:
@@ -86,7 +114,8 @@ class _Walk:
         try:
             with os.scandir(folder or ".") as found:
                 entries = sorted(found, key=lambda e: e.name)
-        except OSError:
+        except OSError as error:
+            self.unread[folder or "."] = f"cannot be read ({error.strerror}); check its permissions"
             return
         prefix = os.path.join(folder, "")  # noqa: PTH118  (with a separator at its end)
         if any(e.name == _GITIGNORE for e in entries):
@@ -101,9 +130,9 @@ class _Walk:
         name = entry.name
         try:
             if entry.is_dir():
-                if name not in _SKIPPED and not name.startswith(".") and not _ignored(f"{path}/", ignores):
+                if self._enters(name, path, ignores):
                     self._enter(path, real, ignores)
-            elif name.endswith((".py", ".ipynb")) and entry.is_file() and not _ignored(path, ignores):
+            elif name.endswith(_SCRIPTS) and entry.is_file() and not _ignored(path, ignores):
                 self.found.setdefault(real, path)
         except OSError:
             return  # a link to itself

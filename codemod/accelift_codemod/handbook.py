@@ -11,11 +11,14 @@ from typing import Any
 
 from accelift_codemod.reasons import REASONS
 from accelift_codemod.rules import Rule, all_rules
+from accelift_codemod.verify.causes import CAUSES
+
+_NAMED = "a cause that `accelift verify` names"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One code explained. `kind` is "rule", "finding" or "refusal"."""
+    """One code explained. `kind` is "rule", "finding", "refusal", or "cause" of a difference that a proof names."""
 
     code: str
     kind: str
@@ -85,6 +88,12 @@ def entries() -> dict[str, Entry]:
     return found
 
 
+def causes() -> dict[str, Entry]:
+    """The causes of differences that `accelift verify` names; rules, findings and lints have some of these codes."""
+    said = {code: f"{text[0].upper()}{text[1:]}." for code, text in CAUSES.items()}
+    return {code: Entry(code, "cause", _NAMED, text) for code, text in said.items()}
+
+
 def _rule(rule: Rule) -> Entry:
     body = " ".join(inspect.cleandoc(rule.__doc__ or "").split())
     return Entry(
@@ -130,6 +139,9 @@ def _index(everything: dict[str, Entry]) -> str:
     for entry in everything.values():
         if entry.kind == "refusal":
             lines.append(f"| {entry.code} | {entry.title} | {entry.body} |")
+    lines += ["", "## What may be behind a difference", "", "`accelift verify` and `convert --verify` name these:", ""]
+    lines += ["| cause | what it means |", "|---|---|"]
+    lines += [f"| {entry.code} | {entry.body} |" for entry in causes().values()]
     return "\n".join(lines) + "\n"
 
 

@@ -159,6 +159,13 @@ REASONS = (
     ),
     Reason("PYTHON2", "is Python 2", "The file is written in Python 2 syntax. Port it first (2to3, python-modernize)."),
     Reason(
+        "NOT-PROVED",
+        "was run, and is not proved to compute the same",
+        "`convert --verify` ran the script before and after its conversion. What they computed differs, or rounding "
+        "alone moves this training so far that nobody could tell a difference from it. Nothing is written. `accelift "
+        "verify` shows all that was compared, and `accelift rule` explains the causes that it names.",
+    ),
+    Reason(
         "CLASH",
         "could not be rewritten",
         "The edits do not fit the way the code is laid out (several statements on one line, for instance), or the "

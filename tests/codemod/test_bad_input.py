@@ -6,13 +6,16 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from accelift_codemod import checker
+from accelift_codemod.api import convert_bytes
 from accelift_codemod.cli import scripts
 from accelift_codemod.facts import Facts
+from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import Source
 from cli_runs import CONVERTED, SCRIPT, accelift, convert, process, tree
@@ -443,3 +446,48 @@ def test_a_proof_that_could_not_be_written_is_not_begun(tmp_path: Path, monkeypa
     ran = accelift("verify", "train.py", "--output-file", "missing/proof.json")
     assert ran.code == 2 and "there is no folder missing; make it first" in ran.stderr
     assert tree(tmp_path) == {"train.py": SCRIPT.encode()}
+
+
+RUNS_ON = f"{sys.version_info.major}.{sys.version_info.minor}"
+NEWER = f"does not parse with Python {RUNS_ON}, on which accelift runs; "
+NEWER += "if it is written for a newer one, run accelift with that"
+TRIED = "try:\n    n = 1\nexcept {}:\n    n = 2\n"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="has some of this syntax")
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRIED.format("ValueError, TypeError"),
+        "import socket\n" + TRIED.format("OSError, socket.timeout, KeyError"),
+        "class Full(Exception):\n    pass\n" + TRIED.format("ValueError, Full"),
+        "type Table[T] = dict[str, T]\n",
+        "def first[T](found: list[T]) -> T:\n    return found[0]\n",
+        "class Box[T]:\n    pass\n",
+        "lazy import torch\n",
+        "n = t'{1}'\n",
+    ],
+)
+def test_syntax_of_a_newer_python(text: str) -> None:
+    result = convert_bytes(f"import torch\n{text}".encode(), "/train.py", Options())
+    assert result.error.partition(": ")[2] == NEWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRIED.format("ValueError, error"),
+        TRIED.format("ValueError, error") + TRIED.format("ValueError, TypeError"),
+        TRIED.format("ValueError, TypeError") + "print 'done'\n",
+        "type Table = print 'x'\nprint 'y'\n",
+    ],
+)
+def test_syntax_of_an_older_one(text: str) -> None:
+    result = convert_bytes(f"import torch\n{text}".encode(), "/train.py", Options())
+    assert result.plan is not None and [found.code for found in result.plan.findings] == ["PYTHON2"]
+
+
+@pytest.mark.parametrize("text", ["def f(:\n", "n = (\n", "n = 'It isn\n", TRIED.format("(ValueError), error")])
+def test_syntax_of_none(text: str) -> None:
+    result = convert_bytes(f"import torch\n{text}".encode(), "/train.py", Options())
+    assert "correct the syntax" in result.error

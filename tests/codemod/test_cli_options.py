@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -348,13 +349,74 @@ def test_links_in_a_folder(folder: Path) -> None:
         Path(name).write_text(SCRIPT)
     Path("project/a.py").symlink_to("sub/train.py")
     Path("project/again").symlink_to("sub", target_is_directory=True)
-    Path("project/far").symlink_to("../other", target_is_directory=True)
-    Path("project/far2").symlink_to("../other", target_is_directory=True)
     Path("link.py").symlink_to("project/sub/train.py")
-    found = ["project/far/far.py", "project/sub/train.py"]
-    assert convert("project", "--check").text.splitlines() == [f"{name}: would be converted" for name in found]
-    assert convert("project", "link.py", "other", "--check").text == convert("project", "--check").text
+    assert convert("project", "--check").text.splitlines() == ["project/sub/train.py: would be converted"]
+    found = ["other/far.py", "project/sub/train.py"]
+    ran = convert("project", "link.py", "other", "--check")
+    assert sorted(ran.text.splitlines()) == [f"{name}: would be converted" for name in found]
     assert convert("link.py", "project/sub/train.py", "--check").text == "link.py: would be converted\n"
+
+
+def test_links_that_lead_out_of_a_folder(folder: Path) -> None:
+    for name in ("project/train.py", "other/far.py", "other/text.txt"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(SCRIPT)
+    Path("project/far").symlink_to("../other", target_is_directory=True)
+    Path("project/one.py").symlink_to("../other/far.py")
+    Path("project/notes.txt").symlink_to("../other/text.txt")
+    Path("project/build").symlink_to("../other", target_is_directory=True)  # not entered in any case
+    Path("project/up").symlink_to("..", target_is_directory=True)
+    ran = convert("project", "--write")
+    left = "left alone: a link that leads out of the folder; name it to take it along"
+    assert ran.lines == [
+        *(f"project/{name}: {left}" for name in ("far", "one.py", "up")),
+        "project/train.py: converted",
+    ]
+    assert ran.code == 0 and Path("other/far.py").read_text() == SCRIPT
+    assert convert("project", "--check", "-q").lines == []
+    ran = convert("project/far", "project/one.py", "--check")
+    assert ran.text == "project/far/far.py: would be converted\n"
+
+
+def test_folders_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("project/train.py", "project/secret/far.py", "secret/train.py"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(SCRIPT)
+    scan = os.scandir
+
+    def refused(path: str) -> Any:
+        if str(path).endswith("secret"):
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    ran = convert("secret", "--check")
+    denied = "cannot be read (Permission denied); check its permissions"
+    assert (ran.code, ran.lines[0]) == (2, f"secret: {denied}")
+    ran = convert("project", "--check")
+    assert ran.code == 2 and ran.text == "project/train.py: would be converted\n"
+    assert f"project/secret: {denied}" in ran.lines
+
+
+def test_an_empty_path(folder: Path) -> None:
+    Path("train.py").write_text(SCRIPT)
+    ran = convert("", "--write")
+    assert (ran.code, ran.lines[0]) == (2, "'': does not exist; check the path")
+    assert Path("train.py").read_text() == SCRIPT
+    assert convert(".", "--check").text == "train.py: would be converted\n"
+
+
+def test_what_goes_with_verify(folder: Path) -> None:
+    Path("train.py").write_text(SCRIPT)
+    for arguments, said in (
+        (("-", "--verify"), "-: --verify runs a script where it lies; save it, and give its path"),
+        (("train.py", "-", "--verify", "--write"), "-: --verify runs a script where it lies"),
+        (("train.py", "--verify-args", "--epochs 1"), "--verify-args goes with --verify"),
+        (("-", "--verify-args", ""), "--verify-args goes with --verify"),
+    ):
+        ran = convert(*arguments)
+        assert ran.code == 2 and said in " ".join(ran.lines[-1].split()), arguments
+    assert Path("train.py").read_text() == SCRIPT
 
 
 def test_foreign_files_of_a_folder_are_no_errors(folder: Path) -> None:

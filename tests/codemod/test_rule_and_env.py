@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from accelift import __version__
 from accelift_codemod import handbook_lints
-from accelift_codemod.handbook import entries, pages
+from accelift_codemod.handbook import Entry, causes, entries, pages
 from accelift_codemod.lints import all_lints
 from accelift_codemod.reasons import REASONS
 from accelift_codemod.rules import all_rules
@@ -78,6 +78,22 @@ def test_a_finding_and_a_refusal() -> None:
     assert accelift("rule", "PYTHON2").text == (
         "PYTHON2: is Python 2\n\nThe file is written in Python 2 syntax. Port it first (2to3, python-modernize).\n"
     )
+
+
+@pytest.mark.parametrize(("code", "entry"), causes().items())
+def test_every_cause_of_a_difference_is_explained(code: str, entry: Entry) -> None:
+    ran = accelift("rule", code)
+    assert (ran.code, ran.stderr) == (0, "")
+    if code not in ENTRIES and code not in [lint.code for lint in all_lints()]:
+        assert ran.text.startswith(f"{code}: a cause that `accelift verify` names\n\n")
+        assert " ".join(ran.text.split()).endswith(" ".join(entry.body.split()))
+        assert json.loads(accelift("rule", code.lower(), "--format", "json").text) == entry.to_json()
+    assert f"| {code} | {entry.body} |" in pages()["README.md"]
+
+
+def test_what_is_not_proved_is_explained() -> None:
+    ran = accelift("rule", "not-proved")
+    assert ran.code == 0 and ran.text.startswith("NOT-PROVED: was run, and is not proved to compute the same\n\n")
 
 
 @pytest.mark.parametrize("code", ["NOPE", "nope", "PREPARES", "-", ""])

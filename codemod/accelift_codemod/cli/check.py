@@ -80,7 +80,9 @@ def command(
             for line in render.lines(result, verbosity, color):
                 click.echo(line, err=fix or bool(result.error))
 
-    files, problems = scripts.find(paths)
+    files, problems, left = scripts.find(paths)
+    for link in left if not quiet else ():
+        click.echo(link, err=True)
     for problem in problems:
         settle(problem)
     if "-" in paths:

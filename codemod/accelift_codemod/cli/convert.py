@@ -124,7 +124,11 @@ def command(
     """
     if sum((write, output is not None, check)) > 1:
         raise click.UsageError("--write, --output and --check exclude each other")
+    if verify_args is not None and not verify:
+        raise click.UsageError("--verify-args goes with --verify")
     if "-" in paths:
+        if verify:
+            raise click.UsageError("-: --verify runs a script where it lies; save it, and give its path")
         _check_stdin(stdin_filename, write and format_ == "json", output is not None or _is_folder(config_out))
     gc.disable()  # while a file is converted, nearly all objects are alive: what it leaves goes between files
     if shard_manual and (target != "runtime" or batch != "global"):
@@ -231,7 +235,9 @@ class _Run:
 
     def convert(self, paths: Sequence[str], stdin_filename: str, jobs: int) -> list[FileResult]:
         """Convert everything, write it and show it."""
-        files, problems = scripts.find(paths)
+        files, problems, left = scripts.find(paths)
+        for link in left if self.verbosity >= 0 else ():
+            click.echo(link, err=True)
         self.places = Places(stdin_filename if p == "-" else p for p in paths)
         found = [self._settle(problem) for problem in problems]
         if "-" in paths:

@@ -15,7 +15,7 @@ from accelift_codemod.lints import all_lints
 @click.argument("code", required=False)
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(code: str | None, format_: str) -> None:
-    """Explain the rule or finding CODE; without CODE list them all."""
+    """Explain the rule or finding CODE, or a cause that `accelift verify` names; without CODE list the former."""
     entries = handbook.entries()
     lints = {lint.code: lint for lint in all_lints()}
     if code is None:
@@ -38,6 +38,8 @@ def command(code: str | None, format_: str) -> None:
             click.echo(f"  {lint.code:{width}}  {lint.title}")
         return
     known, lint_ = entries.get(code.upper()), lints.get(code.upper())
+    if known is None and lint_ is None:
+        known = handbook.causes().get(code.upper())
     if known is None and lint_ is None:
         click.echo(f"accelift: there is no rule {code.upper()}; `accelift rule` lists them", err=True)
         sys.exit(2)

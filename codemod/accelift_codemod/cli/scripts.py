@@ -49,14 +49,19 @@ def codes(given: str | None) -> tuple[str, ...]:
     return tuple(code.strip().upper() for code in (given or "").split(",") if code.strip())
 
 
-def find(paths: Sequence[str]) -> tuple[list[tuple[str, bool]], list[FileResult]]:
-    """The files that paths lead to, with whether the user named them, and the paths that lead to none."""
+def find(paths: Sequence[str]) -> tuple[list[tuple[str, bool]], list[FileResult], list[str]]:
+    """The files that paths lead to, with whether the user named them, the paths that lead to none, and what to say of
+    links that lead out of a folder and are not followed."""
     files = Files()
     problems = []
     for given in paths:
         if given != "-":
             try:
+                if not given:  # which Path takes for the current folder
+                    raise Nowhere("'': does not exist; check the path")
                 files.add(Path(given))
             except Nowhere as error:
                 problems.append(FileResult(given, error=str(error)))
-    return list(files.named.items()), problems
+    problems += [FileResult(path, error=f"{path}: {problem}") for path, problem in files.unread.items()]
+    left = "left alone: a link that leads out of the folder; name it to take it along"
+    return list(files.named.items()), problems, [f"{link}: {left}" for link in files.outside]
