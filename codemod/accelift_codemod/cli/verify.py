@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from accelift_codemod.api import convert_files
-from accelift_codemod.cli.seconds import Seconds
+from accelift_codemod.cli.seconds import Gigabytes, Seconds
 from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify.gate import changed_members, known
@@ -50,7 +50,7 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Seconds for which a run's processes may do nothing.",
 )
-@click.option("--memory", type=float, metavar="GB", help="Memory that each run may take.")
+@click.option("--memory", type=Gigabytes(), metavar="GB", help="Memory that each run may take.")
 @click.option("--format", "format_", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it here.")
 @click.option("--keep", is_flag=True, help="Keep the scratch folder with all runs, and say where it is.")

@@ -10,7 +10,13 @@ from accelift_codemod.verify.causes import CAUSES, overall
 from accelift_codemod.verify.lines import PRINTED
 from accelift_codemod.verify.proof import Comparison, Proof
 
-_COLORS = {Verdict.IDENTICAL: 32, Verdict.EQUIVALENT: 32, Verdict.NOT_COMPARABLE: 33, Verdict.DIFFERS: 31}
+_COLORS = {
+    Verdict.IDENTICAL: 32,
+    Verdict.EQUIVALENT: 32,
+    Verdict.NOT_COMPARABLE: 33,
+    Verdict.UNDECIDED: 33,
+    Verdict.DIFFERS: 31,
+}
 _WIDTH = 110
 
 
@@ -35,7 +41,10 @@ def as_text(proof: Proof, color: bool = False) -> str:
 def conclusion(proof: Proof) -> str:
     """The whole in a sentence."""
     if not proof.proved:
-        bad = next(one for one in proof.comparisons if one.verdict is Verdict.DIFFERS)
+        worst = overall(answer for one in proof.comparisons for answer in one.answers)
+        bad = next(one for one in proof.comparisons if one.verdict is worst)
+        if worst is Verdict.UNDECIDED:
+            return f"NOT PROVED: whether {bad.title} differs from the original cannot be decided."
         return f"NOT PROVED: {bad.title} differs from the original."
     parts = [f"{one.title}: {_said(one)}" for one in proof.comparisons]
     return f"PROVED: {'; '.join(parts)}."

@@ -19,6 +19,7 @@ _CLASSES = {
     Verdict.EQUIVALENT: "good",
     Verdict.NOT_SEEN: "unseen",
     Verdict.NOT_COMPARABLE: "unsure",
+    Verdict.UNDECIDED: "unsure",
     Verdict.DIFFERS: "bad",
 }
 _STYLE = """

@@ -53,8 +53,14 @@ def remarks(result: FileResult, verbosity: int) -> Iterator[str]:
     if plan.outcome in (Outcome.REFUSED, Outcome.NOTHING):
         if plan.outcome is Outcome.REFUSED or verbosity > 0:
             word = "refused" if plan.outcome is Outcome.REFUSED else "left alone"
+            reasons = [finding for finding in plan.findings if finding.message == plan.reason] or plan.findings
             for finding in plan.findings:
-                yield _line(result.path, finding, f"{word}: ")
+                if finding in reasons:
+                    yield _line(result.path, finding, f"{word}: ")
+                elif finding.severity is not Severity.NOTE or verbosity > 0:
+                    yield _line(result.path, finding, f"{finding.severity.value}: ")
+                else:
+                    continue
                 yield from _evidence(finding, verbosity)
         return
     for finding in plan.findings:

@@ -14,6 +14,7 @@ class Verdict(str, Enum):
     EQUIVALENT = "equivalent"
     NOT_SEEN = "not seen"
     NOT_COMPARABLE = "not comparable"
+    UNDECIDED = "undecided"
     DIFFERS = "differs"
 
     def __str__(self) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
 from accelift_codemod.results import FileResult
-from accelift_codemod.verify.answers import Verdict
-from accelift_codemod.verify.proof import CannotRun, Proof, Request, Say, prove
+from accelift_codemod.verify.proof import UNPROVED, CannotRun, Proof, Request, Say, prove
 
 _STEPS = 300
 
@@ -49,8 +48,8 @@ def changed_members(result: FileResult) -> tuple[tuple[Path, bytes], ...]:
 
 
 def _refused(result: FileResult, proof: Proof) -> FileResult:
-    comparison = next(one for one in proof.comparisons if one.verdict is Verdict.DIFFERS)
-    answer = next(one for one in comparison.answers if one.verdict is Verdict.DIFFERS)
+    comparison = next(one for one in proof.comparisons if one.verdict in UNPROVED)
+    answer = next(one for one in comparison.answers if one.verdict is comparison.verdict)
     causes = ", ".join(one.code for one in comparison.suspicions[:3])
     message = f"not proved: {comparison.title}: {answer.question}? {answer.detail}"
     remedy = f"see `accelift verify {result.path}`" + (f"; likely causes: {causes}" if causes else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from accelift_codemod.verify.scratch import PREFIX, copy_project
 from accelift_codemod.verify.tolerance import Tolerance, losses_of, units_of_rounding
 from accelift_codemod.verify.training import Trained, compare_training
 
+UNPROVED = (Verdict.UNDECIDED, Verdict.DIFFERS)
 Say = Callable[[str], None]
 Execute = Callable[[Order, Limits], Run]
 
@@ -91,7 +93,7 @@ class Proof:
 
     @property
     def proved(self) -> bool:
-        return all(comparison.verdict is not Verdict.DIFFERS for comparison in self.comparisons)
+        return all(comparison.verdict not in UNPROVED for comparison in self.comparisons)
 
     @property
     def exit_code(self) -> int:
@@ -131,11 +133,13 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
         execute: makes the runs.
 
     Raises:
-        CannotRun: the original fails by itself, or is a notebook.
+        CannotRun: the original fails by itself, or is a notebook; or there is no torch to run it with.
         OSError: the scratch folder cannot be made.
     """
     if request.script.suffix == ".ipynb":
         raise CannotRun("is a notebook, which is not run; save it as a script first (jupyter nbconvert --to script)")
+    if importlib.util.find_spec("torch") is None:
+        raise CannotRun('torch is not installed here, so nothing can be run; pip install "accelift[runtime]"')
     scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         return _Prover(request, scratch, say, execute).prove()

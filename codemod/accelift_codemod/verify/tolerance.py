@@ -13,6 +13,7 @@ _EPS = 2.0**-23  # of float32, of which nearly all parameters are
 _BASE = 64 * _EPS
 _LOSS_BASE = 1e-4
 _ALLOWANCE = 30.0
+_UPDATE = 0.5  # of what a step does: nearer than that, it is no other step
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,15 @@ class Tolerance:
 
     Measured on the script itself: a run of the original whose parameters are moved by one unit of rounding after every
     step drifts from the original; 30 times that much is allowed for each parameter, and 64 units of rounding from the
-    start.  Without such a run only those.
+    start.  Without such a run only those.  What is allowed for a step may be as much as the step itself does: then
+    nobody can tell whether it is the same step (`hides`).
     """
 
     parameters: tuple[tuple[float, ...], ...] = ()
     gradients: tuple[float, ...] = ()
     losses: tuple[float, ...] = ()
+
+    rounding = _BASE
 
     @classmethod
     def measured(cls, original: Rank, disturbed: Rank) -> Tolerance:
@@ -47,6 +51,16 @@ class Tolerance:
         """For the relative difference of a parameter after a step."""
         drift = self.parameters[min(step, len(self.parameters) - 1)] if self.parameters else ()
         return max(_BASE, _ALLOWANCE * (drift[parameter] if parameter < len(drift) else 0.0))
+
+    def hides(self, gaps: Sequence[float], moves: Sequence[float]) -> bool:
+        """Whether a step may be another one although it differs by no more than is allowed.
+
+        Args:
+            gaps: how far each parameter is from its counterpart, in the parameters' own units.
+            moves: how far the step has moved each of them.
+        """
+        unlike = [gap for gap, move in zip(gaps, moves, strict=False) if gap > _UPDATE * move]
+        return bool(self.parameters) and math.hypot(*unlike) > _UPDATE * math.hypot(*moves)
 
     def of_gradients(self, step: int) -> float:
         """For the difference of gradients, in units of the norm of all of them."""

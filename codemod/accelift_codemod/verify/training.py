@@ -17,6 +17,7 @@ from accelift_codemod.verify.tolerance import (
     relative_difference,
 )
 
+_FEW = 0.1  # of the steps: what is wrong with a conversion shows in others, too
 _GRADIENTS = 1e-3  # of their norm: what differs by less is seen in the parameters, if it matters
 
 
@@ -128,7 +129,7 @@ class _Steps:
             self._rates(),
             self._answer("the same losses", [self._loss_gap(step) for step in range(len(self._pairs))]),
             self._gradients(moved),
-            self._answer("the same parameters", parameters),
+            self._unless_hidden(self._answer("the same parameters", parameters)),
         ]
         if self._converted.world > 1:
             answers.append(self._agreement())
@@ -179,6 +180,27 @@ class _Steps:
         if answer.verdict is Verdict.DIFFERS and self._tolerance is None and moved is None:
             return Answer(answer.question, Verdict.EQUIVALENT, f"{answer.detail}, which does not change the parameters")
         return answer
+
+    def _unless_hidden(self, answer: Answer) -> Answer:
+        """That the parameters are the same, unless rounding does as much to most steps as the steps themselves do."""
+        tolerance = self._tolerance
+        if answer.verdict is not Verdict.EQUIVALENT or tolerance is None:
+            return answer
+        before = {number: one.start for number, one in self._original.main.optimizers.items()}
+        hidden = []
+        for step, (ours, theirs) in enumerate(self._pairs):
+            pairs = list(zip(ours.parameters, theirs.parameters, before[ours.optimizer], strict=False))
+            # What is no more than a few units of rounding of the parameter itself is nothing to tell apart.
+            gaps = [a.distance(b) if a.relative(b) > tolerance.rounding else 0.0 for a, b, _ in pairs]
+            if tolerance.hides(gaps, [a.distance(start) for a, _, start in pairs]):
+                hidden.append(step)
+            before[ours.optimizer] = ours.parameters
+        if len(hidden) <= _FEW * len(self._pairs):
+            return answer
+        detail = (
+            f"rounding moves this training as far as its steps do, first at step {hidden[0]}: a fault would not show"
+        )
+        return Answer(answer.question, Verdict.UNDECIDED, detail)
 
     def _agreement(self) -> Answer:
         question = "every process has the same parameters"
