@@ -11,7 +11,7 @@ from accelift_codemod.facts.ranks import Guard
 from accelift_codemod.facts.together import Together
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
-from accelift_codemod.lints import Lint
+from accelift_codemod.lints import Lint, alone
 from accelift_codemod.plan import Finding, Severity
 
 _STEPS = 3  # of functions that call each other
@@ -23,7 +23,10 @@ class MainOnly(Lint):
     Under a test for the main process, in a function decorated with on_main_process, or after the other processes have
     returned, some never come to it, and those that do wait for them until a timeout ends the job. `save_state` has to
     be called by all processes, too: each writes its own random state. And a prepared DataLoader gives each process its
-    own share: the main process alone sees a part of the data.
+    own share: the main process alone sees a part of the data, and an iterator of one that shuffles waits for the
+    others. The forward pass of a prepared model that has buffers (BatchNorm's averages) is such an operation, too, also
+    without gradients: the wrapper hands the main process's buffers to the others before it. `unwrap_model` gives the
+    model that can be run alone.
     """
 
     code = "COLL-MAIN"
@@ -54,6 +57,30 @@ if accelerator.is_main_process:
             if not any(self._balances(world, one, other) for other in found):
                 yield self._finding(world, *one)
         yield from self._loops(world)
+        yield from self._alone(world)
+
+    def _alone(self, world: World) -> Iterator[Finding]:
+        """Iterators of prepared loaders, and forward passes of prepared models with buffers, of some processes."""
+        known: list[tuple[ast.Call, Guard, str]] = []
+        for call in world.calls:
+            what = alone.draws(world, call) or alone.hands_buffers(world, call)
+            node, guard = self._guarded(world, call) if what else (call, None)
+            if guard is not None:
+                known.append((call, guard, what))
+        for call, guard, what in known:
+            home = world.index.function(call)
+            others = (one for one, other, _ in known if other.chosen is not guard.chosen)
+            if any(world.index.function(one) is home for one in others):
+                continue
+            node, _ = self._guarded(world, call)
+            yield Finding(
+                self.code,
+                self.severity,
+                call.lineno,
+                f"`{world.text(call)}` runs {_where(world, guard, node)}: {what}",
+                alone.REMEDIES[world.resolver.builtin(call.func) == "iter"],
+                (Evidence(guard.node.lineno, f"`{world.text(guard.node)}`"),),  # type: ignore[attr-defined]
+            )
 
     def _balances(
         self, world: World, one: tuple[ast.AST, Together, Guard], other: tuple[ast.AST, Together, Guard]
