@@ -8,6 +8,7 @@ from tests.codemod.checks import evaluating, findings, marked, script
 
 COUNT = "correct += (model(x).argmax(1) == y).sum().item()"
 GATHERED = "out, y = accelerator.{}((model(x), y))\ncorrect += (out.argmax(1) == y).sum().item()"
+PADDED = "for x, y in {}:\n    {}\n    n = accelerator.gather({}"
 AFTER = """\
 correct = 0
 with torch.no_grad():
@@ -100,6 +101,14 @@ WRONG = {
             "    total = accelerator.reduce(guesses.sum())  # HERE",
         ),
         script(after="for x, y in DataLoader(data):\n    y = accelerator.gather_for_metrics(y)  # HERE"),
+        script(after=PADDED.format("DataLoader(data)", "y = accelerator.pad_across_processes(y, dim=1)", "y)  # HERE")),
+        script(after=PADDED.format("DataLoader(data)", "z = y", "accelerator.pad_across_processes(y))  # HERE")),
+        script(
+            from_imports="from accelerate.utils import pad_across_processes",
+            after=PADDED.format(
+                "DataLoader(data)", "out = model(x)\n    out = pad_across_processes(out)", "out)  # HERE"
+            ),
+        ),
     ],
     "REDUCE-OP": [
         script(after="best = accelerator.reduce(loss, reduction='min')  # HERE"),
@@ -228,6 +237,13 @@ RIGHT = {
             f"{GATHERED.format('gather_for_metrics')}\nmean = accelerator.reduce(torch.tensor(correct), 'mean')"
         ),
         evaluating("", after=AFTER.format("correct = accelerator.reduce(correct, 'sum')")),
+        script(after=PADDED.format("loader", "y = accelerator.pad_across_processes(y, dim=1)", "y)")),
+        script(after=PADDED.format("DataLoader(data)", "y = accelerator.pad_across_processes(loss.detach())", "y)")),
+        script(
+            after=PADDED.format(
+                "DataLoader(data)", "y = accelerator.pad_across_processes(y[accelerator.process_index :: 2])", "y)"
+            )
+        ),
     ],
     "REDUCE-OP": [
         script(after="accelerator.reduce(loss)\naccelerator.reduce(loss, 'max')\naccelerator.reduce(loss, 'mean')"),

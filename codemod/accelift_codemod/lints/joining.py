@@ -85,7 +85,7 @@ correct = (guesses == targets).sum()
         if world.unknown_given or asks_for_process(world):
             return False
         parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
-        for part in parts:
+        for part in (self._unpadded(world, part) for part in parts):
             values = world.resolver.values(part)
             loaders = [v for value in values for inner in value.inner for v in inner]
             if not values or any(v.role not in (Role.BATCH, Role.DATA) for v in values):
@@ -95,6 +95,17 @@ correct = (guesses == targets).sum()
             if any({"sampler", "batch_sampler"} & set(world.facts.objects.loader(v).arguments) for v in loaders):
                 return False
         return True
+
+    def _unpadded(self, world: World, node: ast.expr, steps: int = 3) -> ast.expr:
+        """What a value was before it was padded to the length that it has on other processes."""
+        made: ast.expr | None = node
+        if isinstance(node, ast.Name):
+            bindings = world.resolver.bindings(node)
+            made = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        if isinstance(made, ast.Call) and world.together.of(made) == "pad_across_processes" and steps:
+            given = world.resolver.argument(made, 0, "tensor")
+            return self._unpadded(world, given, steps - 1) if given is not None else node
+        return node
 
 
 class Reduction(Lint):
