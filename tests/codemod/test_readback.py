@@ -424,3 +424,72 @@ def test_a_file_with_a_name_of_which_another_s_is_a_part(written: str, waits: bo
     slots = {"imports": "import os\nfrom pathlib import Path\n\nimport numpy as np", "setup": "folder = Path('out')"}
     after = f'for path in Path("in").iterdir():\n    a = np.load(path)\n    {written}'
     assert (WAIT in converted(script(**slots, after=after))) is waits
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "waits"),
+    [
+        ('out + "/a.npy"', 'os.path.join(out, "a.npy")', True),
+        ('f"{out}/a.npy"', 'Path(out) / "a.npy"', True),
+        ('"./a.npy"', '"a.npy"', True),
+        ('"{}/{}.npy".format(out, n)', 'f"{out}/{n}.npy"', True),
+        ('"%s/a.npy" % out', 'os.path.join("runs", "a.npy")', True),
+        ('out + "/" + kind + ".npy"', 'out + "/" + other + ".npy"', True),  # may be the same
+        ('out + "/a.npy"', 'os.path.join(out, "b.npy")', False),
+        ('out + "/a.npy"', 'os.path.join(kind, "a.npy")', False),
+        ('out + "/" + kind + ".npy"', 'out + "/" + other + "_2.npy"', False),
+        ("kind", "other", False),
+    ],
+)
+def test_a_file_that_is_named_in_other_words(written: str, read: str, waits: bool) -> None:
+    setup = 'out, n = ("runs"), 1\nout = "runs"\nkind, other = sys.argv'
+    slots = {"imports": f"import os\nimport sys\nfrom pathlib import Path\n\n{NUMPY}", "setup": setup}
+    save, load = f"np.save({written}, np.zeros(3))", f"a = np.load({read})"
+    after = f"{GUARD}\n    {save}\n" + f"{WAIT}\n" * waits + load
+    assert converted(script(**slots, after=f"{save}\n{load}")) == lifted(**slots, after=after)
+
+
+SAVED = 'torch.save(model.state_dict(), "model.pt")'
+SAVES = 'accelerator.save(accelerator.unwrap_model(model).state_dict(), "model.pt")'
+
+
+@pytest.mark.parametrize(
+    ("line", "waits"),
+    [
+        ('size = os.path.getsize("model.pt")', True),
+        ('size = os.stat("./model.pt").st_size', True),
+        ('size = os.path.getsize("data.pt")', False),
+        ('there = os.path.isdir("model.pt")', False),
+        ('if len(data) < 9:\n    size = os.path.getsize("model.pt")', False),  # not every process need come here
+    ],
+)
+def test_what_asks_for_a_checkpoint_that_was_saved(line: str, waits: bool) -> None:
+    slots = {"imports": "import os"}
+    after = f"{SAVES}\n" + f"{WAIT}\n" * waits + line
+    assert converted(script(**slots, after=f"{SAVED}\n{line}")) == lifted(**slots, after=after)
+    before = script(**slots, setup='size = os.path.getsize("model.pt")', after=SAVED)
+    assert WAIT not in converted(before)
+
+
+COUNT = 'k = int(open("count").read())'
+KEEP = 'open("count", "w").write(str(k))'
+ONCE = 'open("count" if accelerator.is_main_process else os.devnull, "w").write(str(k))'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{COUNT}\n{KEEP}", f"{COUNT}\n{WAIT}\n{ONCE}"),
+        (f"{KEEP}\n{COUNT}", f"{ONCE}\n{WAIT}\n{COUNT}"),
+        (
+            f'{KEEP}\nif os.path.exists("count"):\n    {COUNT}',
+            f'{ONCE}\n{WAIT}\nif os.path.exists("count"):\n    {COUNT}',
+        ),
+        (f"k = 2\n{KEEP}", f"k = 2\n{ONCE}"),
+        (f'k = int(open("other").read())\n{KEEP}', f'k = int(open("other").read())\n{ONCE}'),
+        (f"if k:\n    {COUNT}\nelse:\n    {KEEP}", f"if k:\n    {COUNT}\nelse:\n    {ONCE}"),
+    ],
+)
+def test_a_file_that_goes_to_nowhere_on_the_others(before: str, after: str) -> None:
+    slots = {"imports": "import os", "setup": "k = 0"}
+    assert converted(script(**slots, after=before)) == lifted(**slots, after=after)

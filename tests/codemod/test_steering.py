@@ -383,6 +383,39 @@ def test_what_else_goes_by_the_clock_is_not(slots: dict[str, str]) -> None:
     assert findings(script(imports="import time", before="begun = time.time()", **slots)) == []
 
 
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"epoch_end": 'if os.path.exists("STOP"):\n    break'},
+        {"epoch_end": 'if os.path.isfile(os.path.join(out, "STOP")):\n    os.remove(out)\n    break'},
+        {"batch_end": 'if Path("STOP").exists():\n    break'},
+        {"epochs": 'while not os.path.exists("STOP"):'},
+        {"epoch_end": "if stopped():\n    break"},
+    ],
+)
+def test_a_loop_that_is_left_when_a_file_comes_is_reported(slots: dict[str, str]) -> None:
+    imports = "import os\nfrom pathlib import Path"
+    stopped = 'def stopped():\n    return os.path.exists("STOP")'
+    text = script(imports=imports, definitions=stopped, before='out = "runs"', **slots)
+    assert findings(text) == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"epoch_end": 'if os.path.exists("best.txt"):\n    best = 1'},
+        {"epoch_end": 'if os.path.exists(f"{epoch}.txt"):\n    continue'},  # another file in each iteration
+        {"epoch_end": 'path = f"{epoch}.txt"\nif not os.path.exists(path):\n    break'},
+        {"epoch_end": "for name in names:\n    if os.path.exists(name):\n        break"},
+        {"epoch_end": 'for name in names:\n    if os.path.exists("a"):\n        break'},  # not a loop that trains
+        {"before": 'if not os.path.exists("data"):\n    raise SystemExit'},
+    ],
+)
+def test_what_else_looks_for_a_file_is_not(slots: dict[str, str]) -> None:
+    text = script(imports="import os", setup='names = ["a", "b"]', **slots)
+    assert "COLL-RANKFLOW" not in findings(text)
+
+
 CHOSEN = "optimizer.zero_grad()\nout = model(x)\n{}"
 
 

@@ -61,10 +61,10 @@ def asks(resolver: Resolver, test: ast.expr) -> bool:
         (resolver.qualified(function) or "").startswith("os.")
         or (isinstance(function, ast.Attribute) and function.attr in _ASKS)
         for function in functions
-    ) or _asks_inside(resolver, test)
+    ) or asks_inside(resolver, test)
 
 
-def _asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) -> bool:
+def asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) -> bool:
     """Whether a function or property of the script in a test looks for files, and returns what it finds."""
     for function in _used(resolver, test) if steps else ():
         for returned in resolver.returns(function):
@@ -82,7 +82,7 @@ def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
     """Whether an expression is what was found out about files: a comparison, or all or any of such answers."""
     parts: list[ast.expr] = []
     if isinstance(node, ast.Call):
-        if _looks(resolver, node):
+        if looks(resolver, node):
             return True
         parts = node.args if resolver.builtin(node.func) in _SUMS_UP else []
     elif isinstance(node, ast.UnaryOp):
@@ -98,10 +98,10 @@ def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
         return any(_answers(resolver, value, steps - 1) for value in values if value is not None)
     if any(_answers(resolver, part, steps) for part in parts):
         return True
-    return isinstance(node, (ast.Call, ast.Attribute)) and not parts and _asks_inside(resolver, node, steps)
+    return isinstance(node, (ast.Call, ast.Attribute)) and not parts and asks_inside(resolver, node, steps)
 
 
-def _looks(resolver: Resolver, call: ast.Call) -> bool:
+def looks(resolver: Resolver, call: ast.Call) -> bool:
     """Whether a call tells that there is a file or folder."""
     unknown = resolver.callee(call) is None and resolver.qualified(call.func) is None
     by_path = unknown and isinstance(call.func, ast.Attribute) and call.func.attr in _ASKS

@@ -342,6 +342,8 @@ READS = frozenset(
     PIL.Image.open imageio.imread imageio.v2.imread cv2.imread matplotlib.pyplot.imread skimage.io.imread
     """.split()
 )
+# Those that ask something of the file that their first argument names, and fail where it is not there.
+ASKS_OF = frozenset("os.path.getsize os.path.getmtime os.path.getctime os.path.getatime os.stat".split())
 # Layers of libraries whose call, on scores and labels, is a sum over the samples unless its `reduction` says otherwise.
 SUMMED_LOSSES = frozenset({"torchcrf.CRF"})
 # What searches for hyperparameters, and which of its arguments it calls for each trial.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import posixpath
+import re
 from collections.abc import Callable, Iterator
 
 from accelift_codemod.facts.index import How
@@ -16,6 +18,8 @@ _PUTS_LAST = frozenset({"os.path.join", "posixpath.join", "pathlib.Path"})
 _LIBRARIES = ("os.path.", "pathlib.", "posixpath.")
 # Parts of a path, and methods that give another one.
 _OF_NAMES = frozenset({"name", "stem", "suffix", "parent", "parents", "parts"})
+_SAME = frozenset({"str", "os.fspath", "os.path.normpath", "os.path.expanduser", "os.path.abspath", "os.path.realpath"})
+_FIELD = re.compile(r"\{\}|%[sdi]")
 _RENAMES = frozenset({"with_name", "with_stem", "with_suffix", "replace", "split", "rsplit"})
 
 
@@ -81,6 +85,68 @@ def apart(resolver: Resolver, one: ast.expr | None, other: ast.expr | None) -> b
     """Whether the names of two files, whatever folders they are in, surely end otherwise."""
     names, others = ([e.rpartition("/")[2] for e in endings(resolver, path)] for path in (one, other))
     return not any(a.endswith(b) or b.endswith(a) for a in names for b in others)
+
+
+def spelled(resolver: Resolver, path: ast.expr) -> str | None:
+    """What the path of a file comes to, however it is put together: `runs/*.pt` of `"runs/" + name + ".pt"`.
+
+    Variables stand for what was written into them, others in the middle for any text; one that it begins with keeps
+    its words, for it may be the folder. None where it is not put together of texts, or not a word of it is known.
+    """
+    first, *rest = pieces = list(_pieces(resolver, path))
+    if len(pieces) == 1 and isinstance(first, ast.expr):
+        return f"{{{ast.unparse(first)}}}"
+    begins = first if isinstance(first, str) else f"{{{ast.unparse(first)}}}"
+    text = begins + "".join(p if isinstance(p, str) else "*" for p in rest)
+    return posixpath.normpath(text) if text.strip("*/.") else None
+
+
+def _pieces(resolver: Resolver, node: ast.expr, depth: int = 0) -> Iterator[str | ast.expr]:
+    """The texts that a path is put together of, in their order, and the expressions that are not known."""
+    inner: list[str | ast.expr] = []
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+        return
+    if depth == _DEEP:
+        yield node
+        return
+    if isinstance(node, ast.JoinedStr):
+        inner = list(node.values)
+    elif isinstance(node, ast.FormattedValue) and node.format_spec is None and node.conversion == -1:
+        inner = [node.value]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
+        inner = [node.left, *(["/"] if isinstance(node.op, ast.Div) else []), node.right]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        inner = _filled(node.left, node.right.elts if isinstance(node.right, ast.Tuple) else [node.right])
+    elif isinstance(node, ast.Call) and not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args):
+        name = resolver.qualified(node.func) or resolver.builtin(node.func)
+        if name in _PUTS_LAST and node.args:
+            inner = [part for a in node.args for part in ("/", a)][1:]
+        elif name in _SAME and len(node.args) == 1:
+            inner = list(node.args)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+            inner = _filled(node.func.value, node.args)
+    elif isinstance(node, ast.Name):
+        bound = resolver.bindings(node)
+        if len(bound) == 1 and bound[0].how is How.ASSIGN and not bound[0].path and bound[0].value is not None:
+            inner = [bound[0].value]
+    if not inner:
+        yield node
+    for part in inner:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _pieces(resolver, part, depth + 1)
+
+
+def _filled(text: ast.expr, given: list[ast.expr]) -> list[str | ast.expr]:
+    """The parts of a text that others are put into; none if it is not written out, or has other fields than these."""
+    if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+        return []
+    between = _FIELD.split(text.value)
+    if len(between) != len(given) + 1 or any(mark in part for part in between for mark in "{}%"):
+        return []
+    return [between[0], *(part for pair in zip(given, between[1:], strict=True) for part in pair)]
 
 
 def is_name(resolver: Resolver, call: ast.Call) -> bool:

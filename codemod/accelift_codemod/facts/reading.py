@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelift_codemod.facts import files, library
+from accelift_codemod.facts import files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
@@ -12,6 +12,7 @@ from accelift_codemod.facts.scopes import parameters
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
+_BY_NAME = library.READS | library.ASKS_OF
 _MOST_CALLS = 10  # from the call that hands the name over to the one that reads the file
 
 
@@ -27,7 +28,7 @@ class Reading:
         """The files that a call reads by name: a function that reads one, or a data set of the script that gets it."""
         resolver = self.resolver
         opened = files.mode(resolver, call)
-        if resolver.qualified(call.func) in library.READS or (opened is not None and not files.writes(opened)):
+        if resolver.qualified(call.func) in _BY_NAME or (opened is not None and not files.writes(opened)):
             return call.args[:1]
         target = resolver.callee(call)
         if target is None and isinstance(call.func, ast.Attribute) and call.func.attr in library.READ_METHODS:
@@ -42,6 +43,11 @@ class Reading:
             return []
         values = {a: resolver.values(a) for a in (*call.args, *(k.value for k in call.keywords))}
         return [a for a, of in values.items() if of and all(isinstance(k, str) for v in of for k in v.keys or (None,))]
+
+    @memoised
+    def spelled(self, path: ast.expr) -> str | None:
+        """What the path of a file comes to, see `paths.spelled`."""
+        return paths.spelled(self.resolver, path)
 
     @memoised
     def _literals(self, function: Function) -> list[ast.expr]:

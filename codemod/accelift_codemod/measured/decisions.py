@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How
+from accelift_codemod.facts import How, files
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Layout
@@ -27,6 +27,9 @@ _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_tim
     "datetime.datetime.utcnow",
 }
 
+# Why processes leave a loop at different times, and when one knows that it should.
+_CLOCK = "goes by the clock, which every process reads at another time", "the time is over"
+_FILE = "looks for a file, which may come or go between the looks of two processes", "it is seen"
 _OTHER_MODELS = "so would the update of the model: the processes would end with different ones"
 _OTHER_LOSSES = "some would train on another loss than others"
 
@@ -133,23 +136,37 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
 
 
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
-    """Tests of what the clock says, in a training loop or the loops around it, that leave one of them."""
+    """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, that leave
+    one of them."""
     loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
     for statement in walk(loops[-1]):
-        if not isinstance(statement, (ast.If, ast.While)) or _clock(draft, statement.test) is None:
+        if not isinstance(statement, (ast.If, ast.While)):
+            continue
+        timed = _clock(draft, statement.test) is not None
+        if not timed and not _asks_again(draft, statement):
             continue
         inside = [n for s in statement.body for n in walk(s)]
         leaves = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
         left = any(draft.facts.index.enclosing_loops(n)[:1] == [loop] for n in leaves for loop in loops)
         if statement in loops or left or any(isinstance(n, ast.Return) for n in inside):
+            why, when = _CLOCK if timed else _FILE
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.ERROR,
                 statement,
-                f"`{draft.facts.segment(statement.test)}` goes by the clock, which every process reads at another "
-                "time: some would leave the loop while others do not, and wait",
-                "set_trigger where the time is over, and leave where check_trigger says so, which asks all processes",
+                f"`{draft.facts.segment(statement.test)}` {why}: some would leave the loop while others do not, and wait",
+                f"set_trigger where {when}, and leave where check_trigger says so, which asks all processes",
             )
+
+
+def _asks_again(draft: Draft, statement: ast.If | ast.While) -> bool:
+    """Whether a test looks for the same file in each iteration, as is done only for one that may come or go."""
+    loops = draft.facts.index.enclosing_loops(statement) + [statement] * isinstance(statement, ast.While)
+    bound = stores(loops[0]) if loops and isinstance(loops[0], ast.stmt) else set()
+    resolver = draft.facts.resolver
+    calls = [n for n in walk(statement.test) if isinstance(n, ast.Call)]
+    asked = (c for c in calls if files.looks(resolver, c) or files.asks_inside(resolver, c))
+    return any(not bound & {n.id for n in loads(call)} for call in asked)
 
 
 def _clock(draft: Draft, test: ast.expr) -> ast.Call | None:

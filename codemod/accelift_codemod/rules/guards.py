@@ -21,7 +21,6 @@ _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", 
 _MAKES = ("os.makedirs", "os.mkdir")
 _FILE_ERRORS = {"FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 _READS = ("read", "readline", "readlines", "seek", "truncate")
-_ASKS_OF = frozenset({"os.path.getsize", "os.path.getmtime", "os.path.getctime", "os.stat"})  # a file that is there
 _HEADER = "if {accelerator}.is_main_process:"
 _SLOWER = "a slower process would find what the main process has made"
 
@@ -359,7 +358,7 @@ if accelerator.is_main_process:
     def _counts_on_it(self, draft: Draft, call: ast.Call) -> bool:
         """Whether something fails where a file that a call opens is not there: `os.path.getsize(path)`."""
         named = [ast.dump(path) for path in (draft.facts.resolver.argument(call, 0, "file"),) if path is not None]
-        asking = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in _ASKS_OF)
+        asking = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) in library.ASKS_OF)
         return any(ast.dump(a) in named for c in asking for a in c.args[:1] if draft.facts.same_file(c, call))
 
     def _prints_into(self, draft: Draft, statement: ast.stmt, file: ast.Call) -> bool:

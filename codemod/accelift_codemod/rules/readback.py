@@ -38,7 +38,7 @@ _FOLDERS = frozenset({"os.makedirs", "os.mkdir"}) | _REMOVES
 class ReadBack(Rule):
     """Waits for the main process where every process reads a file that a guarded statement has written before.
 
-    Only if both name the file in the same words, in one function or in what it calls with that name, and the file is
+    Only if both surely name the file, in one function or in what it calls with that name, and the file is
     read wherever it is written: a process that waits where others do not would wait for ever. So it is with a folder
     that is listed after files have been moved, or written into it, with a folder that the main process makes and every
     process logs into, and with a file that the main process removes, or writes over, where others may still be reading
@@ -69,11 +69,15 @@ exported = onnx.load("model.onnx")
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         reads = [c for c in draft.calls if self._paths(draft, c) and not draft.guarded(c)]
-        guarded = [c for c in draft.calls if draft.guarded(c)] if reads else []
+        guarded = [c for c in draft.calls if _is_once(draft, c)] if reads else []
         guarded = [c for c in guarded if not paths.is_name(draft.facts.resolver, c)]
         written = [write for call in guarded for write in self._written(draft, call, _given(call))]
+        saved = [c for c in draft.calls if _is_saved(draft, c)] if reads else []
+        saves = [write for call in saved for write in self._written(draft, call, _given(call)[1:])]
         of = {read: [w for w, given in written if self._reads_back(draft, read, w, given)] for read in reads}
-        back = {read: writes for read, writes in of.items() if writes and self._meets(draft, read)}
+        for read in (r for r in reads if not self._loads(draft, r)):
+            of[read] += [w for w, given in saves if self._reads_back(draft, read, w, given)]
+        back = {read: writes for read, writes in of.items() if writes and self._meets(draft, draft.asked(read))}
         waited = [read for read in back if not self._is_late(draft, read, back)]
         yield from draft.awaited(_RULE, waited, Need.WEAK, "READ-EARLY")
         for statement in dict.fromkeys(self._overwrites(draft, reads, written, waited)):
@@ -129,6 +133,13 @@ exported = onnx.load("model.onnx")
             values = [b.value for b in bound if b.how is How.ASSIGN and b.value is not None]
             found |= self._named(draft, values, steps - 1)
         return found
+
+    def _loads(self, draft: Draft, read: ast.Call, calls: int = 3) -> bool:
+        """Whether a call loads checkpoints, perhaps in functions of the script: SAVE has it wait."""
+        target = draft.facts.resolver.callee(read)
+        inner = [n for n in walk(target) if isinstance(n, ast.Call)] if isinstance(target, FUNCTIONS) and calls else []
+        loads = draft.facts.resolver.qualified(read.func) in ("torch.load", "torch.serialization.load")
+        return loads or any(self._loads(draft, call, calls - 1) for call in inner)
 
     def _is_late(self, draft: Draft, read: ast.Call, back: dict[ast.Call, list[ast.Call]]) -> bool:
         """Whether a file has been waited for already, since it was written, where an earlier statement reads it."""
@@ -246,17 +257,22 @@ exported = onnx.load("model.onnx")
         before = position(read) < position(write)
         if before and not draft.blueprint.timeline.repeats(read, write):
             return False
-        if draft.blueprint.timeline.exclusive(write, read) or not self._always(
-            draft, draft.asked(read) if before else read, write
-        ):
+        asked = draft.asked(read)
+        looked = before or (isinstance(asked, ast.If) and files.asks(draft.facts.resolver, asked.test))
+        if draft.blueprint.timeline.exclusive(write, read):
+            return False
+        if not self._always(draft, asked if looked else read, write):
             return False
         return self._names(draft, read, (part for argument in given for part in paths.beginnings(argument)))
 
     def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST]) -> bool:
-        """Whether one of some expressions names, in the same words, the file that a call reads."""
-        files = self._paths(draft, read)
+        """Whether one of some expressions names the file that a call reads, in the same words or in others."""
+        files, named = self._paths(draft, read), [part for part in parts if isinstance(part, ast.expr)]
         kinds, words = {type(path) for path in files}, {ast.dump(path) for path in files}
-        return any(type(part) in kinds and ast.dump(part) in words for part in parts)
+        if any(type(part) in kinds and ast.dump(part) in words for part in named):
+            return True
+        spelled = {draft.reading.spelled(path) for path in files} - {None}
+        return bool(spelled) and any(draft.reading.spelled(part) in spelled for part in named)
 
     def _always(self, draft: Draft, read: ast.AST, write: ast.AST) -> bool:
         """Whether every loop and condition that a file is read under is one that it is written under.
@@ -272,6 +288,21 @@ exported = onnx.load("model.onnx")
                     return False
             node = parent
         return True
+
+
+def _is_once(draft: Draft, call: ast.Call) -> bool:
+    """Whether the main process alone writes what a call does: by a guard, or into nowhere on the others."""
+    return draft.guarded(call) or any(
+        e.operation is Operation.SURROUND and "os.devnull" in e.code for e in draft.edits_at(call)
+    )
+
+
+def _is_saved(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call saves what the main process alone will: SAVE speaks later."""
+    saves = draft.facts.resolver.qualified(call.func) in ("torch.save", "torch.serialization.save")
+    if not saves or not draft.options.chooses("SAVE") or draft.facts.unfollowed(call) is not None:
+        return False
+    return draft.after_training(call) and not draft.in_memory(call) and not draft.cached(call)
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
