@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.device_variables import DeviceVariable
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function
-from accelift_codemod.facts.showing import is_logging
+from accelift_codemod.facts.showing import is_logging, prints
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Operation
 from accelift_codemod.reasons import refuse
@@ -102,7 +102,7 @@ class _Choice:
         return not isinstance(statement, (ast.Raise, ast.Assert, ast.Pass, ast.Import, ast.ImportFrom))
 
     def _is_shown(self, call: ast.Call) -> bool:
-        return self.resolver.builtin(call.func) == "print" or is_logging(self.resolver, call)
+        return prints(self.resolver, call.func) is not None or is_logging(self.resolver, call)
 
     def _calls_more(self, node: ast.AST | None, steps: int) -> bool:
         """Whether an expression calls what may do more than compute a value."""

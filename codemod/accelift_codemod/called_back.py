@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.facts import Binding, Facts, How, Role
+from accelift_codemod.facts.showing import prints
 
 _OBJECTS = frozenset({Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.SCHEDULER, Role.DEVICE, Role.DATASET, Role.SCALER})
 
@@ -56,7 +57,7 @@ def _is_shown(facts: Facts, node: ast.expr, steps: int = 0) -> bool:
         else:
             library = facts.resolver.qualified(func) or "torch."
             shows = not library.startswith("torch.") or library == "torch.save" or Role.WRITER in _roles(facts, func)
-            return facts.resolver.builtin(func) == "print" or shows
+            return prints(facts.resolver, func) is not None or shows
     owner = facts.index.scope(name).owner(name.id) if isinstance(name, ast.Name) else None
     if owner is None or not isinstance(name, ast.Name):
         return False

@@ -290,3 +290,65 @@ def test_print_that_is_handed_to_an_object_whose_attributes_are_followed(default
     )
     assert "unwrap_model(net)" in converted(text)
     assert ("PRINT-ALL" in findings(text)) is said
+
+
+FLUSH = "print = partial(print, flush=True)"
+PARTIAL = "from functools import partial"
+
+
+@pytest.mark.parametrize(
+    ("setup", "before", "after"),
+    [
+        ("log = print", "log('epoch', epoch)", "accelerator.print('epoch', epoch)"),
+        (FLUSH, "print('epoch', epoch)", "accelerator.print('epoch', epoch, flush=True)"),
+        (FLUSH, "print('a', flush=False)", "accelerator.print('a', flush=False)"),
+        (f"{FLUSH}\nlog = print", "log('a')", "accelerator.print('a', flush=True)"),
+        ("log = partial(print, '>')", "log('a')", "log('a')"),
+        ("log = partial(str, 'a')", "log()", "log()"),
+    ],
+)
+def test_print_by_another_name(setup: str, before: str, after: str) -> None:
+    slots = {"from_imports": PARTIAL, "setup": setup}
+    assert converted(script(**slots, epoch_end=before)) == lifted(**slots, epoch_end=after)
+
+
+@pytest.mark.parametrize(
+    ("setup", "line", "codes"),
+    [
+        ("log = print", "log(epoch)", []),
+        ("log = partial(print, file=sys.stderr)", "log(epoch)", ["PRINT-ALL"]),
+        (FLUSH, "print(*[epoch], **{})", ["PRINT-ALL"]),
+        ("if len(sys.argv) > 1:\n    print = partial(print, end='')", "print(epoch)", ["PRINT-ALL"]),
+        ("log = builtins.print\nbuiltins.print = str", "log(epoch)", ["PRINT-ALL"]),
+        ("names = ['a']", "any(map(print, names))", ["PRINT-ALL"]),
+        ("names = ['a']", "any(map(str, names))", []),
+        ("names = ['a']", "print(*map(str, names))", []),
+        ("log = str", "log(epoch)", []),
+        ("def print(*given):\n    pass", "print(epoch)", []),
+        ("print = logging.getLogger().debug", "print(epoch)", []),
+    ],
+)
+def test_print_by_another_name_that_stays_is_told_of(setup: str, line: str, codes: list[str]) -> None:
+    slots = {"imports": "import builtins\nimport logging\nimport sys", "from_imports": PARTIAL, "setup": setup}
+    text = script(**slots, epoch_end=line)
+    assert findings(text) == codes
+    if codes:
+        assert converted(text) == lifted(**slots, epoch_end=line)
+
+
+def test_print_by_another_name_inside_a_module_stays() -> None:
+    definitions = (
+        f"{FLUSH}\n\n\nclass Loud(nn.Module):\n    def forward(self, x):\n        print(x.mean())\n        return x"
+    )
+    slots = {"from_imports": PARTIAL, "definitions": definitions, "forward": "loss = Loud()(model(x)).mean()"}
+    assert converted(script(**slots)) == lifted(**slots)
+    assert "PRINT-ALL" in findings(script(**slots))
+
+
+def test_print_that_an_object_keeps() -> None:
+    keeps = (
+        "class Keeper:\n    def __init__(self):\n        self.log = {}\n\n    def tell(self):\n        self.log('a')"
+    )
+    for kept, codes in (("print", ["PRINT-ALL"]), ("str", [])):
+        slots = {"definitions": keeps.format(kept), "before": "keeper = Keeper()"}
+        assert findings(script(**slots, epoch_end="keeper.tell()")) == codes

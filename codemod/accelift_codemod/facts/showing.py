@@ -5,11 +5,37 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.facts import library
-from accelift_codemod.facts.index import How
+from accelift_codemod.facts.index import MARK, How
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.signatures import PARTIAL, is_told
 
 _LEVELS = frozenset({"info", "warning", "debug", "error", "log"})
+PRINTS = frozenset({"builtins.print", "__builtin__.print"})
+_MOST = 4  # names that print goes by, one after the other
 _BESIDE = frozenset({"set_postfix", "set_postfix_str", "set_description", "set_description_str"})
+
+
+def prints(resolver: Resolver, func: ast.expr, steps: int = _MOST) -> list[ast.keyword] | None:
+    """What print has been given before, if an expression is print, perhaps by another name: `log = print`,
+    `print = partial(print, flush=True)`. None if it is not."""
+    if resolver.builtin(func) == "print" or resolver.qualified(func) in PRINTS:
+        return []
+    if (
+        isinstance(func, ast.Call)
+        and resolver.qualified(func.func) == PARTIAL
+        and is_told(func)
+        and len(func.args) == 1
+    ):
+        before = prints(resolver, func.args[0], steps)
+        own = {k.arg for k in func.keywords}
+        return None if before is None else [*(k for k in before if k.arg not in own), *func.keywords]
+    bound = resolver.bindings(func) if isinstance(func, ast.Name) and steps else []
+    if len(bound) != 1 or bound[0].how is not How.ASSIGN or bound[0].path or bound[0].value is None:
+        return None
+    made = resolver.index.statement(bound[0].node)
+    if bound[0].scope.is_module and isinstance(func, ast.Name) and resolver.index.statement(func) is made:
+        return [] if func.id.rpartition(MARK)[2] == "print" else None  # until it is bound, that of Python
+    return prints(resolver, bound[0].value, steps - 1)
 
 
 def is_logging(resolver: Resolver, call: ast.Call) -> bool:

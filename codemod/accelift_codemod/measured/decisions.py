@@ -150,11 +150,12 @@ def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
         left = any(draft.facts.index.enclosing_loops(n)[:1] == [loop] for n in leaves for loop in loops)
         if statement in loops or left or any(isinstance(n, ast.Return) for n in inside):
             why, when = _CLOCK if timed else _FILE
+            asked = draft.facts.segment(statement.test)
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.ERROR,
                 statement,
-                f"`{draft.facts.segment(statement.test)}` {why}: some would leave the loop while others do not, and wait",
+                f"`{asked}` {why}: some would leave the loop while others do not, and wait",
                 f"set_trigger where {when}, and leave where check_trigger says so, which asks all processes",
             )
 

@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.kinds import Kind
-from accelift_codemod.facts.showing import is_beside_a_bar, is_logging
+from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, prints
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.decisions import is_content
@@ -78,7 +78,7 @@ def _told(draft: Draft, call: ast.Call, way: str) -> Iterator[ast.AST]:
 
 def how(draft: Draft, call: ast.Call) -> str:
     """How a call tells what it is given: it `prints` it, `writes` it to a file, or hands it to what `records` it."""
-    if draft.facts.resolver.builtin(call.func) == "print" or _logs(draft, call):
+    if prints(draft.facts.resolver, call.func) is not None or _logs(draft, call):
         return "prints"
     return "writes" if _writes(draft, call) else "records" if _records(draft, call) else ""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Binding
+from accelift_codemod.facts import Binding, signatures
 from accelift_codemod.facts.index import FUNCTIONS, How
-from accelift_codemod.facts.showing import is_logging
+from accelift_codemod.facts.showing import PRINTS, is_logging, prints
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
 _RULE = "PRINT"
+_SAID = frozenset({"sep", "end", "flush"})
 _IN_MEMORY = frozenset({"io.StringIO", "io.BytesIO"})
 
 
@@ -20,8 +21,9 @@ class Printing(Rule):
     """Writes `accelerator.print(...)` for `print(...)`: the main process of the whole job prints.
 
     The arguments are evaluated on every process, so a print may contain a call that all of them have to make. A print
-    into a file is put under `if accelerator.is_main_process:`, unless the file is a text in memory. Prints in code that
-    the accelerator does not reach, such as before it is made or inside a dataset, stay as they are.
+    into a file is put under `if accelerator.is_main_process:`, unless the file is a text in memory. Print may go by
+    another name (`log = print`, `print = partial(print, flush=True)`). Prints in code that the accelerator does not
+    reach, such as before it is made or inside a dataset, stay as they are.
     """
 
     code = _RULE
@@ -49,15 +51,20 @@ class Printing(Rule):
         logged: set[ast.AST | None] = set()
         seen: set[ast.AST] = set()  # defaults that are print
         for call in draft.calls:
+            given = prints(draft.facts.resolver, call.func)
             if draft.facts.resolver.builtin(call.func) == "print":
                 yield from self._print(draft, call)
+            elif given is not None and not draft.guarded(call) and self._stands_for(draft, call, given):
+                yield from self._print(draft, call, given)
+            elif given is not None and not draft.guarded(call):
+                yield self._by_all(draft, call)
             elif (handed := self._handed(draft, call)) is not None and handed not in seen:
                 seen.add(handed)
                 yield draft.finding(
                     "PRINT-ALL",
                     Severity.NOTE,
                     call,
-                    f"`{draft.facts.segment(call.func)}` is given print, and prints on every process",
+                    f"`{draft.facts.short(call.func)}` is given print, and prints on every process",
                     "hand it accelerator.print",
                 )
             elif draft.facts.resolver.builtin(call.func) == "input":
@@ -81,16 +88,49 @@ class Printing(Rule):
                         "raise its level where accelerator.is_main_process is false",
                     )
 
+    def _stands_for(self, draft: Draft, call: ast.Call, given: list[ast.keyword]) -> bool:
+        """Whether a call is one of print with what it has been given before, if that is written out in it."""
+        resolver = draft.facts.resolver
+        patched = any(
+            resolver.qualified(b.node) in PRINTS for b in draft.facts.index.attribute_bindings.get("print", ())
+        )
+        if patched or resolver.qualified(call.func) in PRINTS:  # which accelerator.print would call
+            return False
+        index, names = draft.facts.index, resolver.bindings(call.func) if isinstance(call.func, ast.Name) else []
+        always = all(isinstance(index.parents[index.statement(b.node)], (ast.Module, *FUNCTIONS)) for b in names)
+        told = signatures.is_told(call) or not given
+        return always and told and all(k.arg in _SAID and isinstance(k.value, ast.Constant) for k in given)
+
+    def _by_all(self, draft: Draft, call: ast.Call) -> Finding:
+        return draft.finding(
+            "PRINT-ALL",
+            Severity.NOTE,
+            call,
+            f"`{draft.facts.short(call.func)}` is print, and runs on every process",
+            "call it under `if accelerator.is_main_process:`",
+        )
+
     def _handed(self, draft: Draft, call: ast.Call) -> ast.expr | None:
-        """The builtin print that a call may run, as a parameter was given it, or has it by default: `self.log(x)`."""
+        """The builtin print that a call may run, as a parameter was given it, or has it by default: `self.log(x)`; or
+        that it is given, if it is none of a function of the script: `map(print, lines)`."""
         resolver, index = draft.facts.resolver, draft.facts.index
+        if resolver.callee(call) is None and resolver.qualified(call.func) != signatures.PARTIAL:
+            names = (
+                n for n in (*call.args, *(k.value for k in call.keywords)) if isinstance(n, (ast.Name, ast.Attribute))
+            )
+            direct = next((n for n in names if prints(resolver, n) is not None), None)
+            if direct is not None and not draft.guarded(call):
+                return direct
         bindings = list(resolver.bindings(call.func)) if isinstance(call.func, ast.Name) else []
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
             own = index.parents.get(draft.function(call) or call)  # of the class that the call is in
             for stored in index.attribute_bindings.get(call.func.attr, []):
                 value = _beside(stored)
-                if isinstance(value, ast.Name) and index.parents.get(draft.function(stored.node) or call) is own:
-                    bindings += resolver.bindings(value)
+                if value is None or index.parents.get(draft.function(stored.node) or call) is not own:
+                    continue
+                if prints(resolver, value) is not None and not draft.guarded(call):
+                    return value
+                bindings += resolver.bindings(value) if isinstance(value, ast.Name) else []
         if not bindings or draft.guarded(call):
             return None
         kept = [b.value for b in bindings if b.how is How.ASSIGN and isinstance(b.value, ast.Name)]  # in a variable
@@ -98,11 +138,11 @@ class Printing(Rule):
         for binding in bindings:
             if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
                 for value in filter(None, resolver.handed(binding)):
-                    if resolver.builtin(value) == "print":
+                    if prints(resolver, value) is not None:
                         return value
         return None
 
-    def _print(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
+    def _print(self, draft: Draft, call: ast.Call, given: Sequence[ast.keyword] = ()) -> Iterator[Edit | Finding]:
         if self._tells_of_an_error(draft, call):
             return  # which only this process may have met
         where = draft.function(call)
@@ -143,6 +183,9 @@ class Printing(Rule):
             need=Need.WEAK,
             otherwise=otherwise,
         )
+        for keyword in (k for k in given if k.arg not in {own.arg for own in call.keywords}):
+            code = f"{keyword.arg}={draft.facts.segment(keyword.value)}"
+            yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK)
 
     def _in_memory(self, draft: Draft, file: ast.expr) -> bool:
         """Whether a file is a text in memory, which each process has for itself, and may read again."""
