@@ -55,8 +55,8 @@ def _take_out(work: Draft, guard: Edit, statement: ast.Expr, part: ast.Call) -> 
     work.add(work.edit(guard.rule, part, Operation.BECOME, why, _NAME))
 
 
-def self_contained(draft: Draft, statement: ast.With) -> bool:
-    """Whether a `with` block can be left out on a process without the rest of the script noticing."""
+def self_contained(draft: Draft, statement: ast.stmt) -> bool:
+    """Whether a statement, such as a `with` block, can be left out on a process without the others noticing."""
     if draft.collective(statement) is not None:
         return False
     if any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield)) for n in walk(statement)):
@@ -87,8 +87,8 @@ def self_contained(draft: Draft, statement: ast.With) -> bool:
     return True
 
 
-def _changes_more(draft: Draft, statement: ast.With, bound: set[str]) -> bool:
-    """Whether a `with` block changes something that was there before it: a sum, an entry, a schedule."""
+def _changes_more(draft: Draft, statement: ast.stmt, bound: set[str]) -> bool:
+    """Whether a statement changes something that was there before it: a sum, an entry, a schedule."""
     for node in walk(statement):
         changed: ast.expr | None = None
         if isinstance(node, ast.Delete):

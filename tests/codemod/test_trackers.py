@@ -453,3 +453,55 @@ def test_the_accelerator_is_made_before_objects_that_ask_for_the_state() -> None
     assert "cpu=not args.cuda" in output and made < kept
     late = {**slots, "setup": "logger = Logger()\nargs = parser.parse_args()"}
     assert found_in(convert(script(main=True, **late))) == ["ACC-REACH"]  # it is not known yet whether it is the CPU
+
+
+@pytest.mark.parametrize(
+    ("block", "complete"),
+    [
+        (LOG, True),
+        (f"mean = loss.item()\n{LOG}\nprint(mean)", True),
+        (f"{LOG}\nscheduler.step()", False),
+        (f"{LOG}\nsteps += 1", False),
+        (f"shown = loss.item()\n{LOG}", False),  # which is read after it
+        (f"{LOG}\nif steps > 3:\n    break", False),
+        (f"steps = 3\n{LOG}", False),
+        (f"{LOG}\nnoise = torch.rand(3)", False),
+        (f"out = model(x)\n{LOG}", False),
+    ],
+)
+@pytest.mark.parametrize("test", ["if writer:", "if epoch and writer is not None:"])
+def test_a_test_of_the_writer_under_which_more_than_logging_stands(test: str, block: str, complete: bool) -> None:
+    scheduler = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)\nsteps = 0\nshown = 0"
+    body = block.replace("\n", "\n    ")
+    slots = {"from_imports": TENSORBOARD, "before": f"{MAKE}\n{scheduler}", "after": "print(shown, steps)"}
+    text = script(**slots, epoch_end=f"{test}\n    {body}")
+    assert (MADE in converted(text)) is complete
+    assert ("TRACK-ALL" in findings(text)) is not complete
+    assert complete or "if accelerator.is_main_process:\n            writer.add_scalar" in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("log", "complete"),
+    [
+        ("    if writer is None:\n        return\n    writer.add_scalar('loss', value, 0)", True),
+        ("    if writer is None:\n        return\n    writer.add_scalar('loss', value, 0)\n    return value", False),
+        ("    if writer is None:\n        return\n    writer.add_scalar('loss', value, 0)\n    seen.append(1)", False),
+        ("    if not writer:\n        return 1\n    writer.add_scalar('loss', value, 0)", False),
+        ("    kept = writer is None\n    writer.add_scalar('loss', value, 0)\n    return kept", False),
+        ("    value = 1 if writer else 2\n    writer.add_scalar('loss', value, 0)", False),
+        ("    while writer:\n        writer.add_scalar('loss', value, 0)\n        break", False),
+    ],
+)
+def test_functions_that_end_where_there_is_no_writer(log: str, complete: bool) -> None:
+    definitions = f"seen = []\n\n\ndef log(writer, value):\n{log}"
+    text = script(from_imports=TENSORBOARD, definitions=definitions, before=MAKE, epoch_end="log(writer, 1)")
+    assert (MADE in converted(text)) is complete
+    assert ("TRACK-ALL" in findings(text)) is not complete
+
+
+def test_a_writer_that_is_made_where_there_is_none() -> None:
+    make = 'writer = None\nif writer is None:\n    writer = SummaryWriter("runs")'
+    slots = {"from_imports": TENSORBOARD, "epoch_end": LOG}
+    assert converted(script(before=make, **slots)) == lifted(
+        from_imports=TENSORBOARD, before=make.replace(MAKE, MADE), epoch_end=LOGGED
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod.alone import self_contained
 from accelift_codemod.chance import picked
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.attributes import attribute_reads
 from accelift_codemod.measured.onward import Read, function_of, reached, targets
@@ -32,7 +34,8 @@ class Trackers(Rule):
     Where the script takes files from the run (`wandb.use_artifact`), every process needs one, and it stays.
 
     A writer is None on the other processes. That is done only if every use of it can be guarded, or is under the
-    script's own `if writer:`; otherwise each process keeps its writer, and only the logging is guarded.
+    script's own `if writer:`, where nothing else may stand that every process has to do; otherwise each process keeps
+    its writer, and only the logging is guarded.
     """
 
     code = _RULE
@@ -91,7 +94,8 @@ if accelerator.is_main_process:
         guards: list[ast.stmt] = []
         hidden = self._hidden(draft, statement, value)
         whole = isinstance(statement, ast.Assign) and (statement.value is call or _is_optional(statement.value, call))
-        complete = whole and not hidden
+        complete = whole and not hidden and all(self._skips(draft, q, statement) for q in self._asked(draft, value))
+        tested: list[ast.stmt] = []
         for node in sorted(uses, key=lambda n: (n.lineno, n.col_offset)):
             use = draft.facts.index.statement(node)
             parent = draft.facts.index.parents.get(node)
@@ -106,7 +110,9 @@ if accelerator.is_main_process:
                     "what is logged is computed by all processes together, so the line is not guarded",
                     "compute the value on a line of its own, and log it under `if accelerator.is_main_process:`",
                 )
-            elif not self._tested(draft, node.value):
+            elif self._tested(draft, node.value):
+                tested.append(use)
+            else:
                 guards.append(use)
         need = Need.STRONG if complete else Need.WEAK
         if complete:
@@ -127,7 +133,7 @@ if accelerator.is_main_process:
                 "writes a log of its own",
                 "make it on the main process only",
             )
-        for use in dict.fromkeys(guards):
+        for use in dict.fromkeys(guards if complete else [*guards, *tested]):
             yield draft.edit(
                 _RULE,
                 use,
@@ -191,6 +197,38 @@ if accelerator.is_main_process:
             child = parent
         return False
 
+    def _asked(self, draft: Draft, value: Value) -> Iterator[ast.expr]:
+        """Where the script asks whether there is a writer: `if writer:`, `writer is not None`."""
+        for node in walk(draft.facts.tree):
+            parts: list[ast.expr] = []
+            if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+                parts = [node.test]
+            elif isinstance(node, ast.BoolOp):
+                parts = node.values
+            elif isinstance(node, ast.UnaryOp):
+                parts = [node.operand]
+            elif isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+            for part in parts:
+                if isinstance(part, (ast.Name, ast.Attribute)) and value in draft.facts.resolver.values(part):
+                    yield part
+
+    def _skips(self, draft: Draft, question: ast.expr, made: ast.stmt) -> bool:
+        """Whether a process that has no writer leaves out nothing but logging where the script asks for it."""
+        test, holder = question, draft.facts.index.parents[question]
+        while isinstance(holder, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
+            test, holder = holder, draft.facts.index.parents[holder]
+        if not isinstance(holder, ast.If) or holder.test is not test:
+            return False
+        if holder.body == [made]:
+            return True  # it is made there
+        block, place = draft.facts.index.block(holder)
+        rest: list[ast.stmt] = [holder]
+        function = draft.facts.index.parents[holder]
+        if isinstance(function, FUNCTIONS) and _leaves(holder.body) and not holder.orelse:
+            rest = block[place + 1 :]  # `if writer is None: return`
+        return all(self_contained(draft, statement) for statement in rest)
+
     def _needed(self, draft: Draft, call: ast.Call) -> Finding | None:
         """What is said of a run that every process needs, because the script takes files from it."""
         for fetch in draft.calls:
@@ -225,6 +263,14 @@ if accelerator.is_main_process:
                 return draft.edit(_RULE, keyword, Operation.SURROUND, reason, code, need=Need.WEAK, otherwise=otherwise)
         code = 'mode=None if {accelerator}.is_main_process else "disabled"'
         return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK, otherwise=otherwise)
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    """Whether a function gives back nothing at once."""
+    last = body[0]
+    return isinstance(last, ast.Return) and (
+        last.value is None or (isinstance(last.value, ast.Constant) and last.value.value is None)
+    )
 
 
 def _is_yielded(draft: Draft, read: Read) -> bool:
