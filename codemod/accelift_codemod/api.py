@@ -126,7 +126,7 @@ def convert_bytes(data: bytes, path: str, options: Options, place: Path | None =
 
         try:
             if path.endswith(".ipynb"):
-                return conversion.convert_notebook(data, path, options)
+                return conversion.convert_notebook(data, path, options, place)
             return conversion.convert_script(data, path, options, place)
         except Python2Source as error:
             return _python2(path, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,8 +134,8 @@ def convert_alone(source: Source, options: Options, place: Path, spared: frozens
     return _sparing(work)
 
 
-def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
-    """Convert the code cells of a notebook.
+def convert_notebook(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
+    """Convert the code cells of a notebook, and tell of the project files that it imports if it has a place.
 
     Raises:
         BadSource: it is none, or a cell does not parse.
@@ -159,13 +159,40 @@ def convert_notebook(data: bytes, path: str, options: Options) -> FileResult:
         return replace(clash, plan=replace(clash.plan, digest=book.digest) if clash.plan else None)
     if "NOTEBOOK" not in options.ignore:
         findings += (notebook.note(script),)
+    outcome = plan.outcome
+    if place is not None and "NOT-LINKED" not in options.ignore:
+        unlinked = tuple(_left_beside(book.source, options, place))
+        findings = (*unlinked, *findings)
+        outcome = Outcome.CONVERTED_WITH_FINDINGS if unlinked else outcome
     return replace(
         result,
-        plan=replace(plan, digest=book.digest, edits=edits, findings=findings),
+        plan=replace(plan, digest=book.digest, edits=edits, findings=findings, outcome=outcome),
         diff=diff.unified(path, book.lines, changes),
         output=output,
         config=book.config(result.config),
     )
+
+
+def _left_beside(source: Source, options: Options, place: Path) -> Iterator[Finding]:
+    """What is said of the project files that a notebook imports, if a script with its code would change them."""
+    try:
+        program = link(source, place, settings.roles(place))
+        if program is None:
+            return
+        plan, draft = make_plan(Facts(program, settings.roles(place)), options)
+        plans = parts.divide(program, _without_ignored(plan, options)) if draft is not None else {}
+    except (CannotLink, parts.CannotSpell):
+        return  # nor would a script
+    others = {Path(p.path).name: p for p in plans.values() if p.path != source.path}
+    changed = [name for name, one in others.items() if one.edits]
+    codes = {f.code for one in others.values() for f in one.findings if f.severity is not Severity.NOTE}
+    would = [f"change {', '.join(changed)}"] * bool(changed) + [f"tell of {', '.join(sorted(codes))}"] * bool(codes)
+    if would:
+        message = (
+            f"the project files that it imports stay as they are: a script of this code would {' and '.join(would)}"
+        )
+        remedy = "save the notebook as a script and convert that, which converts them with it"
+        yield Finding("NOT-LINKED", Severity.WARNING, 0, message, remedy)
 
 
 def convert_source(

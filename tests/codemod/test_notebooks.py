@@ -216,3 +216,39 @@ def test_a_notebook_is_checked() -> None:
     assert [[f.code for f in plan.findings] for plan in found if plan is not None] == [[], ["BWD-RAW"]]
     assert found[1] is not None
     assert "(cell " in found[1].findings[0].message
+
+
+UTILS = "import torch\n\n\ndef keep(model, path):\n    {}\n"
+MODELS = "import torch\n\n\ndef scale(x):\n    return x / 2\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("torch.save(model.state_dict(), path)", ["change utils.py"]),
+        ("return open(path, 'r+')", ["tell of SAVE-RACE"]),
+        ("return len(path)", []),
+    ],
+)
+def test_project_files_that_a_script_would_change_are_told_of(tmp_path: Path, line: str, told: list[str]) -> None:
+    (tmp_path / "utils.py").write_text(UTILS.format(line))
+    (tmp_path / "models.py").write_text(MODELS)
+    code = script(from_imports="from models import scale\nfrom utils import keep", after="keep(model, 'model.pt')")
+    book = tmp_path / "train.ipynb"
+    book.write_bytes(notebook(*map(cell, code.split("\n\n\n"))))
+    result = convert_file(book, Options())
+    assert result.plan is not None and result.output is not None
+    messages = [f.message for f in result.plan.findings if f.code == "NOT-LINKED"]
+    assert [part in message for part, message in zip(told, messages, strict=True)] == [True] * len(told)
+    outcome = Outcome.CONVERTED_WITH_FINDINGS if told else Outcome.CONVERTED
+    assert result.outcome is outcome
+    ignored = convert_file(book, Options(ignore=("NOT-LINKED",)))
+    assert ignored.plan is not None and all(f.code != "NOT-LINKED" for f in ignored.plan.findings)
+
+
+def test_a_notebook_without_project_files_is_told_nothing_of_them(tmp_path: Path) -> None:
+    book = tmp_path / "train.ipynb"
+    book.write_bytes(of_script())
+    (tmp_path / "utils.py").write_text(UTILS.format("torch.save(model, path)"))
+    result = convert_file(book, Options())
+    assert result.plan is not None and all(f.code != "NOT-LINKED" for f in result.plan.findings)
