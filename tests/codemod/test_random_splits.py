@@ -248,3 +248,75 @@ def test_a_split_when_all_training_is_over(slots: dict[str, str], codes: list[st
 def test_what_a_data_set_keeps_is_shuffled_in_place(line: str, slot: str, codes: list[str]) -> None:
     setup = "class Other:\n    rows = [1, 2]\n\nother = Other()"
     assert told("data = Rows(list(range(64)))", definitions=ROWS, setup=setup, **{slot: line}) == codes
+
+
+STREAM = """\
+class Rows(torch.utils.data.IterableDataset):
+    def __init__(self, x):
+        self.x = x
+        self.order = list(range(len(x)))
+
+    def mix(self):
+        {mix}
+
+    def lazily(self):
+        {lazy}
+
+    def __iter__(self):
+        {body}
+"""
+DEALS = "for i in self.order:\n            yield self.x[i], i % 3"
+
+
+def stream(body: str, mix: str = "pass", lazy: str = "pass", loader: str = "", **slots: str) -> str:
+    return script(
+        imports="import random\n\nimport numpy as np",
+        definitions=STREAM.format(body=body, mix=mix, lazy=lazy),
+        data="data = Rows(torch.ones(64, 8))",
+        loader=f"loader = DataLoader(data, batch_size=16{loader})",
+        **slots,
+    )
+
+
+POPS = "rows = [*self.order]\n        while rows:\n            yield self.x[rows.pop(random.randrange(len(rows)))], 1"
+PICKS = "for _ in self.order:\n            i = random.randint(0, 63)\n            yield self.x[i], i % 3"
+
+
+@pytest.mark.parametrize(
+    ("body", "mix", "lazy"),
+    [
+        (f"random.shuffle(self.order)\n        {DEALS}", "pass", "pass"),
+        (f"self.mix()\n        {DEALS}", "np.random.shuffle(self.order)", "pass"),
+        ("for i in torch.randperm(64).tolist():\n            yield self.x[i], i % 3", "pass", "pass"),
+        (POPS, "pass", "pass"),
+        (PICKS, "pass", "pass"),
+        ("return self.lazily()", "pass", f"random.shuffle(self.order)\n        {DEALS}"),
+    ],
+)
+def test_streams_whose_order_is_drawn(body: str, mix: str, lazy: str) -> None:
+    assert "DATA-SAMPLER-RNG" in findings(stream(body, mix, lazy))
+    seeds = "random.seed(0)\nnp.random.seed(0)\ntorch.manual_seed(0)"
+    assert "DATA-SAMPLER-RNG" not in findings(stream(body, mix, lazy, setup=seeds))
+    assert "DATA-SAMPLER-RNG" not in findings(stream(body, mix, lazy, loader=", num_workers=2"))  # seeded alike
+    assert "DATA-SAMPLER-RNG" not in findings(stream(body, mix, lazy), target="accelerate")  # one process reads
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        DEALS,
+        "for i in self.order:\n            yield self.x[i] + random.random(), i % 3",  # noise
+        "for i in self.order:\n            yield self.x[i] * random.choice([1, 2]), i % 3",
+        f"random.Random(0).shuffle(self.order)\n        {DEALS}",
+        "random.shuffle(self.order)\n        return iter(self.order)",  # in step with the main process
+        "return self.lazily()",
+    ],
+)
+def test_streams_whose_order_is_not(body: str) -> None:
+    assert "DATA-SAMPLER-RNG" not in findings(stream(body, lazy=DEALS))
+
+
+def test_what_a_data_set_that_is_indexed_draws_is_no_order() -> None:
+    text = stream(f"random.shuffle(self.order)\n        {DEALS}").replace("IterableDataset", "Dataset")
+    text = text.replace("    def mix", "    def __len__(self):\n        return 64\n\n    def mix")
+    assert "DATA-SAMPLER-RNG" not in findings(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.chance import picked, seeds, splitting
+from accelift_codemod.chance import picked, seeds, splitting, streamed
 from accelift_codemod.chance.chosen import chosen
 from accelift_codemod.chance.constants import constants
 from accelift_codemod.draft import Draft
@@ -59,12 +59,13 @@ class Splits(Rule):
             "indices shuffled without a seed",
             "The indices for a Subset or SubsetRandomSampler are shuffled without a seed, so every process picks other "
             "samples: some would be dealt twice, others not at all. So it is with a list that is shuffled and given to "
-            "a loader as it is, with rows sampled from a table, and with samples that are taken by drawn numbers.",
+            "a loader as it is, with rows sampled from a table, with samples that are taken by drawn numbers, and with "
+            "what an IterableDataset deals.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        known_of = [*self._shuffles(draft), *self._made_up(draft), *self._chosen(draft)]
+        known_of = [*self._shuffles(draft), *self._made_up(draft), *self._chosen(draft), *self._streamed(draft)]
         yield from known_of
         for call, use in constants(draft):
             if call.lineno not in {finding.line for finding in known_of}:
@@ -170,6 +171,18 @@ class Splits(Rule):
                 call,
                 f"`{draft.facts.segment(call)}` decides {how} which samples `{segment}` gets: every process would "
                 "have others, and perhaps another number of them",
+                "seed the generator before",
+            )
+
+    def _streamed(self, draft: Draft) -> Iterator[Finding]:
+        """Data sets that deal their samples one after the other, in an order that is drawn without a seed."""
+        for call, cls in streamed.shuffled(draft):
+            yield draft.finding(
+                "DATA-SAMPLER-RNG",
+                Severity.ERROR,
+                call,
+                f"`{draft.facts.segment(call)}` draws without a seed in which order `{cls.name}` deals its samples: "
+                "every process would have another one, and take its share of that",
                 "seed the generator before",
             )
 

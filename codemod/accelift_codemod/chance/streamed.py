@@ -1,0 +1,77 @@
+"""Streams whose order is drawn without a seed, by every process for itself: data sets that are iterated."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.chance import seeds
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role
+from accelift_codemod.facts.chance import SEEDS, drawn_from
+from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.tree import walk
+
+_ORDERS = frozenset({"randperm", "permutation", "shuffle"})
+_STREAM = "torch.utils.data.IterableDataset"
+
+
+def shuffled(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
+    """The calls that put into order, without a seed, what a data set deals one after the other, each with its class.
+
+    Not where workers read it, which torch seeds alike on all processes, nor where one process reads for all.
+    """
+    if draft.options.target == "accelerate":
+        return
+    for _, value in draft.facts.objects_of(Role.LOADER):
+        loader = draft.facts.objects.loader(value)
+        workers = loader.arguments.get("num_workers")
+        if "num_workers" in loader.arguments and not (isinstance(workers, ast.Constant) and workers.value == 0):
+            continue
+        for data in draft.facts.resolver.values(loader.arguments.get("dataset")):
+            cls = data.declaration
+            deals = draft.facts.resolver.method(cls, "__iter__")
+            if isinstance(cls, ast.ClassDef) and deals is not None and _is_stream(draft, cls):
+                yield from ((call, cls) for call in _drawn(draft, deals))
+
+
+def _is_stream(draft: Draft, cls: ast.ClassDef) -> bool:
+    bases = (base for one in draft.facts.resolver.ancestry(cls) for base in one.bases)
+    return any(draft.facts.resolver.qualified(base) == _STREAM for base in bases)
+
+
+def _drawn(draft: Draft, deals: Function) -> Iterator[ast.Call]:
+    """What is drawn in generators, and what they call: what is drawn before these are begun, all draw alike."""
+    run = [deals, *(f for s in deals.body for f in draft.blueprint.timeline.calls_into(s))]
+    lazy = [f for f in run if draft.facts.resolver.yields(f)]
+    called = (f for one in lazy for s in one.body for f in draft.blueprint.timeline.calls_into(s))
+    for function in dict.fromkeys((*lazy, *called)):
+        for call in (n for s in function.body for n in walk(s) if isinstance(n, ast.Call)):
+            home = drawn_from(draft.facts.resolver, call)
+            known = seeds.seeded(draft, call, SEEDS[home]) if home else not seeds.unseeded(draft, call)
+            if not known and _puts_in_order(draft, call):
+                yield call
+
+
+def _puts_in_order(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call shuffles, or draws the place in a list of what comes next: `buffer[random.randrange(n)]`."""
+    name = (draft.facts.resolver.qualified(call.func) or ast.unparse(call.func)).rpartition(".")[2]
+    if name in _ORDERS:
+        return True
+    statement = draft.facts.index.statement(call)
+    names = [t for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)]
+    known = isinstance(statement, ast.Assign) and statement.value is call
+    function = draft.function(call)
+    reads: list[ast.AST] = [call]
+    if known and isinstance(function, FUNCTIONS):
+        reads += [n for t in names for n in draft.facts.loads(draft.facts.index.scopes[function], t.id)]
+    return any(_is_place(draft, read) for read in reads)
+
+
+def _is_place(draft: Draft, read: ast.AST) -> bool:
+    """Whether what is read is the place of an entry that is taken out of something."""
+    parent = draft.facts.index.parents[read]
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is read
+    taken = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "pop"
+    return taken and isinstance(parent, ast.Call) and read in parent.args
