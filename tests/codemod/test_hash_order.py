@@ -124,6 +124,27 @@ def test_what_is_in_order_or_of_numbers_is_not_told(setup: str) -> None:
     assert orders(made(setup)) == []
 
 
+READ = "def read(words):\n    found = list(set(words))\n    return {}"
+
+
+@pytest.mark.parametrize(
+    ("returned", "taken", "told"),
+    [
+        ("found, len(found)", "known, size = read(words)", True),
+        ("len(found), (words, found)", "size, (kept, known) = read(words)", True),
+        ("[found, 1]", "pair = read(words)\nknown, size = pair", True),
+        ("(found, 1) if words else (words, 2)", "known, size = read(words)", True),
+        ("sorted(found), found", "known, rest = read(words)", False),
+        ("words, len(found)", "known, size = read(words)", False),
+        ("[len(w) for w in found], words", "sizes, known = read(words)", False),
+    ],
+)
+def test_what_a_function_gives_among_other_things(returned: str, taken: str, told: bool) -> None:
+    setup = f"{WORDS}\n{taken}\nids = [known.index(w) for w in words]"
+    expected = [("set(words)", Severity.WARNING)] if told else []
+    assert orders(made(setup, definitions=READ.format(returned))) == expected
+
+
 def test_words_are_numbered_otherwise_in_another_process() -> None:
     code = "print({w: i for i, w in enumerate(set('a rose is a rose by any other name'.split()))})"
     runs = {

@@ -14,6 +14,7 @@ from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import Read, is_within, reached
 
+_STEPS = 6  # variables and functions that a tuple goes through
 _MOST = 200  # expressions that are looked at for one answer
 _OPERATIONS = frozenset("union intersection difference symmetric_difference copy keys values items tolist".split())
 _COPIES = frozenset("list tuple iter reversed filter map".split())  # in the order of what they are given last
@@ -129,6 +130,8 @@ class HashOrder:
         """The set in whose order a binding gives a variable a collection, or in whose order that is filled."""
         if binding.how is How.PARAMETER:
             return self._first(seen, *(a for a in self.resolver.handed(binding) if a is not None))
+        if binding.how is How.ASSIGN and binding.path:
+            return self._first(seen, *self._at(binding.value, binding.path))
         if binding.how not in (How.ASSIGN, How.AUGMENT) or binding.path:
             return None
         found = self._arbitrary(binding.value, seen)
@@ -138,6 +141,24 @@ class HashOrder:
             if (found := self._arbitrary(loop.iter, seen)) is not None:
                 return found
         return None
+
+    def _at(self, node: ast.expr | None, path: tuple[int | None, ...], steps: int = _STEPS) -> Iterator[ast.expr]:
+        """What stands at a place of what an expression gives: of a tuple, perhaps one that functions return."""
+        if not path and node is not None:
+            yield node
+        elif isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
+            if path[0] is not None and path[0] < len(node.elts):
+                yield from self._at(node.elts[path[0]], path[1:], steps)
+        elif isinstance(node, ast.IfExp):
+            yield from (found for arm in (node.body, node.orelse) for found in self._at(arm, path, steps))
+        elif isinstance(node, ast.Name) and steps:
+            for binding in self.resolver.bindings(node):
+                if binding.how is How.ASSIGN:
+                    yield from self._at(binding.value, (*binding.path, *path), steps - 1)
+        elif isinstance(node, ast.Call) and steps:
+            target = self.resolver.callee(node)
+            for returned in self.resolver.returns(target) if isinstance(target, FUNCTIONS) else ():
+                yield from self._at(returned.value, path, steps - 1)
 
     def _is_empty(self, node: ast.expr | None) -> bool:
         """Whether an expression makes a collection with nothing in it."""
