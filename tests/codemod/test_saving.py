@@ -391,3 +391,36 @@ def test_a_model_is_kept_without_its_wrapper(line: str) -> None:
 def test_other_things_that_are_kept_stay(line: str) -> None:
     text = script(imports="import pickle\n\nimport joblib", after=f'with open("m.pkl", "wb") as file:\n    {line}')
     assert line in converted(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "codes"),
+    [
+        ("Thread(target=torch.save, args=(state, 'm.pt')).start()", ["SAVE-RACE"]),
+        ("executor.submit(np.save, 'a.npy', state)", ["SAVE-RACE"]),
+        ("write = torch.save\nwrite(state, 'm.pt')", ["SAVE-RACE"]),
+        ("write = partial(torch.save, f='m.pt')\nwrite(state)", ["SAVE-RACE"]),
+        ("list(map(os.remove, names))", ["SAVE-RACE"]),
+        ("writers = {'pt': torch.save}\nwriters['pt'](state, 'm.pt')", ["SAVE-RACE"]),
+        ("list(map(os.path.exists, names))", []),
+        ("Thread(target=torch.load, args=('m.pt',)).start()", []),
+        ("os.remove('m.pt')", []),  # which is guarded
+        ("assert torch.save is not None", []),
+        ("names.append(plt.show)", []),
+        ("plt.savefig = print", []),
+    ],
+)
+def test_functions_that_write_and_are_handed_on_are_reported(lines: str, codes: list[str]) -> None:
+    slots = {
+        "imports": "import os\nfrom functools import partial\nfrom threading import Thread\n\nimport numpy as np",
+        "from_imports": "import matplotlib.pyplot as plt\nfrom concurrent.futures import ThreadPoolExecutor",
+        "setup": "executor, names, state = ThreadPoolExecutor(), [], 1",
+    }
+    assert findings(script(**slots, after=lines)) == codes
+
+
+def test_functions_that_write_and_are_handed_on_by_the_main_process_are_not_reported() -> None:
+    text = script(
+        after="with open('a', 'w') as file:\n    file.write(str(list(map(os.remove, []))))", imports="import os"
+    )
+    assert findings(text) == []

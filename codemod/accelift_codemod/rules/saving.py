@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, paths, position
+from accelift_codemod.facts import Role, files, library, paths, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Rule
 
 _RULE = "SAVE"
+_WRITE = (library.SIDE_EFFECTS - library.HARMLESS_EVERYWHERE) | {"torch.save", "torch.serialization.save"}
 
 
 class Saving(Rule):
@@ -21,7 +22,8 @@ class Saving(Rule):
     A checkpoint that the script loads again after training has begun, or may have saved in an earlier call or
     iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
     it does. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
-    say, may be read in ways that are not followed. What is saved to files that are named after samples, each
+    say, may be read in ways that are not followed. Where torch.save, or another function that writes a file, is handed
+    to others, that is reported. What is saved to files that are named after samples, each
     process saves of its own share.
     """
 
@@ -64,6 +66,28 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
         reads = (c for c in loads if saves and self._reads_back(draft, c, saves))
         yield from draft.awaited(_RULE, (self._looked_for(draft, read) for read in reads))
+        for node in self._handed_on(draft):
+            yield draft.finding(
+                "SAVE-RACE",
+                Severity.WARNING,
+                node,
+                f"`{draft.facts.segment(node)}` is handed on, and writes on every process, whoever calls it",
+                "hand it on under `if accelerator.is_main_process:`, or call it there",
+            )
+
+    def _handed_on(self, draft: Draft) -> Iterator[ast.expr]:
+        """Functions of libraries that write files, where others get to call them: `Thread(target=torch.save)`."""
+        index, resolver = draft.facts.index, draft.facts.resolver
+        nodes: list[ast.Name | ast.Attribute] = [a for read in index.attributes.values() for a in read]
+        nodes += (n for scope in index.scopes.values() for loads in scope.loads.values() for n in loads)
+        found: list[ast.expr] = []
+        for node in nodes:
+            parent = index.parents.get(node)
+            handed = isinstance(parent, (ast.Call, ast.keyword, ast.Assign, ast.Dict, ast.List, ast.Tuple))
+            if handed and isinstance(node.ctx, ast.Load) and getattr(parent, "func", None) is not node:
+                if resolver.qualified(node) in _WRITE and draft.facts.runs(node) and not draft.guarded(node):
+                    found.append(node)
+        yield from sorted(found, key=position)
 
     def _reads_back(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
         """Whether a call may load what was saved: in training, or before in an earlier call, line or iteration."""
