@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
+from accelift_codemod.blueprint.strangers import stranger
 from accelift_codemod.facts import BatchLoop, Role, Value
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
@@ -74,6 +75,16 @@ class _Choice:
                 )
             self._closures(optimizer)
             found.append(optimizer.value)
+        unknown = stranger(self.facts) if found else None
+        if unknown is not None:
+            step, of = unknown
+            raise refuse(
+                "OPT-UNKNOWN",
+                step.lineno,
+                f"it cannot be told whose parameters `{self.facts.short(of)}` updates, of which this is a step: their "
+                "gradients may not be averaged",
+                "make a torch.optim optimizer of `model.parameters()` of a model that this file can see",
+            )
         if not found:
             raise refuse(
                 "OPT-UNKNOWN",
