@@ -17,7 +17,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, How, parameters
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import STATE, Edit, Finding, Need, Operation, Severity
-from accelift_codemod.reach import asking
+from accelift_codemod.reach import asking, early
 from accelift_codemod.reasons import refuse
 from accelift_codemod.rules import Explained, Rule
 
@@ -102,6 +102,7 @@ accelerator = Accelerator(
             if not part and draft.facts.runs(other.statements[0]):
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         yield from self._defaults(draft)
+        yield from early.moves(draft)
         if reach.cpu == TRUE:
             self._no_gpu(draft)
             yield draft.finding(

@@ -53,7 +53,8 @@ for x, y in loader:
             "DEV-LEFT",
             Severity.WARNING,
             "one particular GPU for every process",
-            "Something is moved to one particular GPU, so every process would move it to the same one.",
+            "Something is moved to one particular GPU, so every process would move it to the same one. So it is with "
+            "what is moved before there is an accelerator, such as when a file is imported.",
         ),
     )
 
