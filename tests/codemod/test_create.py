@@ -720,7 +720,7 @@ def test_per_process_batches_need_no_configuration() -> None:
 def test_the_other_target_differs_in_the_import() -> None:
     imported = "from accelerate import Accelerator, DataLoaderConfiguration"
     assert converted(script(), target="accelerate") == lifted(accelerate=imported)
-    assert findings(script(), target="accelerate") == ["DATA-TAIL"]
+    assert findings(script(), target="accelerate") == ["DATA-ORDER", "DATA-TAIL"]
 
 
 @pytest.mark.parametrize(

@@ -414,3 +414,28 @@ def test_a_loader_that_is_made_and_used_under_a_condition_is_prepared_there() ->
 def test_one_that_a_loop_makes_is_not(header: str) -> None:
     text = script(loader=f"loader = DataLoader(data, batch_size=16)\n{DEV.replace('if more:', header)}", epoch_end=EVAL)
     assert "    dev = accelerator.prepare(dev)\n" not in (convert(text).output or b"").decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("shuffle=True", True),
+        ("shuffle=len(data) > 3", True),
+        ("shuffle=False", False),
+        ("sampler=torch.utils.data.RandomSampler(data)", False),
+        ("shuffle=True, generator=torch.Generator().manual_seed(0)", False),
+        ("batch_size=4", False),
+    ],
+)
+def test_the_order_that_accelerate_draws_by_another_generator(arguments: str, told: bool) -> None:
+    text = script(loader=f"loader = DataLoader(data, drop_last=True, {arguments})")
+    assert ("DATA-ORDER" in findings(text, target="accelerate")) is told
+    assert "DATA-ORDER" not in findings(text)
+
+
+def test_the_order_of_an_evaluation_is_not_told_of() -> None:
+    evaluation = "with torch.no_grad():\n    for x, y in held:\n        print(model(x.to(device)).mean().item())"
+    text = script(
+        loader="loader = DataLoader(data, drop_last=True)\nheld = DataLoader(data, shuffle=True)", after=evaluation
+    )
+    assert "DATA-ORDER" not in findings(text, target="accelerate")

@@ -11,6 +11,7 @@ from accelift_codemod.blueprint.containers import EACH
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.freezing import settings
+from accelift_codemod.facts.objects import Loader
 from accelift_codemod.facts.values import key
 from accelift_codemod.lazy_layers import lazy_layer
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
@@ -58,6 +59,14 @@ for x, y in loader:
             "Accelerate fills the last, smaller batch of an epoch up with samples from its start, so that every "
             "process has as many; the gradient of that step is not the one a single process computes. Give the loader "
             "drop_last=True, or convert for the bundled runtime, which deals the last batch as it is.",
+        ),
+        Explained(
+            "DATA-ORDER",
+            Severity.NOTE,
+            "Accelerate shuffles by a generator of its own",
+            "A loader that shuffles without a generator draws its order from torch's global one. On several processes "
+            "Accelerate gives it a generator of its own: the same samples in every epoch, in another order than one "
+            "process has them in. The bundled runtime keeps the order.",
         ),
         Explained(
             "DDP-UNFREEZE",
@@ -168,6 +177,15 @@ for x, y in loader:
                     f"{_called(item)} may end with a smaller batch, which Accelerate fills up with repeated samples",
                     "add drop_last=True, or convert with --target runtime",
                 )
+            if trains and self._shuffles_globally(loader):
+                yield draft.finding(
+                    "DATA-ORDER",
+                    Severity.NOTE,
+                    line,
+                    f"on several processes Accelerate shuffles {_called(item)} by a generator of its own: they get the "
+                    "samples in another order than one process",
+                    "give it generator=torch.Generator().manual_seed(...), or convert with --target runtime",
+                )
             if "batch_sampler" in loader.arguments:
                 yield draft.finding(
                     "DATA-BUCKET",
@@ -176,6 +194,12 @@ for x, y in loader:
                     f"{_called(item)} has a batch sampler of its own, whose batches Accelerate may cut wrongly",
                     "check that every sample is dealt, or convert with --target runtime",
                 )
+
+    def _shuffles_globally(self, loader: Loader) -> bool:
+        """Whether a loader may put its samples in order by torch's global generator."""
+        shuffle = loader.arguments.get("shuffle")
+        none = not loader.arguments.keys() & {"generator", "sampler", "batch_sampler"}
+        return none and shuffle is not None and not (isinstance(shuffle, ast.Constant) and not shuffle.value)
 
     def _unfrozen(self, draft: Draft) -> Iterator[Finding]:
         """Parameters that are frozen when DistributedDataParallel wraps their model, and trained later."""
