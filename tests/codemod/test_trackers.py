@@ -505,3 +505,31 @@ def test_a_writer_that_is_made_where_there_is_none() -> None:
     assert converted(script(before=make, **slots)) == lifted(
         from_imports=TENSORBOARD, before=make.replace(MAKE, MADE), epoch_end=LOGGED
     )
+
+
+BY_NAME = "writer = None\nfor module in {}:\n    writer = importlib.import_module(module).{}"
+
+
+@pytest.mark.parametrize(
+    ("modules", "made", "told"),
+    [
+        ('["torch.utils.tensorboard", "tensorboardX"]', 'SummaryWriter("runs")', True),
+        ('["tensorboardX"]', 'SummaryWriter("runs")', True),
+        ('["tensorboardX", "elsewhere"]', 'SummaryWriter("runs")', False),
+        ("sys.argv", 'SummaryWriter("runs")', False),
+        ('["torch.utils.tensorboard"]', 'summary.Summary("runs")', False),
+    ],
+)
+def test_a_writer_of_a_module_that_is_imported_by_its_name(modules: str, made: str, told: bool) -> None:
+    make = BY_NAME.format(modules, made)
+    slots = {"imports": "import importlib\nimport sys", "epoch_end": f"if writer is not None:\n    {LOG}"}
+    output = converted(script(before=make, **slots))
+    assert ("if accelerator.is_main_process" in output) is told
+    assert told or output == lifted(before=make, **slots)
+
+
+def test_a_module_that_is_imported_by_its_name() -> None:
+    make = 'board = importlib.import_module("torch.utils.tensorboard")\nwriter = board.SummaryWriter("runs")'
+    made = make.replace('("runs")', '("runs") if accelerator.is_main_process else None')
+    slots = {"imports": "import importlib"}
+    assert converted(script(before=make, epoch_end=LOG, **slots)) == lifted(before=made, epoch_end=LOGGED, **slots)

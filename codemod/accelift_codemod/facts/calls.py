@@ -55,7 +55,7 @@ class Calls:
                 return self.resolver.values(argument)
             stream = self._stream(call, target)
             return self._made_by(call, target) if stream is None else (stream,)
-        if isinstance(func, ast.Attribute):
+        if isinstance(func, ast.Attribute) and not self._is_imported(func.value):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
@@ -63,6 +63,8 @@ class Calls:
             roles = {self.resolver.library_role(name) for name in made}
             if roles in ({Role.OPTIMIZER}, {Role.SCHEDULER}, {Role.LOADER}):
                 return tuple(Value(role, call, name) for name in made for role in roles if role is not None)
+            if roles == {Role.WRITER}:
+                return (Value(Role.WRITER, call, made[0]),)
         if callees and all(v.name in library.MAKES_PICTURES for v in callees):
             return (Value(Role.OBJECT, call, library.PICTURE),)
         arguments = self._argument_values(call)
@@ -213,6 +215,10 @@ class Calls:
             return tuple(
                 Value(v.role, call, v.name, v.inner, v.keys, v.declaration) for v in self.resolver.values(first)
             )
+        if qualified == "importlib.import_module":
+            modules = [k for v in self.resolver.values(first) for k in v.keys if v.role is Role.CONSTANT]
+            if modules and all(isinstance(name, str) and not name.startswith(".") for name in modules):
+                return tuple(Value(Role.LIBRARY, call, str(name)) for name in modules)
         if qualified == signatures.PARTIAL:
             if found := self._partial(call, self.resolver.values(first)):
                 return found
@@ -228,6 +234,10 @@ class Calls:
         if any(v.role in parts.BATCH_LIKE for v in arguments):
             return parts.data(call, arguments)
         return (Value(Role.OBJECT, call, qualified),)
+
+    def _is_imported(self, node: ast.expr) -> bool:
+        """Whether an expression is a module of a library that `importlib.import_module` gives."""
+        return any(v.role is Role.LIBRARY and isinstance(v.origin, ast.Call) for v in self.resolver.values(node))
 
     def _partial(self, call: ast.Call, values: Values) -> Values:
         """What `functools.partial` makes of functions and classes of the script, which keep what it gives them by its

@@ -232,6 +232,8 @@ class Expressions:
         for value in receivers:
             if value.role in parts.BATCH_LIKE:
                 found.append(value if node.attr == "data" else parts.as_data(node, value))
+            elif value.role is Role.LIBRARY and isinstance(value.origin, ast.Call):  # a module that is imported by name
+                found.append(Value(Role.LIBRARY, value.origin, f"{value.name}.{node.attr}"))
             elif value.role is Role.OBJECT and node.attr == "parent":
                 found += parts.alike(node, (value,), "pathlib.")
             elif value.role is Role.CLASS or value.declaration is not None:
