@@ -455,3 +455,23 @@ def test_what_one_process_hands_to_unknown_functions_is_the_model_itself(call: s
     output = converted(script(from_imports=imports, epoch_end=call))
     assert ("accelerator.unwrap_model(model)" in output) == unwrapped
     assert "if accelerator.is_main_process:" in output
+
+
+NAMES = 'for model in ["a", "b"]:\n    print(model)'
+
+
+@pytest.mark.parametrize(
+    ("slots", "unwrapped"),
+    [
+        ({"setup": NAMES, "after": "torch.save(model, 'm.pt')"}, True),
+        ({"setup": "model = 'name'", "after": "torch.save(model, 'm.pt')"}, True),
+        ({"after": "for model in [model, 'b']:\n    torch.save(model, 'm.pt')"}, False),
+        ({"after": "if len(data) > 3:\n    model = 'b'\ntorch.save(model, 'm.pt')"}, False),
+        ({"definitions": "def keep(it):\n    torch.save(it, 'm.pt')", "after": "keep('a')\nkeep(model)"}, False),
+    ],
+)
+def test_a_variable_that_had_a_text_before_it_had_the_model(slots: dict[str, str], unwrapped: bool) -> None:
+    model = "if len(data) > 3:\n    model = Net().to(device)\nelif len(data) > 2:\n    model = Net().to(device)"
+    output = converted(script(**slots, model=model))
+    assert ("accelerator.save(accelerator.unwrap_model(model)" in output) is unwrapped
+    assert "unwrap_model(it)" not in output

@@ -122,7 +122,7 @@ with torch.no_grad():
             others = [v for v in draft.facts.resolver.values(name) if v not in models]
             if any(v.role is Role.MODEL for v in others):  # one that was kept, and put back: none if there was none
                 others = [v for v in others if not v.is_none]
-            if not all(self._may_be_unwrapped(draft, v) for v in others):
+            if not all(self._may_be_unwrapped(draft, v) or self._is_over(draft, name, v, models) for v in others):
                 continue
             if any(draft.blueprint.meets_prepared(name, m) for m in models):
                 yield from self._use(draft, name, parents.get(name), models)
@@ -133,6 +133,23 @@ with torch.no_grad():
         if value.is_none:
             return draft.runtime
         return value.role is Role.MODEL or _loaded(value) or not draft.facts.runs(value.origin)
+
+    def _is_over(self, draft: Draft, name: ast.expr, value: Value, models: tuple[Value, ...]) -> bool:
+        """Whether a variable has a text or a number only before it is given the prepared model, surely before it is
+        read: `for model in names`."""
+        resolver = draft.facts.resolver
+        if value.role is not Role.CONSTANT or not isinstance(name, ast.Name):
+            return False
+        bound = [b.node for b in resolver.bindings(name) if value in resolver.bound(b)]
+        owner, chain = draft.facts.index.scope(name).owner(name.id), draft.facts.index.chain(name)
+        for model in models:
+            item, group = draft.blueprint.item(model), draft.blueprint.group(model)
+            anchor = group.anchor if group is not None else None
+            own = item is not None and item.scope is owner and item.name == name.id
+            if own and isinstance(anchor, ast.stmt) and draft.function(anchor) is draft.function(name):
+                if resolver.runs_before(anchor, chain) and all(position(b) < position(anchor) for b in bound):
+                    return True
+        return False
 
     def _use(
         self, draft: Draft, name: ast.expr, parent: ast.AST | None, models: tuple[Value, ...]
