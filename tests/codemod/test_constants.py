@@ -305,3 +305,38 @@ def test_what_a_network_keeps_of_what_is_drawn_is_reported(made: str, mock: str,
         from_imports="from encoders import Encoder", definitions=definitions, model="model = Pair().to(device)"
     )
     assert "DATA-UNSEEDED" in findings(text)
+
+
+STOPPER = """\
+class Stopper:
+    def __init__(self, kept):
+        self.kept = kept
+
+    def __call__(self, score, model):
+        if score < 1:
+            torch.save(model.state_dict(), self.kept)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ('"net_{}.pt".format(number)', False),
+        ('"net_%d.pt" % number', False),
+        ('"net_" + str(number)', False),
+        ('f"net_{number}.pt"', False),
+        ("str(number)", False),
+        ("number", True),
+        ("number % 3", True),
+        ("[number]", True),
+    ],
+)
+def test_a_number_that_a_name_is_made_of_is_not_used_on_the_data(kept: str, told: bool) -> None:
+    text = script(
+        imports=NUMPY,
+        definitions=STOPPER,
+        setup="number = random.randint(1, 99)",
+        before=f"stopper = Stopper({kept})",
+        epoch_end="stopper(epoch, model)",
+    )
+    assert ("DATA-UNSEEDED" in findings(text)) is told

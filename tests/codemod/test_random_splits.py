@@ -320,3 +320,9 @@ def test_what_a_data_set_that_is_indexed_draws_is_no_order() -> None:
     text = stream(f"random.shuffle(self.order)\n        {DEALS}").replace("IterableDataset", "Dataset")
     text = text.replace("    def mix", "    def __len__(self):\n        return 64\n\n    def mix")
     assert "DATA-SAMPLER-RNG" not in findings(text)
+
+
+def test_a_stream_is_told_of_once() -> None:
+    twice = stream(f"random.shuffle(self.order)\n        random.shuffle(self.order)\n        {DEALS}")
+    loaders = f"{twice}\nother = DataLoader(data, batch_size=4)\n"
+    assert findings(loaders).count("DATA-SAMPLER-RNG") == 1

@@ -75,7 +75,7 @@ def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
 
     def stops(node: ast.AST) -> bool:
         """Texts, layers, and what a loop over batches makes of it, which belongs to the batch."""
-        if isinstance(node, (ast.JoinedStr, ast.Lambda, *FUNCTIONS)) or node in loops:
+        if isinstance(node, (ast.Lambda, *FUNCTIONS)) or node in loops or _is_text(draft, node):
             return True
         name = resolver.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
         if name.startswith(_PREPARED) and not name.startswith(_FUNCTIONS):
@@ -90,6 +90,19 @@ def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
     elif isinstance(shuffled, ast.Attribute):
         starts = _reads_of_attribute(draft, shuffled)
     return reached(draft, starts, stop=stops)
+
+
+def _is_text(draft: Draft, node: ast.AST) -> bool:
+    """Whether an expression surely makes a text: a name that a number stands in."""
+    if isinstance(node, ast.BinOp):
+        sides = [node.left] if isinstance(node.op, ast.Mod) else [node.left, node.right]
+        return isinstance(node.op, (ast.Add, ast.Mod)) and any(_is_text(draft, side) for side in sides)
+    if isinstance(node, ast.Call):
+        written = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant)
+        if written and isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join"):
+            return True
+        return draft.facts.resolver.builtin(node.func) in ("str", "repr", "format")
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _reads_of_attribute(draft: Draft, place: ast.Attribute) -> list[Read]:

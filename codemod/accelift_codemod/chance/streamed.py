@@ -17,7 +17,7 @@ _STREAM = "torch.utils.data.IterableDataset"
 
 
 def shuffled(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
-    """The calls that put into order, without a seed, what a data set deals one after the other, each with its class.
+    """For each data set that deals its samples one after the other: a call that puts them into order without a seed.
 
     Not where workers read it, which torch seeds alike on all processes, nor where one process reads for all.
     """
@@ -31,11 +31,12 @@ def shuffled(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
         for data in draft.facts.resolver.values(loader.arguments.get("dataset")):
             cls = data.declaration
             deals = draft.facts.resolver.method(cls, "__iter__")
-            if isinstance(cls, ast.ClassDef) and deals is not None and _is_stream(draft, cls):
-                yield from ((call, cls) for call in _drawn(draft, deals))
+            found = list(_drawn(draft, deals)) if deals is not None and _is_stream(draft, cls) else []
+            if isinstance(cls, ast.ClassDef) and found:
+                yield next((call for call in found if _name(draft, call) in _ORDERS), found[0]), cls
 
 
-def _is_stream(draft: Draft, cls: ast.ClassDef) -> bool:
+def _is_stream(draft: Draft, cls: ast.AST | None) -> bool:
     bases = (base for one in draft.facts.resolver.ancestry(cls) for base in one.bases)
     return any(draft.facts.resolver.qualified(base) == _STREAM for base in bases)
 
@@ -55,8 +56,7 @@ def _drawn(draft: Draft, deals: Function) -> Iterator[ast.Call]:
 
 def _puts_in_order(draft: Draft, call: ast.Call) -> bool:
     """Whether a call shuffles, or draws the place in a list of what comes next: `buffer[random.randrange(n)]`."""
-    name = (draft.facts.resolver.qualified(call.func) or ast.unparse(call.func)).rpartition(".")[2]
-    if name in _ORDERS:
+    if _name(draft, call) in _ORDERS:
         return True
     statement = draft.facts.index.statement(call)
     names = [t for t in getattr(statement, "targets", ()) if isinstance(t, ast.Name)]
@@ -66,6 +66,10 @@ def _puts_in_order(draft: Draft, call: ast.Call) -> bool:
     if known and isinstance(function, FUNCTIONS):
         reads += [n for t in names for n in draft.facts.loads(draft.facts.index.scopes[function], t.id)]
     return any(_is_place(draft, read) for read in reads)
+
+
+def _name(draft: Draft, call: ast.Call) -> str:
+    return (draft.facts.resolver.qualified(call.func) or ast.unparse(call.func)).rpartition(".")[2]
 
 
 def _is_place(draft: Draft, read: ast.AST) -> bool:
