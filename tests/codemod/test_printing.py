@@ -352,3 +352,22 @@ def test_print_that_an_object_keeps() -> None:
     for kept, codes in (("print", ["PRINT-ALL"]), ("str", [])):
         slots = {"definitions": keeps.format(kept), "before": "keeper = Keeper()"}
         assert findings(script(**slots, epoch_end="keeper.tell()")) == codes
+
+
+@pytest.mark.parametrize(
+    ("setup", "told"),
+    [
+        ("logging.basicConfig(filename='a.log')", True),
+        ("logging.getLogger().addHandler(logging.FileHandler('a.log'))", True),
+        ("logging.getLogger().addHandler(logging.FileHandler(filename='a.log', mode='a'))", True),
+        ("logging.basicConfig(level=logging.INFO)", False),
+        ("logging.basicConfig(filename=None)", False),
+        ("logging.getLogger().addHandler(logging.StreamHandler())", False),
+    ],
+)
+def test_a_log_file_that_every_process_adds_to(setup: str, told: bool) -> None:
+    slots = {"imports": "import logging", "setup": setup, "epoch_end": "logging.info('a')"}
+    plan = convert(script(**slots)).plan
+    assert plan is not None
+    assert [("log file" in f.message, f.code) for f in plan.findings] == [(told, "PRINT-ALL")]
+    assert converted(script(**slots)) == lifted(**slots)

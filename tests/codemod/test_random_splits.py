@@ -279,6 +279,10 @@ def stream(body: str, mix: str = "pass", lazy: str = "pass", loader: str = "", *
 
 
 POPS = "rows = [*self.order]\n        while rows:\n            yield self.x[rows.pop(random.randrange(len(rows)))], 1"
+BUFFER = (
+    "rows = [*self.order]\n        for n in range(64):\n            i = random.randrange(64)\n"
+    "            yield self.x[rows[i]], 1\n            rows[i] = n"
+)
 PICKS = "for _ in self.order:\n            i = random.randint(0, 63)\n            yield self.x[i], i % 3"
 
 
@@ -289,7 +293,7 @@ PICKS = "for _ in self.order:\n            i = random.randint(0, 63)\n          
         (f"self.mix()\n        {DEALS}", "np.random.shuffle(self.order)", "pass"),
         ("for i in torch.randperm(64).tolist():\n            yield self.x[i], i % 3", "pass", "pass"),
         (POPS, "pass", "pass"),
-        (PICKS, "pass", "pass"),
+        (BUFFER, "pass", "pass"),
         ("return self.lazily()", "pass", f"random.shuffle(self.order)\n        {DEALS}"),
     ],
 )
@@ -305,6 +309,7 @@ def test_streams_whose_order_is_drawn(body: str, mix: str, lazy: str) -> None:
     "body",
     [
         DEALS,
+        PICKS,  # which puts back what it draws
         "for i in self.order:\n            yield self.x[i] + random.random(), i % 3",  # noise
         "for i in self.order:\n            yield self.x[i] * random.choice([1, 2]), i % 3",
         f"random.Random(0).shuffle(self.order)\n        {DEALS}",

@@ -55,7 +55,10 @@ def _drawn(draft: Draft, deals: Function) -> Iterator[ast.Call]:
 
 
 def _puts_in_order(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call shuffles, or draws the place in a list of what comes next: `buffer[random.randrange(n)]`."""
+    """Whether a call shuffles, or draws the place of what is taken out of a list: `rows.pop(random.randrange(n))`.
+
+    What is drawn and put back is no order: another draw is as good.
+    """
     if _name(draft, call) in _ORDERS:
         return True
     statement = draft.facts.index.statement(call)
@@ -73,9 +76,9 @@ def _name(draft: Draft, call: ast.Call) -> str:
 
 
 def _is_place(draft: Draft, read: ast.AST) -> bool:
-    """Whether what is read is the place of an entry that is taken out of something."""
+    """Whether what is read is the place of an entry that is taken out of something, or gives way to another one."""
     parent = draft.facts.index.parents[read]
     if isinstance(parent, ast.Subscript):
-        return parent.slice is read
+        return parent.slice is read and not isinstance(parent.ctx, ast.Load)
     taken = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "pop"
     return taken and isinstance(parent, ast.Call) and read in parent.args

@@ -38,11 +38,11 @@ _FOLDERS = frozenset({"os.makedirs", "os.mkdir"}) | _REMOVES
 class ReadBack(Rule):
     """Waits for the main process where every process reads a file that a guarded statement has written before.
 
-    Only if both surely name the file, in one function or in what it calls with that name, and the file is
-    read wherever it is written: a process that waits where others do not would wait for ever. So it is with a folder
-    that is listed after files have been moved, or written into it, with a folder that the main process makes and every
-    process logs into, and with a file that the main process removes, or writes over, where others may still be reading
-    it. For checkpoints, see SAVE.
+    Only if both name the file, however they put its path together, in one function or in what it calls with that name,
+    and the file is read wherever it is written: a process that waits where others do not would wait for ever. So it is
+    with a folder that is listed after files have been moved, or written into it, with a folder that the main process
+    makes and every process logs into, and with a file that the main process removes, or writes over, where others may
+    still be reading it. For checkpoints, see SAVE.
     """
 
     code = _RULE
