@@ -778,6 +778,31 @@ def test_the_size_of_the_data_in_a_variable(size: str, whole: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("printed", "whole"),
+    [
+        ("hits / len(data)", True),
+        ("hits.double() / len(data)", True),
+        ("100 * hits.item() / len(data)", True),
+        ("100.0 * float(hits.cpu()) / len(data)", True),
+        ("hits.to(torch.float64) / len(data)", True),
+        ("hits.float().item() / len(loader.dataset)", True),
+        ("hits.double() / len(loader)", True),
+        ("hits.bool() / len(data)", False),
+        ("math.sqrt(hits) / len(data)", False),
+        ("hits.clamp(0, 3) / len(data)", False),
+        ("hits.double()", False),
+    ],
+)
+def test_a_sum_that_is_taken_of_a_tensor_before_it_is_divided(printed: str, whole: bool) -> None:
+    slots = {"epoch": "hits = 0", "forward": "optimizer.zero_grad()\nout = model(x)\nloss = F.cross_entropy(out, y)"}
+    text = script(
+        imports="import math", batch_end="hits += torch.sum(out.argmax(1) == y)", epoch_end=f"print({printed})", **slots
+    )
+    assert ("gather_for_metrics" in converted(text)) is whole
+    assert findings(text) == ([] if whole else ["METRIC-TRAIN"])
+
+
+@pytest.mark.parametrize(
     ("counted", "other", "whole"),
     [
         ("counts[0] += len(y)", "counts[0]", False),

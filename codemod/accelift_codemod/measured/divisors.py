@@ -11,7 +11,27 @@ from accelift_codemod.measured.sums import Loop
 from accelift_codemod.rows.divided import is_size
 
 _STEPS = 4  # from a variable to what it was set to
+_TAKEN = frozenset(
+    "item float double int long half cpu cuda detach numpy to".split()
+)  # what leaves a number what it is
 _NUMBERS = frozenset({"len", "int", "float", "max", "min"})
+
+
+def as_number(draft: Draft, node: ast.AST) -> ast.AST:
+    """An expression with what only takes its number, or makes it another type: `hits.double()`, `float(hits.item())`."""
+    parents = draft.facts.index.parents
+    while True:
+        outer = parents.get(node)
+        call = parents.get(outer) if isinstance(outer, ast.Attribute) else outer
+        if not isinstance(call, ast.Call) or call.keywords:
+            return node
+        if isinstance(outer, ast.Attribute):
+            taken = call.func is outer and outer.attr in _TAKEN and (not call.args or outer.attr == "to")
+        else:
+            taken = call.args == [node] and draft.facts.resolver.builtin(call.func) in ("float", "int")
+        if not taken:
+            return node
+        node = call
 
 
 def is_whole(draft: Draft, loop: BatchLoop, node: ast.expr, steps: int = 0) -> bool:

@@ -17,7 +17,7 @@ from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
-from accelift_codemod.measured.divisors import is_alike, is_whole
+from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.hooked import hooked
 from accelift_codemod.measured.keys import same_entries
@@ -273,9 +273,11 @@ scheduler.step(running / len(loader))
                 number = parents[load]
                 if not isinstance(number, ast.Subscript) or ast.dump(number.slice) != ast.dump(target.slice):
                     continue
+            number = as_number(draft, number)
             parent = parents.get(number)
             while isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):  # `100 * correct / len(data)`
-                number, parent = parent, parents.get(parent)
+                number = as_number(draft, parent)
+                parent = parents.get(number)
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.left is number:
                 yield parent.right
             if isinstance(parent, ast.AugAssign) and parent.target is number and isinstance(parent.op, ast.Div):
