@@ -48,9 +48,14 @@ def has_no_batch_norm(draft: Draft) -> bool:
 
 def has_batch_norm(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes such a network with BatchNorm, and trains it, or may compute with it while training."""
+    return is_normed(draft, call) and not _only_evaluates(draft, call)
+
+
+def is_normed(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes such a network with BatchNorm."""
     name = _name(draft, call)
     normed = name.startswith(tuple(_NORMED)) or (name.startswith("vgg") and name.endswith("_bn"))
-    return (normed or _is_of(draft, call, _ALL_NORMED)) and not _only_evaluates(draft, call)
+    return normed or _is_of(draft, call, _ALL_NORMED)
 
 
 def has_dropout(draft: Draft, call: ast.Call) -> bool:

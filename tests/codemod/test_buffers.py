@@ -289,3 +289,63 @@ def test_what_an_autograd_function_writes_into_a_buffer(slots: dict[str, str], t
         definitions=BANK.format(**{"write": "pass", **slots}, call=constant), model="model = Keeping().to(device)"
     )
     assert "BUFFER-OWN" not in findings(text)
+
+
+NORMED = "nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).to(device)"
+CLASS = """\
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class Steady(Encoder):
+    def train(self, mode=True):
+        return super().train(False)
+
+
+class Both(nn.Module):
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder, self.head = encoder, nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+"""
+SWITCHED = {"epoch": "encoder.train()", "epoch_end": "encoder.eval()"}
+FROZEN = "optimizer.zero_grad()\nloss = F.cross_entropy(model(encoder(x)), y)"
+
+
+@pytest.mark.parametrize(
+    ("encoder", "slots", "said"),
+    [
+        (NORMED, {}, False),
+        (NORMED, {"after": "torch.save(encoder.state_dict(), 'encoder.pt')"}, True),
+        (NORMED, {"epoch": "encoder.train()", "after": "torch.save(encoder.state_dict(), 'encoder.pt')"}, True),
+        (NORMED, SWITCHED, True),
+        (NORMED, {"epoch": "encoder.eval()", "epoch_end": "encoder.train()"}, False),
+        (NORMED, {"before": "encoder.eval()"}, False),
+        (NORMED, {"before": "encoder.train(False)"}, False),
+        (NORMED, {"before": "for part in encoder.modules():\n    part.eval()"}, False),
+        (f"{NORMED}.eval()", {}, False),
+        (NORMED.replace("BatchNorm1d", "LayerNorm"), SWITCHED, False),
+        (NORMED.replace("(8))", "(8, track_running_stats=False))"), SWITCHED, False),
+        ("Encoder().to(device)", SWITCHED, True),
+        ("Encoder().to(device)", {"before": "print(encoder)", **SWITCHED}, True),
+        ("Steady().to(device)", SWITCHED, False),
+        ("torchvision.models.resnet18()", {"imports": "import torchvision", **SWITCHED}, True),
+        ("torchvision.models.alexnet()", {"imports": "import torchvision", **SWITCHED}, False),
+        ("Encoder()", {"forward": "loss = F.cross_entropy(model(x), y)", **SWITCHED}, False),
+        (
+            "Encoder()",
+            {"model": "encoder = Encoder()\nmodel = Both(encoder).to(device)", "forward": FROZEN, **SWITCHED},
+            False,
+        ),
+    ],
+)
+def test_averages_of_a_network_that_is_not_prepared(encoder: str, slots: dict[str, str], said: bool) -> None:
+    made = {"model": f"encoder = {encoder}\nmodel = Net().to(device)", "forward": FROZEN}
+    assert ("BUFFER-OWN" in findings(script(definitions=CLASS, **{**made, **slots}))) is said

@@ -18,7 +18,7 @@ _NUMBERS = frozenset({"len", "int", "float", "max", "min"})
 
 
 def as_number(draft: Draft, node: ast.AST) -> ast.AST:
-    """An expression with what only takes its number, or makes it another type: `hits.double()`, `float(hits.item())`."""
+    """An expression with what only takes its number, or makes it another type: `hits.double()`, `float(hits)`."""
     parents = draft.facts.index.parents
     while True:
         outer = parents.get(node)

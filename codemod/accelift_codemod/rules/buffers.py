@@ -12,6 +12,7 @@ from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.overwritten import overwritten
+from accelift_codemod.own_averages import averaging
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -45,11 +46,21 @@ class Buffers(Rule):
             "A network writes what it computes from a batch into a buffer, or a tensor that it keeps: a queue of keys, "
             "prototypes, running means. Each process sees only its share of a batch, and registered buffers are those "
             "of the first process again before the next forward pass. Gather what is written, so that every process "
-            "writes the same. The statistics of torch's BatchNorm are another matter: NOTE-BN.",
+            "writes the same. The statistics of torch's BatchNorm are another matter (NOTE-BN), unless its "
+            "network is not prepared: nothing hands those out.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
+        for run, _ in averaging(draft):
+            yield draft.finding(
+                "BUFFER-OWN",
+                Severity.WARNING,
+                run,
+                f"`{draft.facts.segment(run.func)}` is not trained and so not prepared, but runs in the mode of "
+                "training: every process averages its own share in its BatchNorm, and evaluates by that",
+                f"`{draft.facts.segment(run.func)}.eval()` before the loop, or convert it with torch.nn.SyncBatchNorm",
+            )
         if draft.facts.processes.managed or not any(_kept(draft, cls) for cls in draft.facts.index.classes):
             return
         reported: set[str] = set()

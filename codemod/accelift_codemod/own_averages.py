@@ -1,0 +1,111 @@
+"""Networks that are not prepared, and whose BatchNorm averages the batches that each process runs them on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod import ready_networks
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import position, torch_ops
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import Value
+
+_PARTS = 60  # of a network that are looked into
+
+
+def averaging(draft: Draft) -> Iterator[tuple[ast.Call, Value]]:
+    """Where training runs such a network in the mode of training, once each."""
+    if draft.facts.processes.managed:
+        return
+    told: set[ast.AST] = set()
+    calls = (n for n in draft.blueprint.in_training if isinstance(n, ast.Call))
+    for call in sorted(calls, key=position):
+        for value in draft.facts.objects.models(call.func):
+            if value.origin in told or draft.blueprint.is_prepared(value) or draft.facts.objects.is_trained(value):
+                continue
+            if _averages(draft, value) and not _is_handed_on(draft, value) and _in_training_mode(draft, value, call):
+                told.add(value.origin)
+                yield call, value
+
+
+def _averages(draft: Draft, value: Value) -> bool:
+    """Whether a network has a layer of BatchNorm that keeps averages."""
+    queue: list[ast.AST] = [*_made_by(draft, value)]
+    seen = set(queue)
+    while queue and len(seen) < _PARTS:
+        for call in (n for n in walk(queue.pop()) if isinstance(n, ast.Call)):
+            module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+            if module.startswith("torch.nn") and name in torch_ops.BATCH_NORM:
+                if not any(k.arg == "track_running_stats" for k in call.keywords):
+                    return True
+            if ready_networks.is_normed(draft, call):
+                return True
+            more = [n for part in draft.facts.objects.models(call) for n in _made_by(draft, part) if n not in seen]
+            queue += more
+            seen.update(more)
+    return False
+
+
+def _made_by(draft: Draft, value: Value) -> Iterator[ast.AST]:
+    """Where a network is made, and what its class makes."""
+    yield value.origin
+    yield from draft.facts.resolver.ancestry(value.declaration)
+
+
+def _is_handed_on(draft: Draft, value: Value) -> bool:
+    """Whether another network has it as a part, which may be prepared, or a call of which nothing is known gets it."""
+    for read in draft.facts.reads():
+        call = draft.facts.index.parents.get(read)
+        call = draft.facts.index.parents.get(call) if isinstance(call, (ast.keyword, ast.Starred)) else call
+        if isinstance(call, ast.Call) and call.func is not read and _may_keep(draft, call):
+            if _denotes(draft, read, value):
+                return True
+    return False
+
+
+def _may_keep(draft: Draft, call: ast.Call) -> bool:
+    """Whether a call makes a network of what it is given, or nothing is known of it."""
+    resolver = draft.facts.resolver
+    if draft.facts.objects.models(call):
+        return True
+    return resolver.callee(call) is None and not resolver.builtin(call.func) and not resolver.qualified(call.func)
+
+
+def _in_training_mode(draft: Draft, value: Value, call: ast.Call) -> bool:
+    """Whether a network surely is in the mode of training where it is called, and its averages are of use: the last one
+    who changed its mode in the function there has put it into that, or nobody ever has and its weights are saved."""
+    if any(draft.facts.resolver.method(value.declaration, name) is not None for name in ("train", "eval")):
+        return False  # which may leave out the layers of BatchNorm
+    switches = [c for name in ("train", "eval") for c in draft.facts.index.methods.get(name, [])]
+    own = [c for c in switches if _is_on(draft, c, value)]
+    untold = [c for c in switches if c not in own and _is_on_some(draft, c)]
+    if any(map(_evaluates, untold)):
+        return False
+    if not any(map(_evaluates, own)):
+        return any(_is_on(draft, c, value) for c in draft.facts.index.methods.get("state_dict", []))
+    here = [c for c in own if draft.function(c) is draft.function(call) and position(c) < position(call)]
+    return bool(here) and not _evaluates(max(here, key=position))
+
+
+def _is_on(draft: Draft, switch: ast.Call, value: Value) -> bool:
+    of = switch.func.value if isinstance(switch.func, ast.Attribute) else None
+    return value.origin in walk(of) if of is not None and not isinstance(of, ast.Name) else _denotes(draft, of, value)
+
+
+def _is_on_some(draft: Draft, switch: ast.Call) -> bool:
+    """Whether it is not known of what a call changes the mode: `for part in parts: part.eval()`."""
+    of = switch.func.value if isinstance(switch.func, ast.Attribute) else None
+    calls_base = isinstance(of, ast.Call) and draft.facts.resolver.builtin(of.func) == "super"
+    return not calls_base and not draft.facts.objects.models(of)
+
+
+def _denotes(draft: Draft, node: ast.expr | None, value: Value) -> bool:
+    return any(v.origin is value.origin for v in draft.facts.resolver.values(node))
+
+
+def _evaluates(switch: ast.Call) -> bool:
+    """Whether a call puts a network into the mode of evaluation, or may do so."""
+    given = [*switch.args, *(k.value for k in switch.keywords)]
+    trains = not given or (isinstance(given[0], ast.Constant) and given[0].value is True)
+    return switch.func.attr == "eval" or not trains  # type: ignore[attr-defined]
