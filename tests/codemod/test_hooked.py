@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import converted, findings, script
 
 HOOK = """
 STORE = {}
@@ -14,6 +14,14 @@ def keep(name):
         STORE[name] = output.detach()
 
     return hook
+
+
+LAST = 0.0
+
+
+def last(module, inputs, output):
+    global LAST
+    LAST = output.mean()
 
 
 def look(module, inputs, output):
@@ -34,6 +42,8 @@ APPEND = "model.layer.register_forward_hook(lambda m, given, out: kept.append(ou
         ("model.layer.register_forward_hook(keep('a'))", {"after": "print(STORE['a'].mean())"}, ["METRIC-TRAIN"]),
         ("model.layer.register_forward_hook(keep('a'))", {"after": "print(STORE.keys())"}, []),
         ("model.layer.register_forward_hook(look)", {"after": "print(STORE['count'])"}, []),
+        ("model.layer.register_forward_hook(last)", {"after": "print(LAST)"}, ["METRIC-TRAIN"]),
+        ("model.layer.register_forward_hook(last)", {"after": "print(shown)"}, []),
         (APPEND, {"after": "model(data[0][0])\nprint(kept[-1])"}, []),
     ],
 )
@@ -45,3 +55,96 @@ def test_what_a_loss_is_computed_with_is_no_decision() -> None:
     forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)\nloss = loss + kept[-1].pow(2).mean()"
     hook = "model.layer.register_forward_hook(lambda m, given, out: kept.append(out))"
     assert findings(script(before=f"kept = []\n{hook}", forward=forward)) == []
+
+
+RECORDER = """
+class Recorder:
+    def __init__(self, module):
+        self.values = []
+        self.seen = 0
+        self.handle = module.{register}({hook})
+
+    def hook(self, module, given, out):
+        {put}
+
+    def mean(self):
+        return sum(self.values) / len(self.values)
+"""
+KEEP = "self.values.append(out.mean().item())"
+
+
+@pytest.mark.parametrize(
+    ("register", "hook", "put", "end", "codes"),
+    [
+        ("register_forward_hook", "self.hook", KEEP, "print(sum(recorder.values))", ["METRIC-TRAIN"]),
+        ("register_forward_hook", "self.hook", KEEP, "print(recorder.mean())", ["METRIC-TRAIN"]),
+        ("register_full_backward_hook", "self.hook", KEEP, "print(recorder.mean())", ["METRIC-TRAIN"]),
+        (
+            "register_forward_hook",
+            "lambda *a: self.hook(*a)",
+            KEEP,
+            "print(recorder.mean())",
+            ["METRIC-TRAIN"],
+        ),
+        ("register_forward_hook", "functools.partial(self.hook)", KEEP, "print(recorder.mean())", ["METRIC-TRAIN"]),
+        ("register_forward_hook", "self.hook", KEEP, "if recorder.mean() > 3:\n    break", ["COLL-RANKFLOW"]),
+        ("register_forward_hook", "self.hook", KEEP, "recorder.values.clear()", []),
+        ("register_forward_hook", "self.hook", "self.values.append(out.shape[1])", "print(recorder.mean())", []),
+        ("register_forward_hook", "self.hook", "self.seen = 1", "print(recorder.seen)", []),
+        ("register_forward_hook", "self.hook", "values = out.mean()", "print(recorder.values)", []),
+        ("register_forward_hook", "self.hook", KEEP, "print(recorder.seen)", []),
+    ],
+)
+def test_what_methods_as_hooks_keep(register: str, hook: str, put: str, end: str, codes: list[str]) -> None:
+    definitions = RECORDER.format(register=register, hook=hook, put=put)
+    text = script(
+        imports="import functools", definitions=definitions, before="recorder = Recorder(model.layer)", epoch_end=end
+    )
+    assert findings(text) == codes
+
+
+EVALUATES = """\
+model.eval()
+right = 0
+{loop}
+with torch.no_grad():
+    for x, y in DataLoader(data, batch_size=8):
+        right += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()
+        {inside}
+print(right)
+{end}"""
+FEATURES = "model.layer.register_forward_hook(lambda m, given, out: kept.append(out.detach()))"
+
+
+@pytest.mark.parametrize(
+    ("hook", "inside", "end", "whole"),
+    [
+        (FEATURES, "", "print(torch.cat(kept).shape)", True),
+        (FEATURES, "print(kept[-1].mean())", "", True),
+        ("model.layer.register_forward_hook(keep('a'))", "", "torch.save(STORE['a'], 'a.pt')", True),
+        (FEATURES, "", "", False),
+        ("model.layer.register_forward_hook(look)", "", "print(STORE['count'])", False),
+        ("kept.append(model.layer.weight)", "", "print(kept[0])", False),
+        (FEATURES.replace("out.detach()", "out.shape"), "", "print(kept)", False),
+    ],
+)
+def test_an_evaluation_of_a_network_with_a_hook_is_not_shared_out(
+    hook: str, inside: str, end: str, whole: bool
+) -> None:
+    """What the hook keeps is not among what the loop gathers."""
+    text = script(definitions=HOOK, before="kept = []", after=EVALUATES.format(loop=hook, inside=inside, end=end))
+    assert ("EVAL-REPLICATED" in findings(text)) is whole
+    assert ("gather_for_metrics" in converted(text)) is not whole
+
+
+def test_a_hook_that_comes_after_an_evaluation_keeps_nothing_of_it() -> None:
+    after = EVALUATES.format(loop="", inside="", end=f"{FEATURES}\nmodel(data[0][0].to(device))\nprint(kept[0].mean())")
+    assert findings(script(before="kept = []", after=after)) == []
+    assert "gather_for_metrics" in converted(script(before="kept = []", after=after))
+
+
+def test_what_only_training_reads_is_nothing_of_an_evaluation() -> None:
+    forward = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + kept[-1].pow(2).mean()"
+    before = "kept = []\nmodel.layer.register_forward_hook(lambda m, given, out: kept.append(out))"
+    after = EVALUATES.format(loop="", inside="", end="")
+    assert "EVAL-REPLICATED" not in findings(script(before=before, forward=forward, after=after))

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.blueprint.strangers import stranger
-from accelift_codemod.facts import BatchLoop, Role, Value
+from accelift_codemod.facts import BatchLoop, Role, Value, hooks, position
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.objects import Optimizer
@@ -262,12 +262,32 @@ class _Choice:
         other = next((v.origin for v in self.facts.loops.others(loop) if isinstance(v.origin, ast.expr)), None)
         if other is not None:  # of which every process has all, wherever its results are gathered
             return NoCut(f"`{self.facts.short(other)}` may take the place of its loader, and is not known to be one")
+        hook = next((call for call in self._hooks if self._runs_with(loop, call)), None)
+        if hook is not None:
+            return NoCut(f"a hook keeps what a network computes here (line {hook.lineno}), and others read that")
         return find_cut(self.facts, loop)
 
     def _spared(self, loop: BatchLoop) -> str:
         """The function around a loop that has to stay as it is, as its file calls it; empty if there is none."""
         around = (node for node in self.index.ancestors(loop.node) if isinstance(node, FUNCTIONS))
         return next((f.name.rpartition(MARK)[2] for f in around if f.name in self.facts.spared), "")
+
+    @cached_property
+    def _hooks(self) -> list[ast.Call]:
+        """Where hooks are registered that keep something of a batch which is not only read in training."""
+        trains = self.blueprint.in_training
+        found = [one for one in hooks.kept(self.facts) if not trains.issuperset(hooks.reads(self.facts, one))]
+        return list(dict.fromkeys(one.call for one in found))
+
+    def _runs_with(self, loop: BatchLoop, hook: ast.Call) -> bool:
+        """Whether a loop runs a network when a hook may have been registered."""
+        inside = [*loop.body, *(f for s in loop.body for f in self.blueprint.timeline.calls_into(s))]
+        if not any(isinstance(n, ast.Call) and self.facts.objects.models(n.func) for s in inside for n in walk(s)):
+            return False
+        around = self.index.enclosing_loops(hook)
+        again = any(outer in around for outer in (loop.node, *self.index.enclosing_loops(loop.node)))
+        same = self.index.function(hook) is self.index.function(loop.node)
+        return again or not same or position(hook) < position(loop.node)
 
     def _one(self, value: Value) -> Key:
         """The identity of a loader: that inside the function which makes it, if there is a loop over it there, too."""

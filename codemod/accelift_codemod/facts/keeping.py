@@ -10,6 +10,8 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import own_nodes
 
 _SETS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+# What puts something into a list or the like.
+PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
 _KEEPS = frozenset({"register_buffer", "register_parameter", "append", "update"})
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.plain import is_number
 from accelift_codemod.facts.scopes import COMPREHENSIONS
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.decisions import is_content
-from accelift_codemod.measured.filling import PUTS
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.onward import targets
 from accelift_codemod.measured.sums import Loop, Sets

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, torch_ops
+from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured.filling import PUTS, places
+from accelift_codemod.measured.filling import places
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.measured.onward import Read, reached, targets

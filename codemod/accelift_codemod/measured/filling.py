@@ -7,7 +7,7 @@ import ast
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
-from accelift_codemod.facts.keeping import only_works
+from accelift_codemod.facts.keeping import PUTS, only_works
 from accelift_codemod.measured.onward import function_of, targets
 
 # What puts something into its first argument.
@@ -17,7 +17,6 @@ _ADDS = frozenset(
     bisect.insort bisect.insort_left bisect.insort_right
     """.split()
 )
-PUTS = frozenset({"append", "appendleft", "extend", "insert", "add", "update"})
 FILLING = (ast.Expr, ast.Assign, ast.AugAssign)
 
 

@@ -9,8 +9,8 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import own_nodes, walk
-from accelift_codemod.measured.filling import PUTS
 from accelift_codemod.measured.inside_networks import attribute
 from accelift_codemod.measured.onward import is_within, reached, reads_of, targets
 
