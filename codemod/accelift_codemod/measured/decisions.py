@@ -20,6 +20,7 @@ from accelift_codemod.measured.pieces import as_many
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
+from accelift_codemod.measured.updates import changes
 from accelift_codemod.plan import Finding, Severity
 
 _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {
@@ -51,11 +52,10 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
                 local_test = any(n.id in local and not _counts(draft, n, kept) for n in loads(choice.test))
                 if local_test and not _is_same(draft, node, choice.test):
                     yield _differs(draft, statement, choice.test, _OTHER_LOSSES)
-        if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value, local):
+        if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
             yield _differs(draft, statement, statement.value, _OTHER_MODELS)
-        if isinstance(statement, ast.AugAssign) and draft.facts.objects.is_parameter(statement.target):
-            if local & {n.id for n in loads(statement.value)}:
-                yield _differs(draft, statement, statement.value, _OTHER_MODELS)
+        elif isinstance(statement, ast.stmt) and (by := changes(draft, statement, local)) is not None:
+            yield _differs(draft, statement, by, _OTHER_MODELS)
         switch = coins.switched(draft, statement) if isinstance(statement, (ast.Assign, ast.Expr)) else None
         if switch is not None and isinstance(statement, ast.stmt):
             yield _by_chance(draft, statement, switch)
@@ -259,15 +259,14 @@ def _matters(draft: Draft, node: Loop, choice: ast.If | ast.While) -> bool:
     return coins.matters(draft, node, choice, trains)
 
 
-def _perturbs(draft: Draft, node: ast.expr, local: set[str]) -> bool:
-    """Whether a call changes a parameter in place by numbers that every process draws for itself, or has measured."""
+def _perturbs(draft: Draft, node: ast.expr) -> bool:
+    """Whether a call changes a parameter in place by numbers that every process draws for itself."""
     func = node.func if isinstance(node, ast.Call) else None
     if not (isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr.endswith("_")):
         return False
     arguments = [*node.args, *(k.value for k in node.keywords)]
-    return draft.facts.objects.is_parameter(func.value) and any(
-        coins.drawn(draft, argument) is not None or local & {n.id for n in loads(argument)} for argument in arguments
-    )
+    drawn = any(coins.drawn(draft, argument) is not None for argument in arguments)
+    return drawn and draft.facts.objects.is_parameter(func.value)
 
 
 def chosen_by_content(draft: Draft, statement: ast.stmt) -> ast.expr | None:

@@ -1,0 +1,59 @@
+"""What weights and gradients are changed by in place: what differs from process to process leaves them other models."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.onward import targets
+
+# What clips gradients: to what, is told in the second argument.
+CLIPS = frozenset(
+    f"torch.nn.utils.{module}{name}"
+    for module in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+)
+_SAME = frozenset("dtype device ndim dim".split())  # what says nothing of a share
+
+
+def changed_by(draft: Draft, node: ast.AST, names: set[str]) -> ast.expr | None:
+    """What a node changes a weight or gradient by, if it is one of some variables, or how large that is.
+
+    `p.grad /= len(x)`, `p.data.mul_(loss.item())`, `clip_grad_norm_(model.parameters(), loss.item())`.
+    """
+    given: list[ast.expr] = []
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        if any(_is_changed(draft, target) for target in targets(node)):
+            given = [node.value]
+    elif isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) in CLIPS:
+        given = [*node.args[1:], *(k.value for k in node.keywords)]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr.endswith("_") and not node.func.attr.endswith("__") and _is_changed(draft, node.func.value):
+            given = [*node.args, *(k.value for k in node.keywords)]
+    return next((value for value in given if _depends(draft, value, names)), None)
+
+
+def _is_changed(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is a parameter of a loop over those of a network, its gradient, or that of a layer."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
+        node = node.value
+    if isinstance(node, ast.Attribute) and node.attr == "grad":
+        return draft.facts.objects.is_parameter(node.value) or draft.facts.objects.is_part(node.value)
+    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store) and draft.facts.objects.is_parameter(node)
+
+
+def _depends(draft: Draft, node: ast.AST, names: set[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in names and not draft.facts.objects.is_parameter(node)
+    if isinstance(node, ast.Attribute) and node.attr in _SAME:
+        return False
+    return any(_depends(draft, child, names) for child in ast.iter_child_nodes(node))
+
+
+def changes(draft: Draft, statement: ast.stmt, names: set[str]) -> ast.expr | None:
+    """The same of a simple statement, and the calls in it: `total = clip_grad_norm_(model.parameters(), limit)`."""
+    if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
+        return None
+    found = (changed_by(draft, node, names) for node in walk(statement) if isinstance(node, (ast.Call, ast.stmt)))
+    return next((value for value in found if value is not None), None)
