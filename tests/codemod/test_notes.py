@@ -449,3 +449,23 @@ def test_noise_in_what_a_network_calls(slots: dict[str, str], told: bool) -> Non
 def test_rows_that_are_mixed_in_a_random_order(mix: str, codes: list[str]) -> None:
     text = script(forward=f"{mix}\n{FORWARD.format('x')}")
     assert [c for c in findings(text) if c == "RNG-SAMENOISE"] == codes
+
+
+@pytest.mark.parametrize(
+    ("draw", "told"),
+    [
+        ("x = x + 0.3 * torch.randn_like(x)", True),
+        ("x = noisy(x)", True),
+        ("x = x + torch.zeros(8).normal_()", True),
+        ("x = x * 2", False),
+        ("x = x + torch.ones_like(x)", False),
+        ("kept.append(model(x + torch.randn_like(x)).mean())", False),  # every process evaluates all of it
+    ],
+)
+def test_noise_of_an_evaluation(draw: str, told: bool) -> None:
+    after = (
+        f"right, kept = 0, []\nfor x, y in DataLoader(data, batch_size=8):\n    {draw}\n"
+        "    right += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()\nprint(right)\nprint(kept)"
+    )
+    found = messages(script(definitions="def noisy(x):\n    return x + torch.rand(8)\n", after=after))
+    assert any(m.startswith("RNG-SAMENOISE the noise of an evaluation") for m in found) is told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from accelift_codemod import lengths, padding, ready_networks
 from accelift_codemod.chance.noise import in_making
@@ -24,8 +24,8 @@ _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli mul
 
 class Notes(Rule):
     """Reports what makes results on several processes differ from those on one, however the script is converted:
-    statistics of BatchNorm, dropout masks, noise drawn by the training loop, a network or a data set. On one process
-    nothing changes.
+    statistics of BatchNorm, dropout masks, noise drawn by the training loop, an evaluation, a network or a data set. On
+    one process nothing changes.
     """
 
     code = "NOTE"
@@ -90,11 +90,11 @@ class Notes(Rule):
         for loop in draft.blueprint.train_loops:
             step = draft.blueprint.handmade.get(loop)
             dealt = loop.body.index(step.made) + 1 if step is not None and step.made in loop.body else 0
-            for statement in loop.body[dealt:]:  # what was drawn before is dealt with the batch
-                called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
-                for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
-                    if _draws_in_place(node) or self._draws(draft, node):
-                        first.setdefault("noise", node)
+            for node in self._noise(draft, loop.body[dealt:]):  # what was drawn before is dealt with the batch
+                first.setdefault("noise", node)
+        for loop in draft.blueprint.cuts:
+            for node in self._noise(draft, loop.body):
+                first.setdefault("noise of an evaluation", node)
         for call in draft.facts.index.calls:
             if self._in_each_batch(draft, call) and self._draws(draft, call):
                 first.setdefault("noise of its own", call)
@@ -169,6 +169,7 @@ class Notes(Rule):
             )
         whats = {
             "noise": "the noise of the training loop is",
+            "noise of an evaluation": "the noise of an evaluation, drawn for a process's share, is",
             "noise of its own": "the noise that a network or a data set draws is",
             "dropout": "dropout masks are",
         }
@@ -181,6 +182,14 @@ class Notes(Rule):
                     f"{what} the same on every process that is seeded alike",
                     "call set_seed(seed, device_specific=True) after the models are made",
                 )
+
+    def _noise(self, draft: Draft, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+        """The calls by which statements of a loop, or functions that they call, draw random numbers."""
+        for statement in body:
+            called = (s for f in draft.blueprint.timeline.calls_into(statement) for s in f.body)
+            for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
+                if _draws_in_place(node) or self._draws(draft, node):
+                    yield node
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call draws random numbers."""
