@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.scripts import findings, script
+from tests.codemod.scripts import convert, findings, script
 
 SEEDS = "torch.manual_seed(0)\nrandom.seed(0)"
 PYTHON = "random.random()"
@@ -86,3 +86,57 @@ def test_samples_that_draw_from_the_stream_of_decisions(slots: dict[str, str]) -
 )
 def test_streams_that_all_processes_draw_alike(slots: dict[str, str]) -> None:
     assert "COLL-RANKFLOW" not in findings(script(**slots))
+
+
+PAIRS = """\
+class Pairs(torch.utils.data.Dataset):
+    def __init__(self, train):
+        self.x = torch.ones(64, 8)
+        self.train = train
+        self.shift = {once}
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        x = self.x[i]
+        {sample}
+        return x, i % 3
+"""
+DECIDED = """\
+model.eval()
+total = 0.0
+with torch.no_grad():
+    for x, y in DataLoader(Pairs(False), batch_size=8):
+        order = x[:, 0].sort()[1]
+        total += F.cross_entropy(model(x.to(device)[order]), y.to(device)[order]).item()
+model.train()
+{end}"""
+
+
+@pytest.mark.parametrize(
+    ("sample", "once", "setup", "end", "severity"),
+    [
+        ("x = x * random.random()", "0", "pass", "if total > 9:\n    break", "error"),
+        ("x = x + torch.rand(8)", "0", "pass", "if total > 9:\n    break", "error"),
+        ("x = x * random.random()", "0", SEEDS, "if total > 9:\n    break", "warning"),
+        ("x = x * random.random()", "0", "pass", "print(total)", ""),
+        ("x = x * random.random() if self.train else x", "0", "pass", "if total > 9:\n    break", ""),
+        ("if self.train:\n            x = x + torch.rand(8)", "0", "pass", "if total > 9:\n    break", ""),
+        ("x = x * self.shift", "random.random()", "pass", "if total > 9:\n    break", ""),
+        ("x = x * 2", "0", "pass", "if total > 9:\n    break", ""),
+    ],
+)
+def test_a_decision_on_an_evaluation_whose_samples_draw(
+    sample: str, once: str, setup: str, end: str, severity: str
+) -> None:
+    text = script(
+        imports="import random",
+        setup=setup,
+        definitions=PAIRS.format(sample=sample, once=once),
+        epoch_end=DECIDED.format(end=end),
+    )
+    plan = convert(text).plan
+    assert plan is not None
+    told = [f.severity.value for f in plan.findings if f.code == "COLL-RANKFLOW"]
+    assert told == ([severity] if severity else [])

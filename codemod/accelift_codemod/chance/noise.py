@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.chance.streams import draws_samples
+from accelift_codemod.chance.streams import drawn_for_each, draws_samples
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from, seeds
@@ -27,15 +27,15 @@ def deals_ones(draft: Draft, loop: BatchLoop) -> bool:
 
 
 def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:
-    """A call that draws from a global generator which the evaluation does not seed: in the loop, in what it runs, or
-    for the order of the samples of which it takes the first ones."""
+    """A call that draws from a global generator which the evaluation does not seed: in the loop, in what it runs, for
+    each sample, or for the order of the samples of which it takes the first ones."""
     function = draft.function(loop.node)
     around = function.body if function is not None else []
     if draft.facts.loops.reaches_backward(around):  # that of the training, too
         around = []
     if any(isinstance(n, ast.Call) and seeds(draft.facts.resolver, n) for s in around for n in walk(s)):
         return None
-    return _draw(draft, loop) or _partial_order(draft, loop)
+    return _draw(draft, loop) or drawn_for_each(draft, loop) or _partial_order(draft, loop)
 
 
 def _draw(draft: Draft, loop: BatchLoop) -> ast.Call | None:

@@ -7,6 +7,7 @@ samples, or samples that draw another number of times, is at another place of th
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
@@ -41,6 +42,24 @@ def draws_samples(draft: Draft, loop: BatchLoop) -> bool:
             if name.startswith(_TRANSFORMS) or (drawn_from(draft.facts.resolver, call) and not _is_made(draft, call)):
                 return True
     return False
+
+
+def drawn_for_each(draft: Draft, loop: BatchLoop) -> ast.Call | None:
+    """A call by which every sample of a loop draws from a global generator, whatever its data set was told."""
+    for part in (part for value in loop.loaders for part in _parts(draft, value, workers=True)):
+        for method in part.body if isinstance(part, ast.ClassDef) else ():
+            if isinstance(method, FUNCTIONS) and method.name in ("__getitem__", "__iter__"):
+                calls = (n for n in walk(method) if isinstance(n, ast.Call) and drawn_from(draft.facts.resolver, n))
+                found = next((call for call in calls if not _is_chosen(draft, call, method)), None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _is_chosen(draft: Draft, call: ast.Call, method: ast.AST) -> bool:
+    """Whether a test in a method decides if a call is made."""
+    around = itertools.takewhile(lambda node: node is not method, draft.facts.index.ancestors(call))
+    return any(isinstance(node, (ast.If, ast.IfExp, ast.BoolOp, ast.While, ast.Try)) for node in around)
 
 
 def _is_made(draft: Draft, call: ast.Call) -> bool:
