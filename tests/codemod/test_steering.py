@@ -661,3 +661,40 @@ def test_of_several_things_that_are_returned_one_decides(result: str, taken: str
 @pytest.mark.parametrize(("result", "taken"), WHOLE)
 def test_several_things_that_are_used_together_decide(result: str, taken: str) -> None:
     assert f"total += {AVERAGED}" in added(of_several(result, taken))
+
+
+EVALUATES = """\
+def evaluate(model):
+    right = 0
+    with torch.no_grad():
+        for x, y in held_out:
+            right += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()
+    return right
+"""
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ({"batch_end": "if time.time() - begun > 100:\n    evaluate(model)"}, True),
+        ({"epoch_end": "if time.time() - begun > 100:\n    evaluate(model)"}, True),
+        ({"batch_end": "if loss.item() < 0.5:\n    evaluate(model)"}, True),
+        ({"batch_end": "if loss.item() < 0.5:\n    pass\nelse:\n    print(evaluate(model))"}, True),
+        ({"batch_end": "if time.time() - begun > 100:\n    print(epoch)"}, False),
+        ({"batch_end": "if epoch > 0:\n    evaluate(model)"}, False),
+        ({"epoch_end": "if evaluate(model) > 60:\n    print(evaluate(model))"}, False),
+        ({"batch_end": "if loss.item() < 0.5:\n    print(epoch)"}, False),
+    ],
+)
+def test_an_evaluation_that_only_some_processes_come_to(slots: dict[str, str], told: bool) -> None:
+    loaders = {"loader": "loader = DataLoader(data, batch_size=16)\nheld_out = DataLoader(data, batch_size=8)"}
+    text = script(imports="import time", definitions=EVALUATES, before="begun = time.time()", **loaders, **slots)
+    assert ("COLL-RANKFLOW" in findings(text)) is told
+
+
+def test_a_running_loss_that_an_evaluation_depends_on_is_that_of_all() -> None:
+    loaders = {"loader": "loader = DataLoader(data, batch_size=16)\nheld_out = DataLoader(data, batch_size=8)"}
+    slots = {"epoch": "total = 0.0", "batch_end": "total += loss.item()", "definitions": EVALUATES, **loaders}
+    text = converted(script(**slots, epoch_end="if total < 9:\n    evaluate(model)"))
+    assert 'total += accelerator.reduce(loss.detach(), reduction="mean").item()' in text
+    assert "accelerator.reduce" not in converted(script(**slots, epoch_end="if total < 9:\n    print(epoch)"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from accelift_codemod.chance.streams import drawing_sample
 from accelift_codemod.draft import Draft
@@ -18,7 +18,7 @@ from accelift_codemod.measured import called, coins
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.pieces import as_many
 from accelift_codemod.measured.shares import local_names
-from accelift_codemod.measured.steering import acts, keeps_checkpoint, sets_group, updates
+from accelift_codemod.measured.steering import acts, keeps_checkpoint, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
 from accelift_codemod.measured.updates import changes
 from accelift_codemod.plan import Finding, Severity
@@ -35,8 +35,9 @@ _OTHER_MODELS = "so would the update of the model: the processes would end with 
 _OTHER_LOSSES = "some would train on another loss than others"
 
 
-def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
-    """Tests inside the loop on local values that leave it, skip a step, or save, and loops over pieces of a batch."""
+def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] = ()) -> Iterator[Finding]:
+    """Tests inside the loop on local values that leave it, skip a step, evaluate, or save, and loops over pieces of a
+    batch. Of what sets variables that are `told` of, it is not said that some processes evaluate."""
     kept = containers(draft, node, local)
     losses = called.losses(node.body, draft.facts.loops.backwards_in(node))
     yield from _timed(draft, node)
@@ -85,6 +86,10 @@ def decisions(draft: Draft, node: Loop, local: set[str]) -> Iterator[Finding]:
         if leaves or any(map(draft.facts.loops.is_backward, inside)):
             what = "end" if ends else "leave the loop" if leaves else "run the backward pass"
             yield _waits(draft, statement, statement.test, what)
+        elif _weighs_numbers(draft, statement.test) and meets(draft, [*statement.body, *statement.orelse]):
+            if stores(statement) & {*told}:
+                continue
+            yield _waits(draft, statement, statement.test, "go through a loader")
         elif _weighs_numbers(draft, statement.test) and acts(draft, [*statement.body, *statement.orelse], saves=False):
             yield _differs(draft, statement, statement.test, _OTHER_MODELS)
         elif (
@@ -137,7 +142,7 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
 
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
     """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, that leave
-    one of them."""
+    one of them, or go through a loader that is shared out."""
     loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
     for statement in walk(loops[-1]):
         if not isinstance(statement, (ast.If, ast.While)):
@@ -146,17 +151,19 @@ def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
         if not timed and not _asks_again(draft, statement):
             continue
         inside = [n for s in statement.body for n in walk(s)]
-        leaves = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
-        left = any(draft.facts.index.enclosing_loops(n)[:1] == [loop] for n in leaves for loop in loops)
-        if statement in loops or left or any(isinstance(n, ast.Return) for n in inside):
+        exits = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
+        left = any(draft.facts.index.enclosing_loops(n)[:1] == [loop] for n in exits for loop in loops)
+        leaves = statement in loops or left or any(isinstance(n, ast.Return) for n in inside)
+        if leaves or meets(draft, [*statement.body, *statement.orelse]):
+            what, does = ("leave the loop", "leave") if leaves else ("go through a loader", "do it")
             why, when = _CLOCK if timed else _FILE
             asked = draft.facts.segment(statement.test)
             yield draft.finding(
                 "COLL-RANKFLOW",
                 Severity.ERROR,
                 statement,
-                f"`{asked}` {why}: some would leave the loop while others do not, and wait",
-                f"set_trigger where {when}, and leave where check_trigger says so, which asks all processes",
+                f"`{asked}` {why}: some would {what} while others do not, and wait",
+                f"set_trigger where {when}, and {does} where check_trigger says so, which asks all processes",
             )
 
 

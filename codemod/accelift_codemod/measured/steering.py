@@ -115,7 +115,7 @@ def _goes_another_way(draft: Draft, statement: ast.stmt, saves: bool) -> bool:
             return True
         if isinstance(node, ast.Return) and _in_training(draft, node):
             return True
-    return acts(draft, [statement], saves, _DEPTH)
+    return acts(draft, [statement], saves, _DEPTH) or meets(draft, [statement])
 
 
 def _ends(draft: Draft, node: ast.AST) -> bool:
@@ -143,6 +143,17 @@ def acts(draft: Draft, statements: list[ast.stmt], saves: bool, depth: int = _DE
         callee = draft.facts.resolver.callee(node) if isinstance(node, ast.Call) and depth else None
         if isinstance(callee, FUNCTIONS) and acts(draft, callee.body, saves, depth - 1):
             return True
+    return False
+
+
+def meets(draft: Draft, statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements go through a loader that is shared out, in functions that they call, too: all processes have
+    to do that together."""
+    for statement in statements:
+        for part in (statement, *draft.blueprint.timeline.calls_into(statement)):
+            loops = (draft.blueprint.loops[n] for n in walk(part) if n in draft.blueprint.loops)
+            if any(map(draft.blueprint.shares_batches, loops)):
+                return True
     return False
 
 

@@ -169,7 +169,7 @@ scheduler.step(running / len(loader))
                     "average it across processes with accelerator.reduce before it is used",
                 )
         unlike = local - decided if all(edits.values()) else local
-        yield from decisions(draft, node, unlike)
+        yield from decisions(draft, node, unlike, others)
         yield from decisions_called(draft, node, unlike)
         printed = [name for name in own if name not in decided and name not in steering]
         halved = [name for name in printed if self._by_the_whole(draft, loop, node, kept[name])]
