@@ -168,3 +168,23 @@ def test_a_bar_or_other_batches(other: str) -> None:
         assert "loader, more = accelerator.prepare(" in converted(text).replace("\n    model, optimizer, ", " ")
     else:
         assert unchanged(text).code in ("LOADER-UNKNOWN", "PREP-NO-POINT")
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "disabled"),
+    [
+        ("bar = tqdm(total=10)", "if bar.n >= 5:\n    break", False),
+        ("bar = tqdm(total=10)", "step = bar.n", False),
+        ("bar = trange(10)", "while bar.n < 5:\n    bar.update(1)", False),
+        ("bar = tqdm(total=10)", "left = bar.format_dict['n']", False),
+        ("bar = tqdm(total=10)", "print(bar.n)", True),
+        ("bar = tqdm(total=10)", "bar.update(3 - bar.n)", True),
+        ("bar = tqdm(total=10)", "if bar.total > 5:\n    break", True),
+        ("bar = tqdm(total=10)", "if other.n > 5:\n    break", True),
+        ("bar = tqdm(total=10)", "bar.set_description('a')", True),
+    ],
+)
+def test_a_bar_that_is_asked_how_far_it_is_counts_on_every_process(made: str, asked: str, disabled: bool) -> None:
+    slots = {"from_imports": "from tqdm import tqdm, trange\nfrom somewhere import other"}
+    text = converted(script(before=made, batch_end="bar.update(1)", epoch_end=asked, **slots))
+    assert (f", {OFF})" in text) is disabled

@@ -11,12 +11,14 @@ from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
 _RULE = "TQDM"
+_COUNTS = ("n", "last_print_n", "format_dict")  # of a bar, which a disabled one does not count
 
 
 class Progress(Rule):
     """Gives tqdm bars `disable=not accelerator.is_local_main_process`: one bar per machine.
 
-    A bar with a `disable` of its own keeps it as a further reason. `tqdm.write`, which prints beside a disabled bar,
+    A bar with a `disable` of its own keeps it as a further reason. One that is asked how far it is (`bar.n`) stays on
+    every process, for a disabled bar does not count. `tqdm.write`, which prints beside a disabled bar,
     too, is put under a main-process guard.
     """
 
@@ -28,7 +30,7 @@ class Progress(Rule):
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
-            if qualified in library.TQDM:
+            if qualified in library.TQDM and not self._is_asked(draft, call):
                 yield from self._bar(draft, call)
             elif self._writes(draft, call, qualified):
                 statement = draft.facts.index.statement(call)
@@ -41,6 +43,15 @@ class Progress(Rule):
                         "if {accelerator}.is_main_process:",
                         need=Need.WEAK,
                     )
+
+    def _is_asked(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether others ask a bar how far it is, `bar.n`, and do more with that than to show it."""
+        for read in (n for name in _COUNTS for n in draft.facts.index.attributes.get(name, [])):
+            bound = draft.facts.resolver.bindings(read.value) if isinstance(read.value, ast.Name) else []
+            made = [*(v.origin for v in draft.facts.resolver.values(read.value)), *(b.value for b in bound)]
+            if call in made and not _shows(draft, read):
+                return True
+        return False
 
     def _writes(self, draft: Draft, call: ast.Call, qualified: str) -> bool:
         """Whether a call is `tqdm.write(...)` or `bar.write(...)`."""
@@ -65,3 +76,13 @@ class Progress(Rule):
             yield draft.edit(_RULE, own, Operation.KEYWORD, reason, f"disable={others}", need=Need.WEAK)
         else:
             yield draft.edit(_RULE, own, Operation.SURROUND, reason, f"{{}} or {others}", need=Need.WEAK)
+
+
+def _shows(draft: Draft, read: ast.Attribute) -> bool:
+    """Whether a statement only prints or writes what is read, or tells the bar."""
+    statement = draft.facts.index.statement(read)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return False
+    own = isinstance(call.func, ast.Attribute) and ast.dump(call.func.value) == ast.dump(read.value)
+    return own or draft.facts.resolver.builtin(call.func) == "print" or bool(draft.facts.resolver.qualified(call.func))
