@@ -1106,3 +1106,23 @@ def test_what_a_loader_deals_in_an_order_without_a_seed(data: str, dealt: str, s
 )
 def test_what_is_drawn_for_something_else_than_what_is_dealt(data: str) -> None:
     assert "DATA-SAMPLER-RNG" not in findings(script(imports="import random", loader=data))
+
+
+@pytest.mark.parametrize(
+    ("made", "test", "told"),
+    [
+        ("z = torch.stack(list(x)).transpose(1, 0)", "len(z) < batch_size", True),
+        ("z = torch.stack(list(x)).transpose(1, 0)", "z.size(0) != batch_size", True),
+        ("z = torch.stack(list(x)).transpose(1, 0)", "batch_size > z.shape[0]", True),
+        ("z = torch.stack(list(x)).transpose(1, 0)", "z.size(1) < batch_size", False),
+        ("z = torch.stack(list(x)).transpose(1, 0)", "len(z) < 7", False),
+        ("z = torch.ones(3)", "len(z) < batch_size", False),
+        ("z = x", "len(z) < batch_size", False),  # rows for sure: divided
+        ("z = x.t()", "len(z) < batch_size", False),  # none for sure
+        ("z = list(range(3))", "len(z) < batch_size", False),
+    ],
+)
+def test_a_batch_size_that_is_compared_with_what_may_be_rows(made: str, test: str, told: bool) -> None:
+    text = script(**SIZED, batch_end=f"{made}\nif {test}:\n    last = 1")
+    assert ("BATCH-MIXED" in findings(text)) is told
+    assert (SHARE in converted(text)) is (made == "z = x")

@@ -47,6 +47,36 @@ def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]
             yield from row_numbers.numbers(draft, size)
 
 
+def maybe_compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
+    """What is compared with the first dimension of something that is made of a batch, if that may be its rows, or not:
+    `len(tokens) < batch_size` of a stack that has been turned."""
+    if not isinstance(node, ast.Compare) or len(node.comparators) != 1:
+        return
+    for rows, size in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
+        tensor = _of_length(draft, rows)
+        if tensor is None or not draft.facts.batches.is_from(tensor, loop, ()):
+            continue
+        env = draft.environment(loop, draft.facts.index.statement(node))
+        if env is not None and draft.facts.layouts.read(tensor, env) is Layout.UNKNOWN:
+            yield from row_numbers.numbers(draft, size)
+
+
+def _of_length(draft: Draft, node: ast.expr) -> ast.Name | None:
+    """The tensor of which an expression is the first dimension: `len(x)`, `x.size(0)`, `x.shape[0]`."""
+    if isinstance(node, ast.Subscript):
+        place, base = node.slice, node.value
+        tensor = base.value if isinstance(base, ast.Attribute) and base.attr == "shape" else None
+    elif isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        place = node.args[0]
+        if draft.facts.resolver.builtin(node.func) == "len":
+            return place if isinstance(place, ast.Name) else None
+        tensor = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "size" else None
+    else:
+        return None
+    first = isinstance(place, ast.Constant) and place.value == 0
+    return tensor if first and isinstance(tensor, ast.Name) else None
+
+
 def parted(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
     """Where rows that stand one batch after another are taken apart again: `both[:batch_size]`."""
     whole: ast.expr | None = None

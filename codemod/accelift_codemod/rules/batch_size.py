@@ -63,10 +63,11 @@ class BatchSize(Rule):
             "BATCH-MIXED",
             Severity.WARNING,
             "the batch size for rows and for more",
-            "A function that training calls is handed the loader's batch size, makes or shapes tensors by it, and uses "
-            "it for something else, too: a divisor, say. Or it has the batch size by default, which other calls of it "
-            "may mean, or is called outside of the training loop, too. Or places are counted out by it, and divided by "
-            "it. A process has only its share of a batch. Take the number of rows from a tensor.",
+            "A function that training calls is handed the loader's batch size, makes or shapes tensors by it, and "
+            "uses it for something else, too: a divisor, say. Or it has the batch size by default, which other calls "
+            "of it may mean, or is called outside of the training loop, too. Or places are counted out by it, and "
+            "divided by it, or it is compared with what may be a number of rows. A process has only its share of a "
+            "batch. Take the number of rows from a tensor.",
         ),
         Explained(
             "BATCH-KEPT",
@@ -292,6 +293,18 @@ class BatchSize(Rule):
         """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
         default."""
         seen: set[ast.AST] = set()
+        for node in nodes:
+            for size in said_rows.maybe_compared(draft, loop, node):
+                if size not in seen and batch_sizes.is_size(draft, size, loop, sizes):
+                    seen.add(size)
+                    yield draft.finding(
+                        "BATCH-MIXED",
+                        Severity.WARNING,
+                        size,
+                        f"`{draft.facts.segment(node)}` compares the size of the whole batch with what may be the "
+                        "number of rows of a process's share",
+                        "divide the batch size by accelerator.num_processes if rows are compared here",
+                    )
         for call in (n for n in nodes if isinstance(n, ast.Call)):
             for size in fallbacks.mixed(draft, said_rows.asked(draft, call)):
                 if size not in seen and batch_sizes.is_size(draft, size, loop, sizes):
