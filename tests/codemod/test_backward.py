@@ -286,6 +286,10 @@ def test_samples_that_are_compared_with_each_other(compared: str) -> None:
         "torch.norm(out - 1, dim=1)",
         "F.softmax(out, dim=1)",
         "torch.max(out, out.detach())",
+        "torch.min(out, torch.zeros(3))",
+        "out.maximum(out.detach() + 1)",
+        "out * max(1, 2)",
+        "out.max(1)[0]",
         "out.topk(2, dim=1)[0]",
         "F.cosine_similarity(out, out.detach())",
         "F.normalize(out)",
@@ -322,6 +326,12 @@ def test_samples_by_themselves(own: str) -> None:
         "F.binary_cross_entropy_with_logits(out, (out > 0).float(), pos_weight=(y == 0).sum() / (y == 1).sum())",
         "F.mse_loss(out.mean(0), out.detach().mean(0))",
         "out.pow(2).sum().sqrt()",
+        "torch.max(F.cross_entropy(out, y), out.pow(2).mean())",
+        "torch.minimum(F.cross_entropy(out, y), out.pow(2).mean())",
+        "F.cross_entropy(out, y).maximum(out.pow(2).mean())",
+        "max(F.cross_entropy(out, y), out.pow(2).mean())",
+        "min(1.0, F.cross_entropy(out, y))",
+        "torch.max(F.cross_entropy(out, y), torch.tensor(0.1))",
     ],
 )
 def test_what_is_computed_from_statistics_of_the_batch(loss: str) -> None:

@@ -57,6 +57,8 @@ COMPARES = ELEMENTWISE | frozenset(
 REORDERS = frozenset("view reshape flatten unsqueeze squeeze roll flip expand repeat".split())
 
 # Functions that are no straight line: of a mean over samples they make something that is none.
+# What gives the larger or smaller of two numbers.
+EXTREMES = frozenset("max min maximum minimum fmax fmin".split())
 CURVED = frozenset(
     "abs exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal square pow sigmoid tanh relu elu softplus logsigmoid "
     "sin cos clamp clamp_min clamp_max clip".split()

@@ -50,6 +50,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         for part in first:
             total = combine(ast.Add(), total, part)
         return total
+    if name in ("max", "min") and len(arguments) > 1 and _bends(arguments):
+        return Layout.PART_SUM if set(arguments) <= {Layout.SUM, *FIXED} else Layout.MIXED
     if name in ("list", "tuple") and (isinstance(first, tuple) or first is Layout.MIXED):
         return first
     if name == "zip" and Layout.MIXED in arguments:
@@ -95,6 +97,8 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
     if receiver in CURVING and name in ops.CURVED:
         return _curved(name, receiver)
+    if name in ops.EXTREMES and len(arguments) == 1 and _bends([receiver, *arguments]):
+        return operation(name, call, [receiver, *arguments], keywords, 0)
     if receiver in SCALARS:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
@@ -114,6 +118,12 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if name in ("size", "numel", "nelement", "dim", "ndimension"):
         return _size(name, call)
     return operation(name, call, [receiver, *arguments], keywords, 0)
+
+
+def _bends(parts: list[Shape]) -> bool:
+    """Whether the larger or smaller of two numbers is that of what is one for the whole batch: which of two means is
+    larger in a share may not be so in the batch."""
+    return any(part in CURVING for part in parts) and all(part in (*CURVING, *FIXED) for part in parts)
 
 
 def _curved(name: str, of: Shape) -> Shape:
@@ -188,6 +198,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         return first
     if first in CURVING and name in ops.CURVED:
         return _curved(name, first)
+    if name in ops.EXTREMES and len(arguments) == 2 and _bends(arguments):
+        return Layout.PART_SUM if set(arguments) <= {Layout.SUM, *FIXED} else Layout.MIXED
     if name == "where" and offset == 1:
         return elementwise(arguments)
     if name in ops.ELEMENTWISE and len(arguments) > 1:
