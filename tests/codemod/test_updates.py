@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import convert, findings, script
 
 SUM = 'optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum")'
 CLIP = "nn.utils.clip_grad_norm_(model.parameters(), {})"
@@ -32,6 +32,32 @@ def changing(change: str) -> str:
 )
 def test_what_a_share_changes_differs(change: str) -> None:
     assert findings(changing(change)) == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    ("change", "severity"),
+    [
+        ("p.grad /= len(x)", "warning"),  # right where the shares are as large: see test_backward.py
+        ("p.grad.div_(x.size(0))", "warning"),
+        ("p.grad = p.grad / len(x)", "warning"),
+        ("p.grad *= len(x)", "error"),
+        ("p.grad += 1 / len(x)", "error"),
+        ("p.grad /= loss.numel() + len(x) * 2", "error"),
+    ],
+)
+def test_gradients_of_a_sum_that_the_rows_of_a_share_divide(change: str, severity: str) -> None:
+    loop = f"for p in model.parameters():\n    {change}"
+    assert told(script(forward=SUM, backward=f"loss.backward()\n{loop}")) == [severity]
+    assert told(script(backward=f"loss.backward()\n{loop}")) == ["error"]  # of a mean it is another gradient
+    drops = "loader = DataLoader(data, batch_size=16, drop_last=True)"
+    whole = told(script(forward=SUM, backward=f"loss.backward()\n{loop}", loader=drops))
+    assert whole == ([] if severity == "warning" else [severity])
+
+
+def told(text: str) -> list[str]:
+    plan = convert(text).plan
+    assert plan is not None
+    return [finding.severity.value for finding in plan.findings if finding.code == "COLL-RANKFLOW"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from accelift_codemod.measured.pieces import as_many
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.steering import acts, keeps_checkpoint, meets, sets_group, updates
 from accelift_codemod.measured.sums import Loop, containers
-from accelift_codemod.measured.updates import changes
+from accelift_codemod.measured.updates import changes, divides_a_sum
 from accelift_codemod.plan import Finding, Severity
 
 _CLOCKS = frozenset("time.time time.perf_counter time.monotonic time.process_time time.time_ns".split()) | {
@@ -56,7 +56,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
         if isinstance(statement, ast.Expr) and _perturbs(draft, statement.value):
             yield _differs(draft, statement, statement.value, _OTHER_MODELS)
         elif isinstance(statement, ast.stmt) and (by := changes(draft, statement, local)) is not None:
-            yield _differs(draft, statement, by, _OTHER_MODELS)
+            yield from _changed(draft, node, statement, by)
         switch = coins.switched(draft, statement) if isinstance(statement, (ast.Assign, ast.Expr)) else None
         if switch is not None and isinstance(statement, ast.stmt):
             yield _by_chance(draft, statement, switch)
@@ -209,6 +209,23 @@ def layers_by_chance(draft: Draft) -> Iterator[Finding]:
             f"`{draft.facts.segment(coin)}` draws other numbers on every process, and which layers run is decided by "
             "them: a process waits for gradients that another one does not compute",
             "seed the generator before, or draw once and broadcast it",
+        )
+
+
+def _changed(draft: Draft, node: Loop, statement: ast.stmt, by: ast.expr) -> Iterator[Finding]:
+    """What is told of weights or gradients that a share changes: the gradient of a sum that is divided by its rows is
+    right where shares are as large (see rules/backward.py)."""
+    loop = draft.blueprint.loops.get(node)
+    if loop is None or not divides_a_sum(draft, loop, statement):
+        yield _differs(draft, statement, by, _OTHER_MODELS)
+    elif not all(_drops(draft, v) for v in loop.loaders):
+        yield draft.finding(
+            "COLL-RANKFLOW",
+            Severity.WARNING,
+            statement,
+            f"`{draft.facts.segment(by)}` differs from process to process where a batch cannot be shared evenly: "
+            "gradients are divided by it, and the processes would end with different models",
+            "give the loader drop_last=True and batches that the number of processes divides, or go back from the mean",
         )
 
 

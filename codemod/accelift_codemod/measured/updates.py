@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import targets
 
@@ -49,6 +51,39 @@ def _depends(draft: Draft, node: ast.AST, names: set[str]) -> bool:
     if isinstance(node, ast.Attribute) and node.attr in _SAME:
         return False
     return any(_depends(draft, child, names) for child in ast.iter_child_nodes(node))
+
+
+def rows_that_divide(draft: Draft, loop: BatchLoop, statement: ast.stmt) -> ast.expr | None:
+    """How many samples the process has, where a statement divides gradients by that: `p.grad /= len(x)`."""
+    env = draft.environment(loop, statement)
+    for node in walk(statement) if env is not None else ():
+        divided: ast.expr | None = None
+        by: list[ast.expr] = []
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+            divided, by = node.target, [node.value]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            divided, by = node.left, [node.right]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("div", "div_"):
+            divided, by = node.func.value, node.args[:1]
+        if divided is None or not any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in walk(divided)):
+            continue
+        for number in by:
+            if draft.facts.layouts.read(number, env or {}) is Layout.COUNT:
+                return number
+    return None
+
+
+def divides_a_sum(draft: Draft, loop: BatchLoop, statement: ast.stmt) -> bool:
+    """Whether a statement divides gradients of sums over the samples by how many of them the process has."""
+    rows = rows_that_divide(draft, loop, statement)
+    calls = draft.facts.loops.backwards_in(loop.node)
+    return rows is not None and bool(calls) and all(_is_of_sum(draft, loop, call) for call in calls)
+
+
+def _is_of_sum(draft: Draft, loop: BatchLoop, call: ast.Call) -> bool:
+    """Whether a backward pass goes back from a sum over the samples."""
+    env = draft.environment(loop, call) if isinstance(call.func, ast.Attribute) else None
+    return env is not None and draft.facts.layouts.read(call.func.value, env) is Layout.SUM  # type: ignore[attr-defined]
 
 
 def changes(draft: Draft, statement: ast.stmt, names: set[str]) -> ast.expr | None:

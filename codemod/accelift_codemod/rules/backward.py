@@ -15,6 +15,7 @@ from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import later
 from accelift_codemod.measured.shares import is_share
+from accelift_codemod.measured.updates import rows_that_divide
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -236,15 +237,7 @@ accelerator.backward(loss)
         """Whether gradients are divided after the backward pass by the number of samples that the process has."""
         for loop in draft.training_around(call):
             for read in (n for s in loop.body for n in walk(s) if isinstance(n, ast.Attribute) and n.attr == "grad"):
-                statement = draft.facts.index.statement(read)
-                env = draft.environment(loop, statement)
-                parts = [n for n in walk(statement) if isinstance(n, ast.expr)] if env is not None else []
-                divides = any(
-                    isinstance(getattr(n, "op", None), ast.Div)
-                    or (isinstance(n, ast.Attribute) and n.attr in ("div", "div_"))
-                    for n in (statement, *parts)
-                )
-                if divides and any(draft.facts.layouts.read(n, env or {}) is Layout.COUNT for n in parts):
+                if rows_that_divide(draft, loop, draft.facts.index.statement(read)) is not None:
                     return True
         return False
 
