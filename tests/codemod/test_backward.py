@@ -367,6 +367,50 @@ def test_gradients_that_are_divided_by_the_samples_of_a_share(divided: str, summ
     assert ('reduction="sum")\n' in converted(text).partition("accelerator.backward(")[2]) == summed
 
 
+BALANCED = """\
+def balanced(out, label):
+    mask = label.clone()
+    pos, neg = torch.sum(mask == 1).float(), torch.sum(mask == 0).float()
+    {weigh}
+    return F.binary_cross_entropy_with_logits(out, label, weight=mask)
+"""
+
+
+@pytest.mark.parametrize(
+    ("weigh", "told"),
+    [
+        ("mask[mask == 1] = neg / (pos + neg)", True),
+        ("mask[mask == 1] = 1.1 * pos / (pos + neg)", True),
+        ("mask[mask == 0] *= pos / neg", True),
+        ("mask = mask * neg / (pos + neg)", True),
+        ("mask = torch.zeros(3)\n    mask[0] = neg", True),
+        ("mask[mask == 1] = 0.5", False),
+        ("mask[mask == 1] = 2 / 3\n    mask[:, 0] = 1", False),
+        ("mask = torch.zeros(3)\n    mask[0] = 1", False),
+        ("mask[mask == 1] = label[mask == 1]", False),
+    ],
+)
+def test_weights_by_how_many_there_are_of_each(weigh: str, told: bool) -> None:
+    forward = "optimizer.zero_grad()\nout = model(x)\nloss = balanced(out, (out > 0).float())"
+    text = script(definitions=BALANCED.format(weigh=weigh), forward=forward)
+    assert ("LOSS-INBATCH" in findings(text)) is told
+
+
+@pytest.mark.parametrize(
+    ("weight", "told"),
+    [
+        ("(label.numel() - label.sum()) / label.sum()", True),
+        ("label.mean()", True),
+        ("torch.ones(3)", False),
+        ("None", False),
+    ],
+)
+def test_a_loss_that_is_made_with_how_many_there_are_of_each(weight: str, told: bool) -> None:
+    loss = f"nn.BCEWithLogitsLoss(pos_weight={weight})(out, label)"
+    forward = f"optimizer.zero_grad()\nout = model(x)\nlabel = (out > 0).float()\nloss = {loss}"
+    assert findings(script(forward=forward)) == (["LOSS-INBATCH"] if told else [])
+
+
 def test_a_sum_of_something_unknown_is_a_warning() -> None:
     for value, severity in (("unread(model(x)).sum()", "warning"), ("unread(model(x))", "note")):
         slots = {"from_imports": "from other import unread", "forward": f"{ZERO}loss = {value}"}

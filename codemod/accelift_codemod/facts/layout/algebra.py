@@ -293,7 +293,7 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
     if pair <= {Layout.QUOTIENT, *_MEANS, *FIXED}:
         return Layout.QUOTIENT
-    if pair <= {Layout.SUM, Layout.ZERO}:
+    if pair <= {Layout.SUM, Layout.ZERO} or pair == {Layout.SUM, Layout.COUNT}:
         return Layout.SUM
     if Layout.SUM in pair and pair <= {*SCALARS, *FIXED}:
         return Layout.PART_SUM
@@ -318,7 +318,7 @@ def _multiply(left: Layout, right: Layout) -> Layout:
 
 def _compared(pair: set[Layout]) -> Layout:
     """What becomes of samples that meet a statistic of their batch, as in `x - x.mean(0)`."""
-    return Layout.MIXED if Layout.ROWS in pair and pair <= {Layout.ROWS, *SCALARS} else Layout.UNKNOWN
+    return Layout.MIXED if Layout.ROWS in pair and pair <= {Layout.ROWS, Layout.QUOTIENT, *SCALARS} else Layout.UNKNOWN
 
 
 def _divide(left: Layout, right: Layout) -> Layout:

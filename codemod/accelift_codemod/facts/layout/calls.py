@@ -182,6 +182,13 @@ class Calls:
         plain = isinstance(func, ast.Attribute) and func.attr == "forward" and self.resolver.callee(call) is None
         return func.value if plain else func  # type: ignore[attr-defined]
 
+    def _made_with(self, made: ast.Call, env: Environment) -> dict[str, Shape]:
+        """What a loss of torch is made with where it is called at once: `nn.BCELoss(weight=w)(out, y)`."""
+        if not self.resolver.only(made, Role.LOSS) or self.resolver.qualified(made.func) is None:
+            return {}
+        told = {k.arg: self.layouts.read(k.value, env) for k in made.keywords if k.arg in ("weight", "pos_weight")}
+        return {name: layout for name, layout in told.items() if layout not in FIXED}
+
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
@@ -196,7 +203,8 @@ class Calls:
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]
         models = models if values else self.layouts.modules.listed(func)
         if models and len(models) >= len(values):
-            layouts = [self.layouts.modules.forward(v, arguments, keywords) for v in models]
+            made = self._made_with(func, env) if isinstance(func, ast.Call) else {}
+            layouts = [self.layouts.modules.forward(v, arguments, keywords | made) for v in models]
             joined = layouts[0]
             for other in layouts[1:]:
                 joined = join(joined, other)

@@ -12,6 +12,7 @@ from accelift_codemod.facts.index import Function, Index
 from accelift_codemod.facts.layout import each, products, sequences, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
+    CURVING,
     FIXED,
     SCALARS,
     Environment,
@@ -179,6 +180,8 @@ class Layouts:
             env[target.id] = value
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
             env[f"self.{target.attr}"] = value
+        elif isinstance(target, ast.Subscript):
+            self._put(target, value, env)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for i, part in enumerate(target.elts):
                 if isinstance(part, ast.Starred):
@@ -186,6 +189,18 @@ class Layouts:
                 else:
                     several = value is Layout.BATCH and views.several(self.resolver, part)
                     self.assign(part, Layout.BATCH if several else item(value, i), env)
+
+    def _put(self, target: ast.Subscript, value: Shape, env: Environment) -> None:
+        """Put a value into some entries of a tensor: `weights[y == 1] = share`, of which the batch is to have one."""
+        base = env.get(target.value.id) if isinstance(target.value, ast.Name) else None
+        if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, *CURVING):
+            return
+        if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
+            env[target.value.id] = Layout.MIXED
+        elif base in FIXED:  # a vector of statistics, or what each sample finds in one
+            place = target.slice
+            fixed = isinstance(place, ast.Slice) or self.read(place, env) in FIXED
+            env[target.value.id] = value if fixed else Layout.MIXED
 
     # ---- expressions
 
