@@ -290,3 +290,34 @@ def test_where_an_iterator_is_and_what_it_deals_are_not_measured(parts: dict[str
 )
 def test_what_a_micro_batch_measures_still_decides_about_the_next_step(parts: dict[str, str]) -> None:
     assert "COLL-RANKFLOW" in findings(micro(**parts)) or "accelerator.reduce" in str(converted(micro(**parts)))
+
+
+@pytest.mark.parametrize(
+    ("update", "reported"),
+    [
+        ("r.data = torch.tensor(np.quantile(dist.detach().numpy(), 0.9))", True),
+        ("r.data = torch.quantile(dist.detach(), 0.9)", True),
+        ("r.copy_(dist.detach().median())", True),
+        ("r.mul_(0.9).add_(0.1 * dist.detach().mean())", True),
+        ("r[...] = dist.detach().max()", True),
+        ("r.data[0] = dist.detach().mean()", True),
+        ("r = torch.tensor(np.percentile(dist.detach().numpy(), 90))", True),
+        ("r.data = torch.tensor(0.5)", False),
+        ("r.mul_(0.9)", False),
+        ("r.fill_(epoch)", False),
+        ("other.data = torch.quantile(dist.detach(), 0.9)", False),
+        ("r.data = torch.tensor(np.quantile(weights, 0.9))", False),
+        ("shown = np.quantile(dist.detach().numpy(), 0.9)", False),
+    ],
+)
+def test_a_radius_of_the_distances_so_far(update: str, reported: bool) -> None:
+    forward = f"{ZERO}dist = out.pow(2).sum(1)\nloss = r + F.relu(dist - r).mean()"
+    before = "r, other, weights = torch.zeros(()), torch.zeros(()), np.ones(3)"
+    text = script(imports="import numpy as np", before=before, forward=forward, batch_end=update)
+    assert ("`r` is measured on one process's share" in told(text)) is reported
+    assert ("COLL-RANKFLOW" in findings(text)) is reported
+
+
+def test_what_is_set_anew_before_it_is_read_is_of_the_same_iteration() -> None:
+    forward = f"{ZERO}dist = out.pow(2).sum(1)\nr = torch.zeros(())\nr.fill_(1)\nloss = r + dist.mean()"
+    assert findings(script(forward=forward, batch_end="r.copy_(dist.detach().median())")) == []

@@ -21,6 +21,8 @@ from accelift_codemod.measured.sums import Loop, Sets
 
 _SETS = (ast.Assign, ast.AugAssign, ast.Expr)
 _MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
+# Functions of NumPy that give one number of an array.
+_STATISTICS = frozenset("quantile percentile median mean average sum std var max min amax amin".split())
 _WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)
 
@@ -45,7 +47,7 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             own = statement is draft.facts.index.statement(load)  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
             after = own or position(place) > position(load)
             late = later or (after and not bound_anew(draft, node, load))
-            if late and (_measures(draft, loop, statement) or _is_chosen(draft, node, statement, local)):
+            if late and (_measures(draft, loop, statement, local) or _is_chosen(draft, node, statement, local)):
                 found.setdefault(name, {})[statement] = None
                 continue
             more = [(n, late) for n in loads(statement.value) if (n, late) not in seen]
@@ -55,8 +57,10 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
 
 
 def _places(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[tuple[ast.AST, str]]:
-    """Where what is read is set: the variable, or what is asked for of the object in it, `state.weight`."""
+    """Where what is read is set: the variable, the numbers of the tensor in it, or what is asked for of the object in
+    it, `state.weight`."""
     yield from ((binding.node, load.id) for binding in _bindings(draft, load, owner))
+    yield from ((place, load.id) for place in _changes(draft, node, load, owner))
     asked = parts_asked(draft, load)
     for statement in (s for outer in (node.body if asked else ()) for s in walk(outer)):
         if isinstance(statement, (ast.Assign, ast.AugAssign)):
@@ -68,6 +72,30 @@ def _places(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[
         )
         if isinstance(func, ast.Attribute) and func.attr in PUTS and ast.unparse(func.value) in asked:
             yield func, ast.unparse(func.value)  # `state.losses.append(loss.item())`
+
+
+def _changes(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[ast.expr]:
+    """Where the numbers of the tensor in a variable are changed: `R.data = r`, `R[0] = r`, `R.fill_(r)`."""
+    for statement in (s for outer in node.body for s in walk(outer) if isinstance(s, _SETS)):
+        for base in _changed(statement):
+            while isinstance(base, ast.Subscript) or (isinstance(base, ast.Attribute) and base.attr == "data"):
+                base = base.value
+            if isinstance(base, ast.Name) and base.id == load.id:
+                if draft.facts.index.scope(base).owner(base.id) is owner:
+                    yield base
+
+
+def _changed(statement: Sets) -> Iterator[ast.expr]:
+    """The parts of tensors that a statement changes in place: `r.mul_(0.9).add_(x)`."""
+    if not isinstance(statement, ast.Expr):
+        yield from (target for target in targets(statement) if not isinstance(target, ast.Name))
+        return
+    call: ast.expr = statement.value
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        inplace = call.func.attr.endswith("_") and not call.func.attr.endswith("__")
+        call = call.func.value
+        if inplace and not isinstance(call, ast.Call):
+            yield call
 
 
 def _bindings(draft: Draft, load: ast.Name, owner: Scope) -> list[Binding]:
@@ -86,7 +114,7 @@ def _is_chosen(draft: Draft, node: Loop, statement: ast.stmt, local: set[str]) -
     return False
 
 
-def _measures(draft: Draft, loop: BatchLoop, statement: Sets) -> bool:
+def _measures(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) -> bool:
     """Whether a statement sets a number that it takes from what is computed from the share of a batch.
 
     Numbers that others have taken are followed to where those did.
@@ -94,6 +122,18 @@ def _measures(draft: Draft, loop: BatchLoop, statement: Sets) -> bool:
     env = draft.environment(loop, statement)
     if env is None or draft.facts.layouts.read(statement.value, env) in _TENSORS:
         return False
+    if any(_is_statistic(draft, n) and local & {i.id for i in loads(n)} for n in walk(statement.value)):
+        return True
     parts = [n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))]
     taken = [n for n in parts if not isinstance(n, ast.Name) or not is_number(draft.facts.resolver, n)]
     return any(draft.facts.layouts.read(part, env) in _MEASURED for part in taken)
+
+
+def _is_statistic(draft: Draft, node: ast.AST) -> bool:
+    """Whether an expression is one number of a whole tensor or array: `x.median()`, `np.quantile(x, 0.9)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    module, _, name = (draft.facts.resolver.qualified(node.func) or "").rpartition(".")
+    if module == "numpy":
+        return name in _STATISTICS and not any(k.arg == "axis" for k in node.keywords)
+    return draft.facts.layouts.choosing.is_statistic(node)

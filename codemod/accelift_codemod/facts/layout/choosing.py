@@ -89,7 +89,7 @@ class Choosing:
         if name not in torch_ops.STATISTICS or not (qualified.startswith("torch.") or not qualified):
             return False
         given = call.args[bool(qualified) :]
-        most = 1 if name == "norm" else 0
+        most = 1 if name in ("norm", "quantile", "nanquantile") else 0
         return len(given) <= most and not {"dim", "axis"} & {k.arg for k in call.keywords}
 
     def distances(self, node: ast.expr) -> list[ast.expr]:
