@@ -164,3 +164,44 @@ def test_what_shows_a_number_keeps_none(keep: str, show: str, every: str, told: 
         **dict.fromkeys(("loop", "move", "forward", "backward", "step"), ""),
     )
     assert ("COLL-RANKFLOW" in findings(text)) == told
+
+
+CALLBACKS = """
+class Stopper:
+    last, stop = 0.0, False
+
+    def on_batch_end(self, loss):
+        self.last = loss
+
+    def on_epoch_end(self):
+        self.stop = self.last < 0.5
+
+
+class Silent:
+    stop = False
+
+    def on_batch_end(self, loss):
+        print("a batch")
+
+    def on_epoch_end(self):
+        print("an epoch")
+"""
+EACH = "for callback in callbacks:\n    callback.on_{}_end({})"
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "end", "told"),
+    [
+        ("stopper = Stopper()\ncallbacks = [stopper]", "loss.item()", "if stopper.stop:\n    break", True),
+        ("stopper = Stopper()\ncallbacks = [Silent(), stopper]", "loss.item()", "if stopper.stop:\n    break", True),
+        ("callbacks = [Stopper()]", "loss.item()", "if any(c.stop for c in callbacks):\n    break", True),
+        ("stopper = Stopper()\ncallbacks = [stopper]", "epoch", "if stopper.stop:\n    break", False),
+        ("stopper = Stopper()\ncallbacks = [stopper]", "loss.item()", "print(epoch)", False),
+        ("silent = Silent()\ncallbacks = [silent]", "loss.item()", "if silent.stop:\n    break", False),
+        ("stopper = Stopper()\nother, callbacks = Stopper(), [stopper]", "0.1", "if other.stop:\n    break", False),
+    ],
+)
+def test_objects_that_a_loop_calls_one_after_the_other(made: str, given: str, end: str, told: bool) -> None:
+    epoch_end = f"{EACH.format('epoch', '')}\n{end}"
+    text = script(definitions=CALLBACKS, before=made, batch_end=EACH.format("batch", given), epoch_end=epoch_end)
+    assert ("COLL-RANKFLOW" in findings(text)) is told

@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, Value, paths, torch_ops
 from accelift_codemod.facts.effects import Effects, flatten, loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.keeping import keeps
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.measured import labels
@@ -56,11 +57,42 @@ def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[st
             names = names | (_tainted(effects, statement, names, whole, summed) - same)
             for inner in walk(statement) if statement not in whole else ():
                 names |= filled(draft, inner, names) if isinstance(inner, FILLING) else set()
+                names |= _in_turn(draft, inner, names) - same if isinstance(inner, ast.For) else set()
                 names |= _handed(draft, inner, names) if isinstance(inner, ast.Call) else set()
                 names |= _chosen(draft, inner, names) - same if isinstance(inner, ast.If) else set()
             for function in draft.blueprint.timeline.calls_into(statement):
                 names |= roles.kept(function, data=True)
     return names - set(step.whole) if step is not None else names  # a share of whole data goes by another name
+
+
+def _in_turn(draft: Draft, loop: ast.For, names: set[str]) -> set[str]:
+    """The variables that hold the objects of the script, or else the list of them, that a loop gives local values one
+    after the other: `for callback in callbacks: callback.after(loss.item())`."""
+    resolver = draft.facts.resolver
+    given = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    calls = [n for s in loop.body for n in walk(s) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    calls = [c for c in calls if getattr(c.func.value, "id", "") == given]  # type: ignore[attr-defined]
+    told = [c for c in calls if any(names & {n.id for n in loads(a)} for a in (*c.args, *c.keywords))]
+    values = [v for v in resolver.values(loop.target) if isinstance(v.declaration, ast.ClassDef)] if told else []
+    objects = {v.origin for v in values if any(_keeps(draft, v, call, names) for call in told)}
+    if not objects:
+        return set()
+    scope = draft.facts.index.scope(loop)
+    reads = (n for n in draft.facts.reads() if isinstance(n, ast.Name))
+    found = {n.id for n in reads if any(v.origin in objects for v in resolver.values(n))}
+    found = {name for name in found if scope.owner(name) is not None and name != given}
+    base = root(loop.iter)
+    return found or ({base.id} if base is not None else set())
+
+
+def _keeps(draft: Draft, value: Value, call: ast.Call, names: set[str]) -> bool:
+    """Whether a method of an object keeps what a call gives it of some variables."""
+    resolver = draft.facts.resolver
+    method = resolver.method(value.declaration, call.func.attr)  # type: ignore[attr-defined]
+    given = resolver.bind(call, method) if method is not None else None
+    if method is None or given is None:
+        return False
+    return any(names & {n.id for n in loads(a)} and keeps(resolver, method, name) for name, a in given.items())
 
 
 def _chosen(draft: Draft, test: ast.If, names: set[str]) -> set[str]:
