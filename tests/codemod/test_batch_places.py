@@ -317,3 +317,39 @@ def test_rows_in_a_forward_pass(line: str, told: bool) -> None:
     text = text.replace("        return self.layer(x)", f"        {line}\n        return self.layer(x)")
     text = text.replace("super().__init__()\n", "super().__init__()\n        self.bias = torch.ones(9)\n", 1)
     assert line in text and ("BATCH-PLACES" in findings(text)) == told
+
+
+TEACHER = """
+def outputs(teacher, source):
+    kept = []
+    with torch.no_grad():
+        for x, _ in source:
+            kept.append({kept})
+    return kept
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "used", "told"),
+    [
+        ("teacher(x.to(device)).softmax(1)", "soft[i]", True),
+        ("teacher(x.to(device)).softmax(1).mean().item()", "soft[i]", False),  # one number for the whole batch
+        ("teacher(x.to(device)).softmax(1)", "soft[0]", False),
+        ("teacher(x.to(device)).softmax(1)", "soft[epoch]", False),
+        ("teacher(x.to(device)).softmax(1)", "other[i]", False),
+    ],
+)
+@pytest.mark.parametrize("handed", [False, True])
+def test_what_a_pass_over_whole_batches_has_kept(kept: str, used: str, told: bool, handed: bool) -> None:
+    loss = f"loss = F.cross_entropy(model(x), y) + (model(x).softmax(1) - {used}).pow(2).mean()"
+    slots = {
+        "loader": "loader = DataLoader(data, batch_size=16)",
+        "loop": "for i, (x, y) in enumerate(loader):",
+        "forward": f"optimizer.zero_grad()\n{loss}",
+    }
+    setup = "teacher, other = Net().to(device), [torch.ones(3)] * 9\n"
+    before = f"{setup}soft = outputs(teacher, loader)"
+    if not handed:
+        before = f"{setup}soft = []\nwith torch.no_grad():\n    for x, _ in loader:\n        soft.append({kept})"
+    text = script(definitions=TEACHER.format(kept=kept), before=before, **slots)
+    assert ("BATCH-PLACES" in findings(text)) is told

@@ -6,13 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts import BatchLoop, How
 from accelift_codemod.facts.effects import loads, stores
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.measured.numbers import number_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows.placed import Places, is_loss
 from accelift_codemod.rules import Explained, Rule
+
+_STEPS = 4  # from a list to where it was filled
 
 
 class BatchPlaces(Rule):
@@ -31,7 +35,8 @@ class BatchPlaces(Rule):
             "takes rows by their place in the batch",
             "The training uses the first rows of each batch, or others by a fixed place, in another way than the rest. "
             "A process has only its share of a batch, with other rows in these places. So it is with labels that are "
-            "taken, by the number of the batch, from an array beside the loader.",
+            "taken, by the number of the batch, from an array beside the loader, or from a list that a pass over whole "
+            "batches has filled.",
         ),
         Explained(
             "BATCH-COMPOSED",
@@ -78,7 +83,8 @@ class BatchPlaces(Rule):
             first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
             bounds = [first.lower, first.upper] if isinstance(first, ast.Slice) else []
             counted = [b for b in bounds if b is not None and numbers & {n.id for n in loads(b)}]
-            if len(counted) != 2 or places.layout(node, node.value) is not Layout.CONST:
+            kept = isinstance(first, ast.Name) and first.id in numbers and _is_of_batches(draft, loop, node.value)
+            if not kept and (len(counted) != 2 or places.layout(node, node.value) is not Layout.CONST):
                 continue
             if places.trains(node):
                 yield draft.finding(
@@ -129,3 +135,27 @@ class BatchPlaces(Rule):
                 if all(isinstance(n, plain) for n in walk(statement.value)):
                     numbers |= stores(statement)
         return numbers
+
+
+def _is_of_batches(draft: Draft, loop: BatchLoop, node: ast.expr | None, steps: int = _STEPS) -> bool:
+    """Whether an expression is a list that another loop over batches has put tensors into, one for each whole batch: in
+    a function that returns it, or that hands it on, too."""
+    resolver = draft.facts.resolver
+    function = resolver.callee(node) if isinstance(node, ast.Call) and steps else None
+    if isinstance(function, FUNCTIONS):
+        return any(_is_of_batches(draft, loop, s.value, steps - 1) for s in resolver.returns(function))
+    owner = draft.facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+    if owner is None or not isinstance(node, ast.Name):
+        return False
+    whole = {n.node for n in (*draft.blueprint.cuts, *draft.blueprint.replicated)} - {loop.node}
+    for load in draft.facts.loads(owner, node.id):
+        func = draft.facts.index.parents.get(load)
+        call = draft.facts.index.parents.get(func) if isinstance(func, ast.Attribute) else None
+        if isinstance(func, ast.Attribute) and func.attr == "append" and isinstance(call, ast.Call) and call.args:
+            if whole.intersection(draft.facts.index.enclosing_loops(call)) and number_of(draft, call.args[0]) is None:
+                return True
+    for binding in resolver.bindings(node) if steps else ():
+        made = resolver.handed(binding) if binding.how is How.PARAMETER else [] if binding.path else [binding.value]
+        if any(_is_of_batches(draft, loop, value, steps - 1) for value in made):
+            return True
+    return False
