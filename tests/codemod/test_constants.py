@@ -340,3 +340,33 @@ def test_a_number_that_a_name_is_made_of_is_not_used_on_the_data(kept: str, told
         epoch_end="stopper(epoch, model)",
     )
     assert ("DATA-UNSEEDED" in findings(text)) is told
+
+
+WEIGHTS = """
+class Table(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+        self.layer = nn.Linear(8, 3)
+        if self.table is not None:
+            self.layer.weight = nn.Parameter(self.table)
+
+    def forward(self, x):
+        {forward}
+        return self.layer(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "told"),
+    [
+        ("if self.table is not None:\n            x = x * 2", False),
+        ("x = x * 2 if self.table is None else x", False),
+        ("x = x[:, : self.table.shape[1]]", False),
+        ("x = x + self.table[0]", True),
+        ("if self.table is not None:\n            x = x @ self.table.T @ self.table", True),
+    ],
+)
+def test_what_is_only_asked_if_it_is_there_is_not_used_on_the_data(forward: str, told: bool) -> None:
+    text = script(definitions=WEIGHTS.format(forward=forward), model="model = Table(torch.randn(3, 8)).to(device)")
+    assert ("DATA-UNSEEDED" in findings(text)) is told

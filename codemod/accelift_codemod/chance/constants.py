@@ -122,6 +122,8 @@ def _same(left: ast.expr, right: ast.expr) -> bool:
 
 def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:
     """Whether what was drawn is used on the data: with a batch in one expression, or by what every sample passes."""
+    if _is_asked(draft, use):
+        return False
     loops = [draft.blueprint.loops.get(loop) for loop in draft.facts.index.enclosing_loops(use)]
     if any(loops):
         shown = any(loop is not None and loop.trains for loop in loops) and draft.gradients_off(use)
@@ -135,6 +137,14 @@ def _on_data(draft: Draft, call: ast.Call, use: ast.expr) -> bool:
         )
         return not own and function.name != "__init__" and _of_data(draft, owner)
     return _in_transform(draft, call, use)
+
+
+def _is_asked(draft: Draft, use: ast.expr) -> bool:
+    """Whether it is only asked if something is there, or how large it is: `self.table is not None`."""
+    parent = draft.facts.index.parents[use]
+    if isinstance(parent, ast.Compare):
+        return all(isinstance(operator, (ast.Is, ast.IsNot)) for operator in parent.ops)
+    return isinstance(parent, ast.Attribute) and parent.attr in torch_ops.ABOUT
 
 
 def _is_made_anew(draft: Draft, use: ast.expr) -> bool:
