@@ -55,6 +55,7 @@ class Resolver(Classes):
         self._values: dict[ast.AST, Values] = {}
         self._active: dict[ast.AST, int] = {}
         self._assumed: dict[ast.AST, Values] = {}
+        self._leaned_on: set[ast.AST] = set()  # those whose assumed answer others have gone by
         self._tentative: dict[ast.AST, tuple[Values, int]] = {}
         self._pending: list[ast.AST] = []
         self._low = _NO_CYCLE
@@ -92,6 +93,7 @@ class Resolver(Classes):
         active = self._active.get(node)
         if active is not None:
             self._low = min(self._low, active)
+            self._leaned_on.add(node)
             return self._assumed.get(node, ())
         tentative = self._tentative.get(node)
         if tentative is not None:
@@ -105,24 +107,27 @@ class Resolver(Classes):
         found: Values = ()
         for _ in range(_MAX_ROUNDS):
             self._low = _NO_CYCLE
+            self._leaned_on.discard(node)
             found = parts.bounded(self.expressions.of(node), node)
-            if self._low != depth or found == self._assumed.get(node, ()):
+            settled = self._low != depth and node not in self._leaned_on  # also one that depends on others before it
+            if settled or found == self._assumed.get(node, ()):
                 break
             self._assumed[node] = found
             for other in self._pending[start:]:
                 self._tentative.pop(other, None)
             del self._pending[start:]
         del self._active[node]
-        self._assumed.pop(node, None)
         if self._low >= depth:  # nothing below is still being computed: all of it is final
             for other in self._pending[start:]:
                 known = self._tentative.pop(other, None)
                 if known is not None:
                     self._values[other] = known[0]
             del self._pending[start:]
+            self._assumed = {one: answer for one, answer in self._assumed.items() if one in self._active}
             self._values[node] = found
             self._low = outer
         else:
+            self._assumed[node] = found  # to begin with, should it be computed again
             self._tentative[node] = (found, self._low)
             self._pending.append(node)
             self._low = min(outer, self._low)
