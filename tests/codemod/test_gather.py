@@ -510,3 +510,30 @@ def test_what_is_moved_in_some_runs_need_not_be_gathered_for_its_length(moved: s
     text = converted(script(loader=LOADERS, after=after))
     assert ("total += y.size(0)" in text) is expected
     assert ("(out, y))" in text) is expected
+
+
+@pytest.mark.parametrize("returned", ["model, sum(losses), right", "model"])
+def test_a_function_that_trains_evaluates_and_returns_the_model(returned: str) -> None:
+    """What the variable holds afterwards is what the function was given: both are worked out together."""
+    definitions = (
+        "def run(model, loader, held_out):\n    losses, right = [], []\n"
+        "    for x, y in loader:\n        x, y = x.to(device), y.to(device)\n        optimizer.zero_grad()\n"
+        "        loss = F.cross_entropy(model(x), y)\n        loss.backward()\n        optimizer.step()\n"
+        "        losses.append(loss.item())\n"
+        "    with torch.no_grad():\n        for x, y in held_out:\n            x, y = x.to(device), y.to(device)\n"
+        "            output = model(x)\n            right.append(F.cross_entropy(output, y).item())\n"
+        f"    return {returned}\n"
+    )
+    bound = "model, losses, right" if "," in returned else "model"
+    text = script(
+        definitions=definitions,
+        loader="loader = DataLoader(data, batch_size=16, shuffle=True)\nheld_out = DataLoader(data, batch_size=8)",
+        epochs="for epoch in range(2):",
+        epoch=f"{bound} = run(model, loader, held_out)",
+        loop="",
+        move="",
+        forward="",
+        backward="",
+        step="",
+    )
+    assert "output, y = accelerator.gather_for_metrics((output, y))" in converted(text)
