@@ -125,7 +125,7 @@ class Facts:
 
     @cached_property
     def layouts(self) -> Layouts:
-        return Layouts(self.objects)
+        return Layouts(self.objects, self.extents)
 
     @cached_property
     def collated(self) -> Collated:

@@ -67,7 +67,7 @@ CURVED = frozenset(
 # Functions that reduce over dimensions: row-wise if a dimension other than the first is given.
 REDUCES = {
     "mean": "mean",
-    "nanmean": "mean",
+    "nanmean": "weighted",
     "sum": "sum",
     "nansum": "sum",
     "max": "pair",
@@ -106,6 +106,7 @@ REDUCES = {
     "sort": "pair",
     "topk": "pair",
     "gumbel_softmax": "same",
+    "msort": "same",
     "cosine_similarity": "one",
     "pairwise_distance": "rows",
     "glu": "same",
@@ -117,7 +118,7 @@ REDUCES = {
 STATISTICS = frozenset(
     "median nanmedian mode max min amax amin aminmax logsumexp norm vector_norm std var std_mean var_mean prod "
     "quantile nanquantile softmax log_softmax softmin normalize diff cumsum cumprod logcumsumexp cummax cummin sort "
-    "topk cosine_similarity".split()
+    "msort topk cosine_similarity".split()
 )
 # Where the dimension stands among the positional arguments after the tensor(s).
 DIMENSION_PLACE = {
@@ -129,9 +130,22 @@ DIMENSION_PLACE = {
 DIMENSION_DEFAULT = {
     **dict.fromkeys(("sort", "topk", "argsort", "glu", "gumbel_softmax", "diff"), -1),
     **dict.fromkeys(("cosine_similarity", "normalize"), 1),
+    "msort": 0,
 }
+# What tells or takes the greatest of some numbers, or sets each of them in relation to the others.
+SELECTS = STATISTICS | frozenset({"argmax", "argmin", "argsort", "kthvalue", "gumbel_softmax"})
+# What puts the rows into another order, if it is told dimension 0 or none at all.
+TURNS = frozenset({"flip", "roll", "flipud"})
 # What brings every row of a tensor together with every other row of it, or of another one.
-PAIRS = frozenset("pdist outer ger kron cartesian_prod combinations cov corrcoef".split())
+PAIRS = frozenset("pdist outer ger kron cartesian_prod combinations cov corrcoef meshgrid".split())
+# What tells the places of all pairs of so many.
+PLACES_OF_PAIRS = frozenset({"triu_indices", "tril_indices"})
+# What has a tensor several times.
+SPREADS = frozenset({"repeat", "tile", "repeat_interleave"})
+# What adds the product of the last two matrices that it is given to another one.
+PRODUCTS_ADDED = frozenset({"addmm", "addmm_"})
+# Functions of which it depends on the number of dimensions whether samples meet in them.
+OF_DIMENSIONS = REDUCES.keys() | SPREADS | {"unsqueeze", "cdist", "inner"}
 
 # Losses of torch.nn.functional; True: the mean is over classes' weights or kept targets if such an argument is given.
 FUNCTIONAL_LOSSES = {

@@ -19,6 +19,7 @@ _ENTRIES = frozenset({"forward", "__getitem__", "__iter__"})
 _TRANSFORMERS = frozenset({"Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer"})
 _ATTENTION = _TRANSFORMERS | {"MultiheadAttention"}
 _DROPS_AT = {"MultiheadAttention": 2, "Transformer": 5, "TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3}
+_TRAINING = 5  # where F.batch_norm is told that
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
 
@@ -83,7 +84,8 @@ class Notes(Rule):
         first: dict[str, ast.Call] = {}
         for call in draft.calls:
             name = self._layer(draft, call)
-            if name in torch_ops.BATCH_NORM or ready_networks.has_batch_norm(draft, call):
+            normalizes = name in torch_ops.BATCH_NORM or self._normalizes(draft, call)
+            if normalizes or ready_networks.has_batch_norm(draft, call):
                 first.setdefault("BatchNorm", call)
             if self._drops(draft, call, name) or ready_networks.has_dropout(draft, call):
                 first.setdefault("dropout", call)
@@ -190,6 +192,13 @@ class Notes(Rule):
             for node in (c for s in (statement, *called) for c in draft.facts.loops.own_calls(s)):
                 if _draws_in_place(node) or self._draws(draft, node):
                     yield node
+
+    def _normalizes(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a call computes statistics of a batch, as it trains."""
+        if draft.facts.resolver.qualified(call.func) != "torch.nn.functional.batch_norm":
+            return False
+        told = draft.facts.resolver.argument(call, _TRAINING, "training")
+        return told is not None and not (isinstance(told, ast.Constant) and told.value is False)
 
     def _draws(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call draws random numbers."""

@@ -59,6 +59,14 @@ _READERS = frozenset({f"pandas.{n}" for n in ("read_csv", "read_excel", "read_pa
 _OTHERWISE = frozenset({"squeeze", "iterator", "chunksize", "sheet_name", "typ"})
 _SCALERS = frozenset("StandardScaler MinMaxScaler RobustScaler MaxAbsScaler Normalizer".split())
 _REDUCES = frozenset("sum mean amax amin std var argmax argmin".split())
+_OF_CLASSES = torch_ops.WEIGHTED_LOSSES | {"cross_entropy", "nll_loss"}
+# Losses of each element, by the names of classes and of functions, and of each target.
+_LOSSES = _OF_CLASSES | frozenset(
+    """
+    MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss BCEWithLogitsLoss KLDivLoss mse_loss l1_loss smooth_l1_loss
+    huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
+    """.split()
+)
 _UNKNOWN = Value(Role.OBJECT, ast.Pass())
 _SPLITS = "sklearn.model_selection.train_test_split"
 
@@ -74,6 +82,9 @@ class Functions:
     def call(self, call: ast.Call, path: Path) -> Extent | None:
         """The extent of what a call gives, or of what is at a place in that."""
         modules = self._modules(call.func)
+        if len(modules) == 1 and not path and _is_for_each(modules[0].origin):
+            name = modules[0].name.rpartition(".")[2]
+            return self._each(name, call.args) if name in _LOSSES else None
         if modules:
             given = self.extents.of(call.args[0]) if call.args else None
             return alike([self.extents.networks.output(m, given, path) for m in modules])
@@ -193,10 +204,27 @@ class Functions:
             return squeezed(of) if dimension is None else without(of, integer(dimension), only_ones=True)
         if name in torch_ops.ELEMENTWISE and given:
             return broadcast(of, self.extents.of(given[0]))
+        if name in _LOSSES and _is_for_each(call):
+            return self._each(name, call.args)
         return self._reduced(call, of, dimension) if name in _REDUCES else None
+
+    def _each(self, loss: str, compared: list[ast.expr]) -> Extent | None:
+        """Of a loss that gives one number for each element, or of those of classes for each target."""
+        output, target = (self.extents.of(c) for c in compared[:2]) if len(compared) > 1 else (None, None)
+        if loss not in _OF_CLASSES:
+            return broadcast(output, target)
+        known = output is not None and target is not None
+        return target if known and len(target.sizes) < len(output.sizes) else None  # type: ignore[union-attr]
 
     def _reduced(self, call: ast.Call, of: Extent, dimension: ast.expr | None) -> Extent | None:
         if dimension is None:
             return NUMBER if not call.keywords else None
         kept = any(k.arg in ("keepdim", "keepdims") for k in call.keywords)
         return without(of, integer(dimension)) if not kept else None
+
+
+def _is_for_each(loss: ast.AST) -> bool:
+    """Whether a loss is told to give one number for each element."""
+    return isinstance(loss, ast.Call) and any(
+        k.arg == "reduction" and isinstance(k.value, ast.Constant) and k.value.value == "none" for k in loss.keywords
+    )

@@ -31,7 +31,7 @@ class Handmade:
         self.facts = facts
         self.index = facts.index
         self.resolver = facts.resolver
-        self.layouts = Picked(facts.objects)
+        self.layouts = Picked(facts.objects, facts.extents)
         self.proof = Proof(self)
 
     @cached_property

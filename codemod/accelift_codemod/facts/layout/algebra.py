@@ -35,6 +35,7 @@ class Layout(Enum):
     QUOTIENT = "a sum over the samples divided by another one: a mean by weights or masks"
     SUM = "a sum over the samples"
     PART_SUM = "a sum over the samples and something that is none"
+    RATE = "one by a sum over the samples"
     COUNT = "the number of samples"
     INVERSE = "one by the number of samples"
     SHAPE = "the shape of a sample-first tensor"
@@ -90,6 +91,7 @@ _MEANS = (Layout.MEAN, Layout.WEIGHTED)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 # What is one for the whole batch, so that nothing but a straight line in it may be averaged over shares.
 CURVING = (*SCALARS, Layout.QUOTIENT, Layout.PART_SUM)
+_SUMS = (Layout.SUM, Layout.PART_SUM)
 # What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
 COMPARING: tuple[set[Shape], ...] = (
     {Layout.ROWS, Layout.COLUMNS},
@@ -197,7 +199,9 @@ def item(value: Shape, place: int) -> Shape:
         return Layout.PICKED if place == 0 else Layout.UNKNOWN
     if value is Layout.SHAPE:
         return Layout.COUNT if place == 0 else Layout.CONST
-    return value if value in (Layout.MIXED, *SCALARS, *FIXED) else Layout.UNKNOWN  # of a vector of means, a mean
+    return (
+        value if value in (Layout.MIXED, Layout.RATE, *CURVING, *FIXED) else Layout.UNKNOWN
+    )  # of a vector of means, a mean
 
 
 def tensor(value: Shape) -> Shape:
@@ -219,13 +223,18 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """The layout of `left operator right`."""
     left, right = tensor(left), tensor(right)
     if isinstance(left, tuple) or isinstance(right, tuple):
-        return Layout.UNKNOWN
+        return _lists(operator, left, right)
     if Layout.MIXED in (left, right):
         return Layout.MIXED
+    if Layout.RATE in (left, right):
+        return _rated(operator, left, right)
+    if isinstance(operator, ast.Div) and right in _SUMS and left in FIXED:
+        return Layout.RATE
     if isinstance(operator, ast.Div) and Layout.PART_SUM in (left, right) and right not in FIXED:
-        return Layout.QUOTIENT if {left, right} <= {Layout.PART_SUM, Layout.SUM} else Layout.UNKNOWN
+        return Layout.QUOTIENT if {left, right} <= {*_SUMS} else _compared({left, right})
     if Layout.PART_SUM in (left, right):
-        return Layout.PART_SUM if {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED} else Layout.UNKNOWN
+        kept = {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED}
+        return Layout.PART_SUM if kept else _compared({left, right})
     if left in FIXED and right in FIXED:
         return Layout.ZERO if left is right is Layout.ZERO else Layout.CONST
     if {left, right} in COMPARING or (isinstance(operator, ast.Pow) and left in CURVING):
@@ -251,11 +260,23 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     return Layout.UNKNOWN
 
 
+def _lists(operator: ast.operator, left: Shape, right: Shape) -> Shape:
+    """What becomes of lists: one after the other, if no sample is in them."""
+    plain = written_out(left) in FIXED and written_out(right) in FIXED
+    return Layout.CONST if plain and isinstance(operator, ast.Add) else Layout.UNKNOWN
+
+
 def elementwise(parts: Iterable[Shape]) -> Shape:
     """The layout of an elementwise function of several values."""
     found = list(map(tensor, parts))
-    met = Layout.ROWS in found and any(part in (*SCALARS, Layout.SHIFTED) for part in found)
-    if Layout.MIXED in found or Layout.SHIFTED in found or met or any(pair <= set(found) for pair in COMPARING):
+    met = Layout.ROWS in found and any(part in (*CURVING, Layout.SHIFTED) for part in found)
+    if (
+        Layout.MIXED in found
+        or Layout.RATE in found
+        or Layout.SHIFTED in found
+        or met
+        or any(pair <= set(found) for pair in COMPARING)
+    ):
         return Layout.MIXED
     if any(part in ALTERED for part in found):
         return altered(found, elementwise)
@@ -287,6 +308,10 @@ def _add(left: Layout, right: Layout) -> Layout:
     pair = {left, right}
     if pair <= {Layout.ROWS, *FIXED}:
         return Layout.ROWS
+    if pair <= {Layout.COLUMNS, *FIXED}:
+        return Layout.COLUMNS
+    if pair == {Layout.COUNT, Layout.SUM}:
+        return Layout.SUM  # how many are none of those that are counted
     if Layout.SHIFTED in pair or pair == {Layout.ROWS, Layout.MEAN}:
         return Layout.SHIFTED if pair <= {Layout.SHIFTED, Layout.ROWS, Layout.MEAN, *FIXED} else Layout.MIXED
     if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
@@ -304,6 +329,8 @@ def _multiply(left: Layout, right: Layout) -> Layout:
     pair = {left, right}
     if pair <= {Layout.ROWS, *FIXED}:
         return Layout.ROWS
+    if pair <= {Layout.COLUMNS, *FIXED}:
+        return Layout.COLUMNS
     for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.SUM, Layout.COUNT, Layout.INVERSE):
         if scalar in pair and pair - {scalar} and (pair - {scalar}) <= set(FIXED):
             return scalar
@@ -318,16 +345,27 @@ def _multiply(left: Layout, right: Layout) -> Layout:
 
 def _compared(pair: set[Layout]) -> Layout:
     """What becomes of samples that meet a statistic of their batch, as in `x - x.mean(0)`."""
-    return Layout.MIXED if Layout.ROWS in pair and pair <= {Layout.ROWS, Layout.QUOTIENT, *SCALARS} else Layout.UNKNOWN
+    samples = pair & {Layout.ROWS, Layout.COLUMNS}
+    return Layout.MIXED if len(samples) == 1 and pair - samples <= {*CURVING} else Layout.UNKNOWN
+
+
+def _rated(operator: ast.operator, left: Layout, right: Layout) -> Layout:
+    """What is multiplied by one by a sum: another sum makes a quotient of the two."""
+    if isinstance(operator, (ast.Mult, ast.Div)) and right in FIXED:
+        return Layout.RATE
+    if isinstance(operator, ast.Mult):
+        other = right if left is Layout.RATE else left
+        return Layout.RATE if other in FIXED else Layout.QUOTIENT if other in _SUMS else Layout.MIXED
+    return Layout.MIXED
 
 
 def _divide(left: Layout, right: Layout) -> Layout:
     if right in FIXED:
         return left
-    if left is Layout.ROWS and right is Layout.ROWS:
-        return Layout.ROWS
-    if left in FIXED and right is Layout.ROWS:
-        return Layout.ROWS
+    if left is right and left in (Layout.ROWS, Layout.COLUMNS):
+        return left
+    if left in FIXED and right in (Layout.ROWS, Layout.COLUMNS):
+        return right
     if right is Layout.COUNT and (left is Layout.SUM or left in FIXED):
         return Layout.MEAN if left is Layout.SUM else Layout.INVERSE
     if left is right is Layout.SUM:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS
-from accelift_codemod.facts.layout import derived, losses, making, operations, pretrained, products, views
+from accelift_codemod.facts.layout import along, derived, losses, making, operations, pretrained, products, views
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
     SCALARS,
@@ -51,8 +51,9 @@ class Calls:
         if self._is_one_number(call, qualified):
             return Layout.ZERO
         factors = products.factors(call, qualified)
-        if factors is not None and products.squares(*factors) and everything[0] not in FIXED:
-            return Layout.MIXED
+        if factors is not None and products.squares(*factors):
+            if self.layouts.read(factors[0], env, frame) not in FIXED:
+                return Layout.MIXED
         if factors is not None and self.layouts.one_for_each(
             [self.layouts.read(f, env, frame) for f in factors], factors
         ):
@@ -80,6 +81,9 @@ class Calls:
         packed = self.layouts.choosing.packs(call, qualified or "", everything)
         if packed is not None:
             return packed
+        if qualified == "torch.arange" and any(self._counts_on(a, env, frame) for a in call.args[:2]):
+            if all(e in (Layout.COUNT, *FIXED) or e is Layout.UNKNOWN for e in everything):
+                return Layout.PLACES
         made = making.array(qualified, arguments, keywords) if qualified is not None else None
         if made is not None:
             return made
@@ -96,9 +100,10 @@ class Calls:
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
                 return losses.functional_loss(call, name, views.told(self.index, everything))
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
-                return operations.operation(name, call, arguments, keywords, 1)
+                rank = self._rank(name, call.args[0] if call.args else None)
+                return operations.operation(name, self._along(name, call, 1), arguments, keywords, 1, rank)
             if qualified in _NORMS:
-                return operations.operation("vector_norm", call, arguments, keywords, 1)
+                return operations.operation("vector_norm", self._along("norm", call, 1), arguments, keywords, 1)
         builtin = self.resolver.builtin(func)
         if builtin == "next" or (isinstance(func, ast.Attribute) and func.attr in ("next", "__next__")):
             drawn = self._next_of(self.resolver.values(call))
@@ -120,13 +125,31 @@ class Calls:
             if func.attr == "repeat" and receiver is Layout.ROWS and self.layouts.dimensions.repeats_later(call):
                 return Layout.ROWS
             if not isinstance(receiver, tuple) and receiver not in FIXED:
-                return operations.method(func.attr, call, receiver, arguments, keywords)
+                rank = self._rank(func.attr, func.value)
+                along = self._along(func.attr, call, 0)
+                return operations.method(func.attr, along, receiver, arguments, keywords, rank)
             if func.attr in ("repeat", "expand") and receiver in FIXED and arguments[:1] == [Layout.COUNT]:
                 return Layout.ROWS  # the same for each sample
             fixed = receiver in FIXED and all(written_out(e) in FIXED for e in everything)
             if fixed and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _along(self, name: str, call: ast.Call, tensors: int) -> ast.Call:
+        """A call with the dimensions written out that it reduces."""
+        return along.spelled_out(self.resolver, call, tensors) if name in torch_ops.REDUCES else call
+
+    def _counts_on(self, node: ast.expr, env: Environment, frame: Frame) -> bool:
+        """Whether an expression is the number of samples, perhaps and one, or but one."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            sides = [self.layouts.read(side, env, frame) for side in (node.left, node.right)]
+            return Layout.COUNT in sides and all(side is Layout.COUNT or side in FIXED for side in sides)
+        return self.layouts.read(node, env, frame) is Layout.COUNT
+
+    def _rank(self, name: str, tensor: ast.expr | None) -> int | None:
+        """How many dimensions the tensor surely has that a function works on, if it depends on that what this does."""
+        asked = name in torch_ops.OF_DIMENSIONS and tensor is not None
+        return self.layouts.dimensions.rank(tensor) if asked and tensor is not None else None
 
     def _pairs(self, node: ast.expr, env: Environment, frame: Frame) -> bool:
         """Whether an expression has all distances between the rows of two tensors that both depend on the batch."""

@@ -21,6 +21,7 @@ _KEEPS = frozenset(
 )
 _ALIKE = frozenset("detach clone cpu cuda to float double contiguous abs neg pow square".split())
 _SHAPES = frozenset({"view", "reshape", "flatten"})
+_RANKS = torch_ops.PLACES_OF_PAIRS | {"topk", "kthvalue", "combinations"}
 _RNN = "torch.nn.utils.rnn."
 _MOST_STEPS = 8
 
@@ -107,13 +108,13 @@ class Choosing:
         return qualified, qualified.rpartition(".")[2] or getattr(call.func, "attr", "")
 
     def _is_ranked(self, node: ast.expr, steps: int = 0) -> bool:
-        """Whether places are those of the greatest numbers, or the first ones of places in some order."""
+        """Whether places are those of the greatest numbers, the first ones of places in some order, or of pairs."""
         if isinstance(node, ast.Subscript):
             return isinstance(node.slice, ast.Slice) or self._is_ranked(node.value, steps)
         if isinstance(node, ast.Attribute):
             return self._is_ranked(node.value, steps)
         if isinstance(node, ast.Call):
-            return self._operation(node)[1] in ("topk", "kthvalue")
+            return self._operation(node)[1] in _RANKS
         bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) and steps < _MOST_STEPS else []
         return any(b.value is not None and self._is_ranked(b.value, steps + 1) for b in bindings)
 

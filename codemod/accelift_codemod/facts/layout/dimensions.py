@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
@@ -10,6 +11,9 @@ from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.extents import Extents
 
 # Layers that return as many dimensions as they are given, whatever they are given.
 _KEEPS = torch_ops.ROW_WISE_LAYERS - {"Embedding", "Bilinear"} | {"Softmax", "LogSoftmax", "Softmin"}
@@ -37,8 +41,9 @@ _MOST_NAMES = 4
 class Dimensions:
     """Answers that for expressions."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, extents: Extents | None = None) -> None:
         self.resolver = resolver
+        self.extents = extents
         self.index = resolver.index
         self._known: dict[ast.expr, int | None] = {}
 
@@ -80,6 +85,12 @@ class Dimensions:
         if isinstance(call, ast.Call) and call.func is outer and outer.attr in _PLACED:
             return any(integer(a) == 2 for a in (*call.args, *(k.value for k in call.keywords)))
         return False
+
+    def rank(self, node: ast.expr) -> int | None:
+        """The same, also by how large the dimensions of the data and the layers are."""
+        number = self.of(node)
+        extent = self.extents.of(node) if number is None and self.extents is not None else None
+        return number if extent is None or extent.deeper or extent.table else len(extent.sizes)
 
     def of(self, node: ast.expr | None, steps: int = 0) -> int | None:
         """The number of dimensions of an expression, if it is known."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
 from accelift_codemod.facts.layout import each, products, sequences, settled, views
@@ -41,6 +42,9 @@ from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.values import Role
 
+if TYPE_CHECKING:
+    from accelift_codemod.facts.extents import Extents
+
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
@@ -48,7 +52,7 @@ _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 class Layouts:
     """Interprets code on layouts."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, extents: Extents) -> None:
         self.objects = objects
         self.resolver = objects.resolver
         self.index: Index = objects.index
@@ -56,7 +60,7 @@ class Layouts:
         self.calls = Calls(self)
         self.choosing = Choosing(objects.resolver)
         self.pieces = Pieces(objects.resolver)
-        self.dimensions = Dimensions(objects.resolver)
+        self.dimensions = Dimensions(objects.resolver, extents)
         self.prefixes = Prefixes(self.step)
         self.ranks = Ranks(objects.resolver, self.dimensions)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
@@ -354,19 +358,27 @@ class Layouts:
                 return chosen
         if base is Layout.PLACES and isinstance(node.slice, ast.Tuple) and _whole(places[0]):
             return base  # `places[:, None]`
-        if base in SCALARS:  # a vector of them
-            index = Layout.CONST if isinstance(places[0], ast.Slice) else self.read(places[0], env, frame)
+        if base is Layout.RATE:
+            return Layout.MIXED
+        if base in CURVING:  # a vector of them
+            index = self._read_place(places[0], env, frame)
             return base if index in FIXED else Layout.MIXED
         if base in (Layout.ROWS, *ALTERED):
+            if any(self._read_place(place, env, frame) is Layout.MIXED for place in places[1:]):
+                return Layout.MIXED
             if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
                 return Layout.COLUMNS
             return base if _whole(places[0]) else Layout.UNKNOWN
         if base in FIXED and isinstance(node.slice, ast.Tuple) and all(self._fixed(p, env, frame) for p in places):
             return base
         if base in FIXED:
-            index = self.read(node.slice, env, frame) if not isinstance(node.slice, ast.Slice) else Layout.CONST
+            index = self._read_place(node.slice, env, frame)
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
         return Layout.UNKNOWN
+
+    def _read_place(self, place: ast.expr, env: Environment, frame: Frame) -> Shape:
+        """The layout of a part of a subscript; of a slice nothing is said."""
+        return Layout.CONST if isinstance(place, ast.Slice) else self.read(place, env, frame)
 
     def _fixed(self, place: ast.expr, env: Environment, frame: Frame) -> bool:
         """Whether a part of a subscript does not depend on the batch."""

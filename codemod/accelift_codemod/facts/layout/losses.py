@@ -68,7 +68,7 @@ def _given(call: ast.Call, name: str, tensors: int) -> dict[str, ast.expr] | Non
 
 
 def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bool) -> Shape:
-    if any(a in (Layout.MIXED, Layout.SHIFTED, *CURVING) for a in arguments):
+    if any(a in (Layout.MIXED, Layout.SHIFTED, Layout.RATE, *CURVING) for a in arguments):
         return Layout.MIXED  # of a statistic of the batch, or weighted by one
     if Layout.PLACES in arguments:
         return Layout.MIXED  # which sample of the batch it is, is to be told

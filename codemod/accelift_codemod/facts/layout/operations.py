@@ -21,6 +21,8 @@ from accelift_codemod.facts.layout.algebra import (
     tensor,
     written_out,
 )
+from accelift_codemod.facts.layout.columns import columns
+from accelift_codemod.facts.layout.pairs import paired
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
 
@@ -31,8 +33,6 @@ _OF_STATISTICS = frozenset(
 )
 # Methods that return a tensor of the same shape, whatever they are given.
 _OF_SHAPES = frozenset("detach cpu cuda to clone float double half type type_as contiguous requires_grad_".split())
-# What puts the rows into another order, if it is told dimension 0 or none at all.
-_TURNS = frozenset({"flip", "roll", "flipud"})
 # Methods of lists and dicts, and of what else a batch may be if it is no tensor.
 _OF_COLLECTIONS = frozenset("keys values get copy pop append extend insert index count update pin_memory".split())
 
@@ -59,7 +59,15 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
     return Layout.CONST if all(a in FIXED for a in arguments) else Layout.UNKNOWN
 
 
-def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], keywords: dict[str, Shape]) -> Shape:
+def method(
+    name: str,
+    call: ast.Call,
+    receiver: Shape,
+    arguments: list[Shape],
+    keywords: dict[str, Shape],
+    rank: int | None = None,
+) -> Shape:
+    """A tensor's method; `rank` is how many dimensions the tensor surely has."""
     if receiver is Layout.BATCH:
         if name == "items":
             return ((Layout.CONST, Layout.ROWS),)
@@ -67,7 +75,7 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
             return Layout.BATCH
         if name in _OF_COLLECTIONS:
             return Layout.UNKNOWN
-        return method(name, call, Layout.ROWS, arguments, keywords)
+        return method(name, call, Layout.ROWS, arguments, keywords, rank)
     if name == "item":
         return receiver if receiver in (*SCALARS, Layout.COUNT) else Layout.UNKNOWN
     if receiver is Layout.MIXED:
@@ -79,12 +87,12 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if receiver is Layout.COLUMNS:
         if name in ("matmul", "mm") and arguments:
             return combine(ast.MatMult(), receiver, arguments[0])
-        if name in _OF_SHAPES or (name == "expand" and len(arguments) > 1 and arguments[1] is Layout.COUNT):
+        if name in _OF_SHAPES or _widens(name, call, arguments):
             return receiver
         return (
             Layout.ROWS
             if name == "t" or swaps(name, call.args)
-            else operation(name, call, [receiver, *arguments], keywords, 0)
+            else operation(name, call, [receiver, *arguments], keywords, 0, rank)
         )
     picks = _picks(name, call, [receiver, *arguments], 0)
     if picks is not None:
@@ -92,14 +100,18 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if receiver is Layout.STACKED and _cuts(name, call, 0):
         return Layout.BATCH
     if receiver in ALTERED:
-        return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords))
+        return altered([receiver, *arguments], lambda parts: method(name, call, parts[0], parts[1:], keywords, rank))
     if receiver is Layout.PLACES:
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
     if receiver in CURVING and name in ops.CURVED:
         return _curved(name, receiver)
     if name in ops.EXTREMES and len(arguments) == 1 and _bends([receiver, *arguments]):
         return operation(name, call, [receiver, *arguments], keywords, 0)
-    if receiver in SCALARS:
+    if receiver in CURVING and name in ops.SELECTS:
+        return Layout.MIXED
+    if receiver is Layout.RATE:
+        return receiver if name in _OF_SHAPES else Layout.MIXED
+    if receiver in CURVING:
         arithmetic = ARITHMETIC.get(name.rstrip("_"))
         if arithmetic is not None and len(arguments) == 1:
             return combine(arithmetic, receiver, arguments[0])
@@ -111,13 +123,21 @@ def method(name: str, call: ast.Call, receiver: Shape, arguments: list[Shape], k
     if receiver is Layout.SHIFTED:
         return operation(name, call, [receiver, *arguments], keywords, 0)
     if receiver is Layout.UNKNOWN:
+        if Layout.MIXED in (*arguments, *keywords.values()):
+            return Layout.MIXED
         whole = not arguments and not keywords
         return Layout.MEAN if name == "mean" and whole else Layout.UNKNOWN
     if receiver is not Layout.ROWS:
         return Layout.UNKNOWN
     if name in ("size", "numel", "nelement", "dim", "ndimension"):
         return _size(name, call)
-    return operation(name, call, [receiver, *arguments], keywords, 0)
+    return operation(name, call, [receiver, *arguments], keywords, 0, rank)
+
+
+def _widens(name: str, call: ast.Call, arguments: list[Shape]) -> bool:
+    """Whether dimension 1 stays as it is where a tensor is expanded."""
+    widened = name == "expand" and len(arguments) > 1
+    return widened and (arguments[1] is Layout.COUNT or integer(call.args[1]) == -1)
 
 
 def _bends(parts: list[Shape]) -> bool:
@@ -142,8 +162,11 @@ def _size(name: str, call: ast.Call) -> Shape:
     return Layout.COUNT
 
 
-def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], offset: int) -> Shape:
-    """A torch function or tensor method; `offset` is how many of the call's own arguments are the tensor."""
+def operation(
+    name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], offset: int, rank: int | None = None
+) -> Shape:
+    """A torch function or tensor method; `offset` is how many of the call's own arguments are the tensor, `rank` how
+    many dimensions this surely has."""
     if name in ops.OF_NUMBERS:
         arguments = list(map(written_out, arguments))
         if name == "new_tensor" and arguments[1:2] and arguments[1] in FIXED:
@@ -153,7 +176,7 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     everything = [*arguments, *keywords.values()]
     if name in ("mm", "matmul") and len(arguments) == 2:
         return combine(ast.MatMult(), arguments[0], arguments[1])
-    if Layout.MIXED in everything:
+    if Layout.MIXED in everything or Layout.RATE in everything:
         return Layout.MIXED
     if name in ops.SIZED:
         sizes = arguments[0] if arguments else Layout.UNKNOWN
@@ -173,10 +196,11 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
         if arithmetic is not None:
             return combine(arithmetic, everything[0], everything[1])
         return Layout.MEAN if name == "mean" and _reduce(name, call, offset) is Layout.MEAN else Layout.MIXED
-    if name in ops.PAIRS and {Layout.ROWS, Layout.COLUMNS} & {*arguments}:
-        return Layout.MIXED
     if name == "cdist" and Layout.ROWS in arguments and any(a in SCALARS for a in arguments):
         return Layout.MIXED
+    pairs = paired(name, call, arguments, offset, rank)
+    if pairs is not None:
+        return pairs
     if name == "einsum":
         return _einsum(call, everything)
     if name == "tensordot" and len(arguments) > 1:
@@ -192,14 +216,20 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     if arguments[:1] == [Layout.STACKED] and _cuts(name, call, offset):
         return Layout.BATCH
     if any(a in ALTERED for a in arguments):
-        return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset))
+        return altered(arguments, lambda parts: operation(name, call, parts, keywords, offset, rank))
     first = arguments[0] if arguments else tensor(keywords.get("input", Layout.UNKNOWN))
-    if first in SCALARS and name in ("mean", "sum"):
+    if first in CURVING and name in ("mean", "sum"):
         return first
     if first in CURVING and name in ops.CURVED:
         return _curved(name, first)
     if name in ops.EXTREMES and len(arguments) == 2 and _bends(arguments):
         return Layout.PART_SUM if set(arguments) <= {Layout.SUM, *FIXED} else Layout.MIXED
+    if first in CURVING and name in ops.SELECTS:
+        return Layout.MIXED
+    if name == "bincount" and first is Layout.ROWS:
+        return Layout.SUM  # for each class
+    if first is Layout.COLUMNS and all(e in FIXED for e in everything[1:]):
+        return columns(name, call, offset)
     if name == "where" and offset == 1:
         return elementwise(arguments)
     if name in ops.ELEMENTWISE and len(arguments) > 1:
@@ -214,8 +244,8 @@ def operation(name: str, call: ast.Call, arguments: list[Shape], keywords: dict[
     if name in ops.ROW_WISE or name in ops.LIKE:
         return Layout.ROWS
     if name in ops.REDUCES:
-        return _reduce(name, call, offset)
-    return _reshape(name, call, others, offset)
+        return _reduce(name, call, offset, rank)
+    return _reshape(name, call, others, offset, rank)
 
 
 def _cuts(name: str, call: ast.Call, offset: int) -> bool:
@@ -245,6 +275,7 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     parts = arguments[0] if arguments else Layout.UNKNOWN
     if isinstance(parts, tuple) and Layout.MIXED in parts:
         return Layout.MIXED
+    parts = tuple(map(tensor, parts)) if isinstance(parts, tuple) else parts
     if isinstance(parts, tuple) and parts and parts[0] in (*SCALARS, Layout.QUOTIENT) and len(set(parts)) == 1:
         return parts[0]  # one of them beside the other
     dimension = argument(call, 1, "dim") or argument(call, None, "axis")
@@ -301,9 +332,9 @@ def _tensordot(call: ast.Call, left: Shape, right: Shape, offset: int) -> Shape:
     return Layout.ROWS if kept or integer(told) == 1 else Layout.UNKNOWN
 
 
-def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
+def _reduce(name: str, call: ast.Call, offset: int, rank: int | None = None) -> Shape:
     kind = ops.REDUCES[name]
-    over = {"mean": Layout.MEAN, "sum": Layout.SUM}.get(
+    over = {"mean": Layout.MEAN, "sum": Layout.SUM, "weighted": Layout.WEIGHTED}.get(
         kind, Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN
     )
     place = ops.DIMENSION_PLACE.get(name, 0) + offset
@@ -315,16 +346,17 @@ def _reduce(name: str, call: ast.Call, offset: int) -> Shape:
         if assumed is None:
             if kind == "rows":
                 return Layout.ROWS
-            return Layout.TURNED if name in _TURNS else over if kind != "same" else Layout.UNKNOWN
+            return Layout.TURNED if name in ops.TURNS else over if kind != "same" else Layout.UNKNOWN
         dimensions: list[int | None] = [assumed]
     elif isinstance(dimension, (ast.Tuple, ast.List)):
         dimensions = [integer(d) for d in dimension.elts]
     else:
         dimensions = [integer(dimension)]
-    if None in dimensions:
+    if None in dimensions and 0 not in dimensions:
         return Layout.UNKNOWN
-    if 0 in dimensions:
-        return Layout.TURNED if name in _TURNS else over
+    # Of a vector the last dimension is that of the samples. Sorted lengths are a way to put all into another order.
+    if 0 in dimensions or (rank is not None and -rank in dimensions and name not in ("sort", "argsort")):
+        return Layout.TURNED if name in ops.TURNS else over
     return (Layout.ROWS, Layout.ROWS) if kind == "pair" else Layout.ROWS
 
 
@@ -335,7 +367,7 @@ def _runs_on(sizes: list[ast.expr], layouts: list[Shape]) -> bool:
     return len(given) > 1 and (integer(given[1]) == -1 or (len(of) > 1 and of[1] is Layout.COUNT))
 
 
-def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Shape:
+def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: int | None) -> Shape:
     given = call.args[offset:]
     if name in ("view", "reshape"):
         first = given[0] if given else None
@@ -355,7 +387,9 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int) -> Sha
     if name == "squeeze":
         return Layout.ROWS if told is None or (place is not None and place != 0) else Layout.UNKNOWN
     if name == "unsqueeze":
-        return Layout.UNKNOWN if place is None else Layout.COLUMNS if place == 0 else Layout.ROWS
+        if place is None or (rank is None and place < -2):
+            return Layout.UNKNOWN
+        return Layout.COLUMNS if place == 0 or (rank is not None and place == -rank - 1) else Layout.ROWS
     if name == "t" or swaps(name, given):
         return Layout.COLUMNS
     if name in ("unbind", "split", "chunk"):

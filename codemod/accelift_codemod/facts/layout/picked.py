@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.effects import appended, loads, stores
@@ -17,6 +18,9 @@ from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.signatures import argument
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.extents import Extents
 
 # Functions that draw indices: where the number of these stands among the positional arguments, and its keyword.
 _DRAWS: dict[str, tuple[int, str]] = {
@@ -72,8 +76,8 @@ class Picked(Layouts):
     loop in any other way is UNKNOWN, and so is whatever is computed from something UNKNOWN, losses included.
     """
 
-    def __init__(self, objects: Objects) -> None:
-        super().__init__(objects)
+    def __init__(self, objects: Objects, extents: Extents) -> None:
+        super().__init__(objects, extents)
         self.modules = _Modules(self)
         self.picks: dict[ast.expr, str] = {}
         self.drew = False  # whether random numbers were drawn for the rows that were picked
@@ -271,6 +275,8 @@ class Picked(Layouts):
                 return Layout.UNKNOWN  # the loss of a share against something for the whole batch, or of other shape
             if isinstance(call.func, ast.Attribute) and not qualified and not self.resolver.values(call.func):
                 parts.append(call.func.value)
+                if self.read(call.func.value, env, frame) is Layout.COLUMNS:
+                    return Layout.UNKNOWN  # states, perhaps, that are added up
             if any(_unknown(self.read(part, env, frame)) for part in parts):
                 return Layout.UNKNOWN
         return found

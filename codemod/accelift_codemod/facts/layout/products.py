@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts.torch_ops import PRODUCTS_ADDED
+
 
 def factors(call: ast.Call, qualified: str | None) -> tuple[ast.expr, ast.expr] | None:
     """The two matrices that a call multiplies, if it does."""
     if qualified in ("torch.mm", "torch.matmul", "torch.bmm") and len(call.args) == 2:
         return call.args[0], call.args[1]
     func = call.func
+    added = qualified == "torch.addmm" or (qualified is None and getattr(func, "attr", "") in PRODUCTS_ADDED)
+    if added and len(call.args) > 1 + (qualified is not None):
+        return call.args[-2], call.args[-1]
     if isinstance(func, ast.Attribute) and func.attr in ("mm", "matmul", "bmm") and len(call.args) == 1:
         return func.value, call.args[0]
     return None

@@ -1,0 +1,34 @@
+"""What functions make of tensors that have the samples in dimension 1."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops as ops
+from accelift_codemod.facts.layout.algebra import Layout, Shape
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.signatures import argument
+
+_TOTALS = {"mean": Layout.MEAN, "sum": Layout.SUM}
+_SAMPLES = 1  # their dimension
+
+
+def columns(name: str, call: ast.Call, offset: int) -> Shape:
+    """The layout of what a function makes of one such tensor and of numbers."""
+    if name in ops.CURVED or name in ("neg", "detach", "clone"):
+        return Layout.COLUMNS
+    kind = ops.REDUCES.get(name)
+    if kind is None or name in ops.TURNS:
+        return Layout.UNKNOWN
+    over = _TOTALS.get(kind, Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN)
+    told = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset, "dim")
+    if told is None:
+        return over if name not in ops.DIMENSION_DEFAULT else Layout.UNKNOWN
+    place = integer(told)
+    if place == _SAMPLES:
+        return over
+    if place != 0 or kind == "pair":
+        return Layout.UNKNOWN
+    kept = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset + 1, "keepdim")
+    whole = kind == "same" or (isinstance(kept, ast.Constant) and kept.value is True)
+    return Layout.COLUMNS if whole else Layout.ROWS if kept is None else Layout.UNKNOWN

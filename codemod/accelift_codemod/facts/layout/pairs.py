@@ -1,0 +1,65 @@
+"""What sets every sample of a batch against every other one: by repeating them, by their places, by distances."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts import torch_ops as ops
+from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape, combine
+from accelift_codemod.facts.layout.products import integer
+from accelift_codemod.facts.signatures import argument
+
+_SAMPLES = (Layout.ROWS, Layout.COLUMNS, Layout.PLACES)
+_MATRIX = 2  # dimensions
+
+
+def paired(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank: int | None) -> Shape | None:
+    """The layout of what a function makes that pairs what it is given; None for others.
+
+    `rank` is how many dimensions the first argument surely has.
+    """
+    if name in ops.PAIRS and any(part in _SAMPLES for part in arguments):
+        return Layout.MIXED
+    if name in ops.PLACES_OF_PAIRS and Layout.COUNT in arguments:
+        return Layout.MIXED
+    if name in ops.SPREADS and arguments:
+        return _repeated(name, call, arguments, offset, rank)
+    if name in ops.PRODUCTS_ADDED and len(arguments) > 2:
+        product = combine(ast.MatMult(), arguments[-2], arguments[-1])
+        return combine(ast.Add(), product, arguments[0])
+    if name == "cdist" and len(arguments) > 1:
+        return _distances(arguments[0], arguments[1], rank)
+    if name == "inner" and arguments[:2] == [Layout.ROWS, Layout.ROWS]:
+        return Layout.UNKNOWN if rank is None else Layout.SUM if rank == 1 else Layout.MIXED
+    return None
+
+
+def _repeated(name: str, call: ast.Call, arguments: list[Shape], offset: int, rank: int | None) -> Shape | None:
+    """What repeats samples: as often as there are samples, each of them meets all."""
+    given = call.args[offset:]
+    told = arguments[1:]
+    if given and isinstance(given[0], (ast.Tuple, ast.List)):
+        given, told = given[0].elts, list(told[0]) if told and isinstance(told[0], tuple) else []
+    if not given or not told or len(told) < len(given) - (name == "repeat_interleave"):
+        return None
+    if arguments[0] is Layout.COLUMNS and name != "repeat_interleave" and len(given) > 1:
+        return Layout.COLUMNS if integer(given[1]) == 1 else None
+    if arguments[0] is not Layout.ROWS:
+        return None
+    if name != "repeat_interleave" and integer(given[0]) == 1 and Layout.COUNT in told and rank == len(given):
+        return Layout.ROWS  # each sample beside as many others
+    if told[0] is not Layout.COUNT:
+        return None
+    if name == "repeat_interleave":
+        return Layout.MIXED if integer(argument(call, offset + 1, "dim")) == 0 else None
+    return Layout.MIXED
+
+
+def _distances(left: Shape, right: Shape, rank: int | None) -> Shape:
+    """All distances between the rows of two tensors, which are samples if these have two dimensions."""
+    samples = [part for part in (left, right) if part not in FIXED]
+    if Layout.UNKNOWN in samples or any(part is not Layout.ROWS for part in samples):
+        return Layout.UNKNOWN
+    if len(samples) == 1:
+        return Layout.ROWS if left is Layout.ROWS else Layout.UNKNOWN
+    return Layout.UNKNOWN if rank is None else Layout.MIXED if rank == _MATRIX else Layout.ROWS
