@@ -129,6 +129,62 @@ def test_columns_in_other_places(other: str) -> None:
     assert "BATCH-PLACES" not in findings(script(forward=forward + loss))
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "some, rest = out.chunk(2)\nloss = F.cross_entropy(some, y.chunk(2)[0]) + rest.abs().mean()",
+        "some = torch.split(out, 4)[0]\nloss = F.cross_entropy(some, y.split(4, dim=0)[0])",
+        "some, *_ = out.tensor_split(4)\nloss = F.cross_entropy(out, y) + some.pow(2).mean()",
+        "loss = F.cross_entropy(out.narrow(0, 0, 4), torch.narrow(y, 0, 0, 4))",
+        "loss = F.cross_entropy(out, y) + out.unbind()[0].pow(2).mean()",
+        "loss = F.cross_entropy(out, y) + out.select(0, 1).pow(2).mean()",
+        "mirror = torch.arange(len(x) - 1, -1, -1)\nloss = F.cross_entropy(out, y) + F.cross_entropy(out, y[mirror])",
+        "ahead = torch.arange(1, len(x) + 1) % len(x)\nloss = F.cross_entropy(out, y) + (out * out[ahead]).mean()",
+    ],
+)
+def test_pieces_of_a_batch_are_rows_in_their_places(lines: str) -> None:
+    text = script(forward=f"optimizer.zero_grad()\nout = model(x)\n{lines}")
+    assert findings(text) == ["BATCH-PLACES"]
+    assert "BATCH-PLACES" not in findings(text, batch="per-process")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "some, rest = out.chunk(2, dim=1)\nloss = some.pow(2).mean() + rest.abs().mean()",
+        "loss = F.cross_entropy(out.narrow(1, 0, 3), y) + torch.split(out, 2, 1)[0].pow(2).mean()",
+        "loss = F.cross_entropy(out, y) + out.select(1, 0).pow(2).mean() + out.unbind(1)[0].pow(2).mean()",
+        "one, other = model(torch.cat([x, x + 1])).chunk(2)\nloss = F.mse_loss(one, other)",
+        "loss = sum(F.cross_entropy(o, t) for o, t in zip(out.chunk(2), y.chunk(2))) / 2",
+        "loss = F.cross_entropy(out, y)\nshown = out.chunk(2)[0].mean().item()",
+        "loss = sum(F.cross_entropy(out.narrow(0, i, 1), y.narrow(0, i, 1)) for i in range(len(out))) / len(out)",
+    ],
+)
+def test_pieces_of_each_sample_of_views_and_all_alike(lines: str) -> None:
+    text = script(forward=f"optimizer.zero_grad()\nout = model(x)\n{lines}")
+    assert "BATCH-PLACES" not in findings(text)
+
+
+HALVES = """
+class Halves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+        self.other = nn.Linear(8, 3)
+
+    def forward(self, x):
+        one, other = x.chunk(2{})
+        return torch.cat([self.layer({}), self.other({})])
+"""
+
+
+def test_a_network_cuts_a_batch() -> None:
+    text = script(definitions=HALVES.format("", "one", "other"), model="model = Halves().to(device)")
+    assert "BATCH-PLACES" in findings(text)
+    text = script(definitions=HALVES.format(", dim=1", "x", "x"), model="model = Halves().to(device)")
+    assert "BATCH-PLACES" not in findings(text)
+
+
 NUMBERED = {
     "before": "labels = torch.arange(64) % 3\nsize = 16",
     "loop": "for i, (x, _) in enumerate(loader):",

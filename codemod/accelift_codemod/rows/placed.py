@@ -21,7 +21,9 @@ from accelift_codemod.measured import inside_networks
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 _LEAVES = torch_ops.ABOUT | {"item", "detach", "nelement", "tolist", "numpy"}  # no gradients flow on from these
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
-
+# What cuts rows into pieces, and what takes some of them by their places; where the dimension stands after the tensor.
+_CUTS = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
+_TAKES = frozenset({"narrow", "select"})
 _NUMBERS = frozenset({"arange", "linspace", "logspace"})
 
 
@@ -60,13 +62,31 @@ class Places:
             sides = {self.layout(node, side) for side in (node.left, node.right)}
             return sides == {Layout.ROWS, Layout.PLACES}
         func = node.func if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr in _TURNS:
-            function = self.facts.resolver.qualified(func) == f"torch.{func.attr}"
-            tensor = self.facts.resolver.argument(node, 0, "input") if function else func.value
-            along = self.facts.resolver.argument(node, _TURNS[func.attr] + function, "dims")
-            first_dimension = along is None or ast.unparse(along).strip("()[],") == "0"
-            return first_dimension and self.layout(node, tensor) is Layout.ROWS
-        return False
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute):
+            return False
+        if func.attr in _TURNS:
+            return self._is_along(node, func, _TURNS[func.attr], "dims")
+        if self.is_piece(node):
+            return self._is_along(node, func, _CUTS[func.attr], "dim")
+        takes = func.attr in _TAKES and not any(self._is_each(a) for a in node.args)
+        return takes and self._is_along(node, func, 0, "dim", told=True)
+
+    def is_piece(self, node: ast.AST) -> bool:
+        """Whether a call cuts a tensor into pieces, of which one is taken by its number, or each into its variable."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CUTS):
+            return False
+        taker = self.facts.index.parents.get(node)
+        if isinstance(taker, ast.Subscript):
+            return taker.value is node and integer(taker.slice) is not None
+        return isinstance(taker, ast.Assign) and all(isinstance(t, (ast.Tuple, ast.List)) for t in taker.targets)
+
+    def _is_along(self, call: ast.Call, func: ast.Attribute, place: int, name: str, told: bool = False) -> bool:
+        """Whether a function works along the rows of a batch: if it is told so, or else as if it were."""
+        function = self.facts.resolver.qualified(func) == f"torch.{func.attr}"
+        tensor = self.facts.resolver.argument(call, 0, "input") if function else func.value
+        along = self.facts.resolver.argument(call, place + function, name)
+        first = not told if along is None else ast.unparse(along).strip("()[],") == "0"
+        return first and self.layout(call, tensor) is Layout.ROWS
 
     def is_shift(self, node: ast.AST) -> bool:
         """Whether rows are taken but the first ones, or the last ones."""

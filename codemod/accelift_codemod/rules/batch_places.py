@@ -36,7 +36,8 @@ class BatchPlaces(Rule):
             "The training uses the first rows of each batch, or others by a fixed place, in another way than the rest. "
             "A process has only its share of a batch, with other rows in these places. So it is with labels that are "
             "taken, by the number of the batch, from an array beside the loader, or from a list that a pass over whole "
-            "batches has filled.",
+            "batches has filled. Pieces that chunk, split, narrow or unbind cut from a batch are such rows, too, where "
+            "one is taken by its number, or each into its variable.",
         ),
         Explained(
             "BATCH-COMPOSED",
@@ -59,7 +60,7 @@ class BatchPlaces(Rule):
             called = (f for statement in loop.body for f in draft.blueprint.timeline.calls_into(statement))
             bodies = [loop.body, *(function.body for function in dict.fromkeys((*called, *places.passes)))]
             for node in (n for body in bodies for statement in body for n in walk(statement)):
-                if places.is_shift(node) and places.meet():
+                if (places.is_shift(node) or places.is_piece(node)) and places.meet():
                     continue
                 if places.is_placed(node) and places.trains(node):
                     yield draft.finding(
