@@ -163,3 +163,34 @@ def test_the_states_of_one_layer_are_one_for_each_sample(layer: str, forward: st
     text = script(**slots, forward=f"optimizer.zero_grad()\n{loss}")
     text = text.replace("return self.head(out[:, -1])", "return self.head(out[:, -1]), state")
     assert findings(text) == ([] if known else ["LOSS-UNKNOWN"])
+
+
+BATCH_FIRST = ", batch_first=True"
+DECODER = "nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2{}), 2)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "forward", "known"),
+    [
+        (f"nn.MultiheadAttention(8, 2{BATCH_FIRST})", "out = x + self.inner(x, x, x)[0]", True),
+        (
+            f"nn.MultiheadAttention(8, 2{BATCH_FIRST})",
+            "out, w = self.inner(x, x, x)\n        out = out * w",
+            True,
+        ),
+        (f"nn.TransformerEncoderLayer(8, 2{BATCH_FIRST})", "out = self.inner(x)", True),
+        (ENCODER.format(BATCH_FIRST), "out = self.inner(x, src_key_padding_mask=x[:, :, 0] == 0)", True),
+        (DECODER.format(BATCH_FIRST), "out = self.inner(x, x + 1)", True),
+        (f"nn.Transformer(8, 2{BATCH_FIRST})", "out = self.inner(x, x)", True),
+        ("nn.MultiheadAttention(8, 2, batch_first=first)", "out = self.inner(x, x, x)[0]", False),
+        (ENCODER.format(""), "out = self.inner(x.transpose(0, 1))", False),
+        (DECODER.format(BATCH_FIRST), "out = self.inner(x, x.transpose(0, 1))", False),
+    ],
+)
+def test_attention_gives_one_row_for_each_sample(layer: str, forward: str, known: bool) -> None:
+    """So a sum over the samples is known: that it is divided by their number makes it a mean."""
+    loss = "optimizer.zero_grad()\nloss = model(x).pow(2).sum() / x.size(0)"
+    definitions = NETWORK.format(layer=layer, forward=forward)
+    slots = {"definitions": definitions, "data": DATA, "model": "model = Steps().to(device)", "setup": "first = True"}
+    codes = [code for code in findings(script(**slots, forward=loss)) if code != "RNG-SAMENOISE"]  # of dropout
+    assert codes == ([] if known else ["LOSS-UNKNOWN"])

@@ -50,6 +50,9 @@ class Sequences:
         if first and recurrent and steps is Layout.ROWS and all(map(_is_state, given[1:])):
             states = (Layout.STATES, Layout.STATES) if value.name.endswith("LSTM") else Layout.STATES
             return (Layout.ROWS, states)
+        if first and not recurrent and all(tensor(part) is Layout.ROWS or part in FIXED for part in given):
+            # With the weights of attention for each sample, or masks for each.
+            return (Layout.ROWS, Layout.ROWS) if value.name.endswith("MultiheadAttention") else Layout.ROWS
         return Layout.UNKNOWN
 
     def _batch_first(self, value: Value) -> bool | None:
