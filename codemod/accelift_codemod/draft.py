@@ -12,7 +12,7 @@ from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, files, gradients, position
 from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import LOOPS
-from accelift_codemod.facts.layout import Environment
+from accelift_codemod.facts.layout import Environment, Layouts
 from accelift_codemod.facts.layout.algebra import dealt, merge
 from accelift_codemod.facts.reading import Reading
 from accelift_codemod.facts.tree import children, walk
@@ -241,35 +241,39 @@ class Draft:
                     return node
         return None
 
-    def environment(self, loop: BatchLoop, node: ast.AST, calls: int = _CALLS) -> Environment | None:
-        """How variables depend on the batch just before a node in the body of a loop, or in functions that it calls."""
+    def environment(
+        self, loop: BatchLoop, node: ast.AST, calls: int = _CALLS, layouts: Layouts | None = None
+    ) -> Environment | None:
+        """How variables depend on the batch just before a node in the body of a loop, or in functions that it calls,
+        perhaps as another interpreter sees it."""
+        layouts = layouts or self.facts.layouts
         step = self.blueprint.handmade.get(loop)
         if step is not None:
             return self.facts.handmade.environment(step, node)
         if not isinstance(loop.node, (ast.For, ast.AsyncFor)):
             return None
         if loop.node not in self._loops_around(node):
-            return self._inside(loop, node, calls - 1) if calls else None
+            return self._inside(loop, node, calls - 1, layouts) if calls else None
         env: Environment = {}
         batch = self.facts.collated.batch(loop.loaders)
-        self.facts.layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), batch), env)
-        return self.facts.layouts.before(node, loop.node.body, env)
+        layouts.assign(loop.node.target, dealt(self.facts.resolver.values(loop.node.iter), batch), env)
+        return layouts.before(node, loop.node.body, env)
 
-    def _inside(self, loop: BatchLoop, node: ast.AST, calls: int) -> Environment | None:
+    def _inside(self, loop: BatchLoop, node: ast.AST, calls: int, layouts: Layouts) -> Environment | None:
         """The environment of a node in a function that a loop calls, whichever of its calls that is."""
         function = self.function(node)
         if function is None:
             return None
         begun: Environment = {}
         for site in self.facts.resolver.sites(function):
-            env = self.environment(loop, site, calls)
+            env = self.environment(loop, site, calls, layouts)
             if env is None:
                 continue  # another loop calls it there
-            entered = self.facts.layouts.entered(site, function, env)
+            entered = layouts.entered(site, function, env)
             if entered is None:
                 return None
             merge(begun, entered)
-        return self.facts.layouts.before(node, function.body, begun) if begun else None
+        return layouts.before(node, function.body, begun) if begun else None
 
     def training_around(self, node: ast.AST) -> list[BatchLoop]:
         """The training loops in whose iterations a node may run, perhaps in functions that they call."""

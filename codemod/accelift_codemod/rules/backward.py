@@ -23,6 +23,7 @@ _RULE = "BACKWARD"
 _MEAN = Assumption("the loss is a mean over the samples")
 _ARGUMENTS = "gradient,retain_graph,create_graph,inputs"  # of Tensor.backward, by position
 _KNOWN = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.PART_SUM, Layout.MIXED)  # each with a finding of its own
+_GATHER = "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share"
 _WHOLE = (Layout.ROWS, Layout.CONST, Layout.ZERO)  # gradients that do not divide by how many samples there are
 
 
@@ -76,7 +77,8 @@ accelerator.backward(loss)
             "losses, relativistic GANs), or is a statistic of the batch that is no mean (a norm, a maximum, a standard "
             "deviation). A process has only its share of the samples, so on several processes it is another loss. "
             "So it is with a recurrent layer or a transformer without batch_first=True that is given the samples in "
-            "dimension 0: to it they are the steps of one sequence, in which each depends on others.",
+            "dimension 0: to it they are the steps of one sequence, in which each depends on others. A warning "
+            "supposes that what a network of a library gives for a batch has one row for each sample, as is usual.",
         ),
         Explained(
             "LOSS-UNKNOWN",
@@ -130,6 +132,9 @@ accelerator.backward(loss)
         layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
         if layout is Layout.ROWS:
             layout = self._times_gradient(draft, call)
+        unproved = layout in (Layout.UNKNOWN, Layout.MEAN) and not managed
+        supposed = unproved and self._supposed(draft, call, func.value)
+        layout = Layout.MIXED if supposed else layout
         if layout is Layout.MIXED and self._has_one(draft, call):
             layout = Layout.MEAN
         if layout is Layout.SUM and self._divides_gradients(draft, call):
@@ -164,7 +169,7 @@ accelerator.backward(loss)
                 "multiply the part that is a sum by accelerator.num_processes",
             )
         elif layout is Layout.MIXED:
-            yield self._among_samples(draft, call, name)
+            yield self._supposedly(draft, call, name) if supposed else self._among_samples(draft, call, name)
         elif layout is Layout.WEIGHTED:
             yield draft.finding(
                 "LOSS-MASKMEAN",
@@ -210,7 +215,7 @@ accelerator.backward(loss)
             f"`{name}` compares the samples of a batch with each other, or is a statistic of them that is no mean "
             "(a norm, a maximum), and every process has only its own share of them"
         )
-        remedy = "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share"
+        remedy = _GATHER
         mixing = draft.facts.layouts.modules.sequences.mixing
         layer = min((n for n in mixing if isinstance(n, ast.Call)), key=position, default=None)
         if layer is not None:
@@ -221,6 +226,16 @@ accelerator.backward(loss)
             )
             remedy = "make it with batch_first=True if the samples are dimension 0, without if they are dimension 1"
         return draft.finding("LOSS-INBATCH", Severity.ERROR, call, why, remedy)
+
+    def _supposedly(self, draft: Draft, call: ast.Call, name: str) -> Finding:
+        return draft.finding(
+            "LOSS-INBATCH",
+            Severity.WARNING,
+            call,
+            f"`{name}` compares the samples of a batch with each other, if the network that is not known gives one row "
+            "for each of them, and every process has only its own share",
+            _GATHER,
+        )
 
     def _of_pass(self, draft: Draft, call: ast.Call) -> Iterator[Finding]:
         """A note for a backward pass that goes back from what loops over batches before it have computed."""
@@ -290,6 +305,13 @@ accelerator.backward(loss)
             for function in called:
                 returns = resolver.returns(function) if isinstance(function, FUNCTIONS) else []
                 yield from (r.value for r in returns if r.value is not None)
+
+    def _supposed(self, draft: Draft, call: ast.Call, loss: ast.expr) -> bool:
+        """Whether a loss compares samples, if networks that are not known give one row for each."""
+        layouts = draft.facts.supposed
+        loops = (loop for loop in draft.training_around(call) if loop not in draft.blueprint.handmade)
+        envs = [draft.environment(loop, call, layouts=layouts) for loop in loops]
+        return any(env is not None and layouts.read(loss, env) is Layout.MIXED for env in envs)
 
     def _layout(self, draft: Draft, call: ast.Call, loss: ast.expr) -> Shape:
         found: list[Shape] = []

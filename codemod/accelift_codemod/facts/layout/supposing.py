@@ -1,0 +1,86 @@
+"""What would be so of losses if networks that are not known gave one row for each sample, as almost all do.
+
+Nothing is proved by that. But where samples are then compared with each other, it is to be said.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, tensor
+from accelift_codemod.facts.layout.calls import Calls
+from accelift_codemod.facts.layout.interpreter import Layouts
+from accelift_codemod.facts.layout.modules import Modules
+from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.values import Role, Value
+
+if TYPE_CHECKING:
+    from accelift_codemod.facts.extents import Extents
+
+_NETWORKS = (Role.MODEL, Role.OBJECT)
+
+
+class Supposing(Layouts):
+    """Interprets code on layouts, and supposes that."""
+
+    def __init__(self, objects: Objects, extents: Extents) -> None:
+        super().__init__(objects, extents)
+        self.modules = _Modules(self)
+        self.calls = _Calls(self)
+
+    def read(
+        self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
+    ) -> Shape:
+        found = super().read(node, env, frame, trusted)
+        if isinstance(node, ast.BinOp) and found in (Layout.MIXED, Layout.SHIFTED):
+            sides = {tensor(super().read(node.left, env, frame)), tensor(super().read(node.right, env, frame))}
+            if Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}:
+                return Layout.UNKNOWN  # what is supposed to have rows may be a loss
+        return found
+
+
+class _Modules(Modules):
+    def forward(
+        self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
+    ) -> Shape:
+        found = super().forward(value, arguments, keywords, call)
+        return _supposed(found) if _is_foreign((value,)) and _of_samples(arguments, keywords) else found
+
+    def own(
+        self, name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], cls: ast.ClassDef
+    ) -> Shape:
+        found = super().own(name, call, arguments, keywords, cls)
+        bindings = self.index.attribute_bindings.get(name, [])
+        made = [b.value for b in bindings if self.index.enclosing_class(b.node) is cls]
+        values = [v for value in made for v in self.resolver.values(value)]
+        return _supposed(found) if _is_foreign(values) and _of_samples(arguments, keywords) else found
+
+
+class _Calls(Calls):
+    def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
+        found = super()._called(call, arguments, keywords, env)
+        values = self.resolver.values(call.func)
+        if not values and isinstance(call.func, ast.Attribute):
+            values = self.resolver.values(call.func.value)  # `model.encode_image(x)`
+        return _supposed(found) if _is_foreign(values) and _of_samples(arguments, keywords) else found
+
+
+def _is_foreign(values: Sequence[Value]) -> bool:
+    """Whether something is an object, perhaps a network, of libraries that are not known."""
+    return bool(values) and all(
+        v.role in _NETWORKS and v.declaration is None and not v.name.startswith("torch.") for v in values
+    )
+
+
+def _of_samples(arguments: list[Shape], keywords: dict[str, Shape]) -> bool:
+    """Whether a call is given one tensor that depends on the batch, with the samples in dimension 0."""
+    given = [part for part in (*arguments, *keywords.values()) if part not in FIXED]
+    return len(given) == 1 and tensor(given[0]) is Layout.ROWS
+
+
+def _supposed(found: Shape) -> Shape:
+    if isinstance(found, tuple):
+        return tuple(map(_supposed, found))
+    return Layout.BATCH if found is Layout.UNKNOWN else found

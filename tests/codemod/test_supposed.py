@@ -1,0 +1,96 @@
+"""Losses of networks that are not known: where rows of theirs are compared with each other, that is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.scripts import findings, script
+
+CONTRAST = "def contrast(z1, z2):\n{}\n"
+CLIP = """\
+    logits = F.normalize(z1, dim=-1) @ F.normalize(z2, dim=-1).t() / 0.5
+    labels = torch.arange(logits.shape[0], device=logits.device)
+    return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)) / 2"""
+NT_XENT = """\
+    z = torch.cat([z1, z2])
+    similar = F.cosine_similarity(z.unsqueeze(1), z.unsqueeze(0), dim=2) / 0.5
+    n = z1.shape[0]
+    pairs = torch.cat([torch.diag(similar, n), torch.diag(similar, -n)])
+    return (-pairs + torch.logsumexp(similar, dim=1)).mean()"""
+VICREG = """\
+    spread = torch.sqrt(z1.var(dim=0) + 1e-4)
+    return F.mse_loss(z1, z2) + torch.mean(F.relu(1 - spread))"""
+MEETING = [
+    CLIP,
+    NT_XENT,
+    VICREG,
+    "    return F.cross_entropy(z1 @ z2.t() / 0.5, torch.arange(len(z1), device=z1.device))",
+    "    return -torch.diag(F.log_softmax(torch.matmul(z1, z2.T), 1)).mean()",
+]
+APART = [
+    "    return F.mse_loss(z1, z2)",
+    "    return -F.cosine_similarity(z1, z2).mean() + z1.norm(dim=1).mean()",
+    "    return (z1 * z2).sum(1).mean()",
+    "    return F.triplet_margin_loss(z1, z2, z2 + 1)",
+    "    return (F.softmax(z1, -1) * z2).sum(-1).mean() + z1.abs().mean()",
+]
+WRAPPER = """
+class Wrapper(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = Encoder(pretrained=True)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.encoder(x))
+"""
+USES = [
+    ("model = Encoder().to(device)", "model(x), model(x + 1)"),
+    ("encoder = Encoder().to(device)\nmodel = nn.Linear(8, 4).to(device)", "model(encoder(x)), model(encoder(x + 1))"),
+    ("model = Wrapper().to(device)", "model(x), model(x + 1)"),
+    ("model = Encoder().to(device)", "model.encode(x), model.encode(x + 1)"),
+]
+
+
+def training(loss: str, model: str, given: str) -> list[str]:
+    text = script(
+        from_imports="from elsewhere import Encoder",
+        definitions=CONTRAST.format(loss) + WRAPPER,
+        model=model,
+        forward=f"optimizer.zero_grad()\nloss = contrast({given})",
+    )
+    return findings(text)
+
+
+@pytest.mark.parametrize(("model", "given"), USES)
+@pytest.mark.parametrize("loss", MEETING)
+def test_rows_of_unknown_networks_are_compared(loss: str, model: str, given: str) -> None:
+    assert "LOSS-INBATCH" in training(loss, model, given)
+
+
+@pytest.mark.parametrize(("model", "given"), USES)
+@pytest.mark.parametrize("loss", APART)
+def test_rows_of_unknown_networks_are_not_compared(loss: str, model: str, given: str) -> None:
+    assert "LOSS-INBATCH" not in training(loss, model, given)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "loss = model(x).mean()",
+        "loss = model(x)",
+        "loss = F.cross_entropy(known(x), y) + 0.1 * model(x)",  # which may be a loss
+        "loss = (F.cross_entropy(known(x), y) + model(x)) * model(x + 1)",
+        "loss = model(x) / F.cross_entropy(known(x), y).detach()",
+        "loss = model(x, y) * F.cross_entropy(known(x), y)",
+        "parts = model(x)\nloss = parts[0] + 0.5 * parts[1].mean()",
+        "parts = model(x)\nloss = sum(parts.values())",
+    ],
+)
+def test_what_unknown_networks_return_may_be_losses(loss: str) -> None:
+    text = script(
+        from_imports="from elsewhere import Encoder",
+        model="model = Encoder().to(device)\nknown = nn.Linear(8, 3).to(device)",
+        forward=f"optimizer.zero_grad()\n{loss}",
+    )
+    assert "LOSS-INBATCH" not in findings(text)
