@@ -129,6 +129,44 @@ print("bias %.4f" % abs(model.bias[0].item()))
 """
 
 
+# A network that is trained as a part of another one, and then by an object that keeps it.
+PARTS = """
+class Around(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.net(x) * self.scale, y)
+
+
+class Holder:
+    def __init__(self, net, device):
+        self.net = net.to(device)
+
+    def measure(self, x, y):
+        return F.cross_entropy(self.net(x), y)
+
+
+around = Around(model).to(device)
+other = nn.Linear(8, 2).to(device)
+holder = Holder(other, device)
+other_optimizer = torch.optim.Adam(other.parameters(), lr=0.01)
+for epoch in range(2):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        around(x, y).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        other_optimizer.zero_grad()
+        holder.measure(x, y).backward()
+        other_optimizer.step()
+print("bias %.4f" % abs(model.bias[0].item() + other.bias[0].item()))
+"""
+
+
 # Two networks in half precision, one scaler for both.
 HALF = """
 loader = DataLoader(data, batch_size=6, shuffle=True)
@@ -174,6 +212,7 @@ def converted(text: str, target: str = "runtime", precision: str = "keep") -> by
         pytest.param(NEXT, 25, marks=pytest.mark.exhaustive),
         (STEPS, 24),
         (STAGES, 25),
+        (PARTS, 22),
     ],
 )
 def test_prints_the_same_on_two_processes(body: str, samples: int, tmp_path: Path) -> None:

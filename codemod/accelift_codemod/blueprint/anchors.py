@@ -11,6 +11,7 @@ from accelift_codemod.facts.certainty import Certainty
 from accelift_codemod.facts.effects import assignments, loads, stores
 from accelift_codemod.facts.index import COMPREHENSIONS, FUNCTIONS
 from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.values import key
 from accelift_codemod.reasons import Refused, refuse
 
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
@@ -98,7 +99,7 @@ class Anchors:
                 "an object is made by the same statement that uses it for training",
                 "make it before the training loop",
             )
-        names = {i.name for i in items if i.kind is not Role.LOADER}
+        names = {i.name for i in items if i.kind is not Role.LOADER} | self._parts(scope, items)
         aliases = self._aliases(items) if scope.is_class else set()
         early = {self._at(block, self.index.statement(place)) for place in looked}
         for i in range(last + 1, len(block) if end is None else end):
@@ -300,6 +301,13 @@ class Anchors:
             for target, value in assignments(statement)
             if item.kind is not Role.LOADER and isinstance(value, ast.Name) and _is_named(target, item.name)
         }
+
+    def _parts(self, scope: Scope, items: list[Item]) -> set[str]:
+        """The variables of networks that are trained as parts of those that are prepared."""
+        whole = {key(i.value) for i in items if i.kind is Role.MODEL}
+        parts = {part for part, around in self.facts.objects.wholes.items() if key(around) in whole}
+        bound = ((name, v) for name in scope.bindings for b in scope.bindings[name] for v in self.resolver.bound(b))
+        return {name for name, value in bound if key(value) in parts} if parts else set()
 
     def _changed_by_calls(self, statement: ast.stmt, names: set[str]) -> bool:
         """Whether a statement runs a method that reads or binds one of the attributes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts import Facts
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -25,6 +26,26 @@ def itself(node: ast.expr | None) -> ast.expr | None:
         if None not in arms and ast.dump(arms[0]) == ast.dump(arms[1]):  # type: ignore[arg-type]
             return arms[0]
     return node
+
+
+def stays(facts: Facts, node: ast.expr | None) -> ast.expr | None:
+    """What an object is asked to move to the device that it is prepared on, or to train or evaluate, and no more: for a
+    network that is wrapped by then, that is nothing. `model` of `model.to(device)`; the expression itself, if it is no
+    such thing."""
+    made = node
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in RETURNS_SELF:
+        move = facts.moves.of.get(made)
+        if move is None and (made.func.attr not in ("train", "eval") or made.keywords):
+            return node
+        if move is not None and (facts.devices.may_be_elsewhere(move.target) or not all(map(_waits, move.rest))):
+            return node
+        made = made.func.value
+    return made
+
+
+def _waits(argument: ast.AST) -> bool:
+    """Whether an argument of a move only says whether to wait for it."""
+    return isinstance(argument, ast.keyword) and argument.arg == "non_blocking"
 
 
 def handed_inside(resolver: Resolver, scope: Scope, name: str) -> bool:

@@ -19,6 +19,7 @@ from accelift_codemod.blueprint.rebinding import (
     itself,
     kept_once,
     only_kept,
+    stays,
 )
 from accelift_codemod.blueprint.used import Uses
 from accelift_codemod.facts import Binding, How, Role, Scope, Value
@@ -280,9 +281,11 @@ class Roots:
         return found or None
 
     def _handed_to(self, binding: Binding, search: _Search) -> set[tuple[Scope, str]]:
-        """The variables outside whose object a constructor keeps in an attribute (`self.model = model`), if that is all
-        the attribute ever is: the object is then prepared before it is handed in."""
-        value = binding.value
+        """The variables outside whose object a constructor keeps in an attribute (`self.model = model`, and in a class
+        that does not train `self.model = model.to(device)`), if that is all the attribute ever is: the object is then
+        prepared before it is handed in."""
+        early = search.before or not self._trains(binding.scope.node)
+        value = stays(self.facts, binding.value) if early else binding.value
         if not binding.scope.is_class or binding.path or not isinstance(value, ast.Name):
             return set()
         if len(binding.scope.bindings[binding.name]) != 1 or self.index.enclosing_loops(binding.node):
@@ -297,6 +300,10 @@ class Roots:
         if traced:
             self.copies.setdefault(binding.node)
         return traced
+
+    def _trains(self, cls: ast.AST | None) -> bool:
+        """Whether a method of a class runs a backward pass: it prepares what it moves itself."""
+        return any(self.index.enclosing_class(call) is cls for call in self.facts.loops.backwards)
 
     def _of_another(self, binding: Binding, search: _Search) -> bool:
         """Whether a variable gets what another one has, and that is some other loader."""

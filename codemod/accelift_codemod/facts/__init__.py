@@ -25,6 +25,7 @@ from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.processes import Processes
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Evidence, Role, Value
+from accelift_codemod.facts.wholes import Wholes
 from accelift_codemod.source import Source
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Facts:
 
     @cached_property
     def objects(self) -> Objects:
-        return Objects(self.resolver)
+        return Objects(self.resolver, Wholes(self.resolver, self.loops))
 
     @cached_property
     def loops(self) -> Loops:

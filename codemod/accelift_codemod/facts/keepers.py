@@ -10,6 +10,8 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _KEPT = frozenset({Role.LOADER, Role.MODEL, Role.OPTIMIZER})
+# Methods of a network that give back the network.
+_SAME = frozenset({"to", "cuda", "train", "eval"})
 
 
 def keepers(index: Index) -> set[ast.ClassDef]:
@@ -37,8 +39,8 @@ def _asked(index: Index) -> set[ast.ClassDef]:
     """The classes whose objects keep what their constructor is given, and are asked for it to step it elsewhere."""
     found = set[ast.ClassDef]()
     for binding in (b for name in stepped(index) for b in index.attribute_bindings.get(name, ())):
-        cls, value = index.enclosing_class(binding.node), binding.value
-        if cls is not None and isinstance(value, ast.Name) and _is_parameter(value, index):
+        cls = index.enclosing_class(binding.node)
+        if cls is not None and _is_parameter(binding.value, index):
             found.add(cls)
     return found
 
@@ -59,13 +61,19 @@ def _makes(call: ast.Call, names: Classes) -> Role | None:
 def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:
     """Whether what an object was given is called in a loop, as a network is: `for x, y in loader: self.model(x)`."""
     func = call.func
-    if not isinstance(func, ast.Attribute) or not _is_kept(func) or not index.enclosing_loops(call):
+    if not isinstance(func, ast.Attribute) or not _is_kept(func):
         return False
     bound = (b for b in index.attribute_bindings.get(func.attr, ()) if index.enclosing_class(b.node) is cls)
-    return any(isinstance(b.value, ast.Name) and _is_parameter(b.value, index) for b in bound)
+    return any(_is_parameter(b.value, index) for b in bound)
 
 
-def _is_parameter(name: ast.Name, index: Index) -> bool:
+def _is_parameter(node: ast.expr | None, index: Index) -> bool:
+    """Whether an expression is what a function is handed, or moves that: `model.to(device)`."""
+    name = node
+    while isinstance(name, ast.Call) and isinstance(name.func, ast.Attribute) and name.func.attr in _SAME:
+        name = name.func.value
+    if not isinstance(name, ast.Name):
+        return False
     owner = index.scope(name).owner(name.id)
     return owner is not None and any(b.how is How.PARAMETER for b in owner.bindings[name.id])
 

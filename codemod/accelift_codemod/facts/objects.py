@@ -12,6 +12,7 @@ from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key, views
+from accelift_codemod.facts.wholes import Wholes
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,12 @@ class Loader:
 class Objects:
     """Finds the objects of a script by what they are made by and used for."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, wholes: Wholes) -> None:
         self.resolver = resolver
         self.index = resolver.index
         self.optimizers = self._optimizers()
+        self.wholes = wholes.of(tuple(dict.fromkeys(m for one in self.optimizers for m in one.models)))
+        self.optimizers = [replace(one, models=self._outer(one.models)) for one in self.optimizers]
         self.trained: dict[Key, Value] = {}
         for optimizer in self.optimizers:
             for model in optimizer.models:
@@ -78,6 +81,14 @@ class Objects:
                     models = dict.fromkeys(map(self.resolver.itself, of.models))
                     found.append(Optimizer(value, call, tuple(models), tuple(of.loose), tuple(of.untold)))
         return found
+
+    def _outer(self, models: Values) -> Values:
+        """Networks, and instead of those that are trained as parts of another one, that."""
+        return tuple(dict.fromkeys(self.wholes.get(key(m), m) for m in models))
+
+    def is_trained_part(self, value: Value) -> bool:
+        """Whether a network is trained as a part of another one, which was handed it."""
+        return key(value) in self.wholes
 
     def _spread(self, call: ast.Call) -> ast.expr | None:
         """The parameters among arguments that a dict holds: `kwargs = {"params": ..., "lr": 0.1}`, `SGD(**kwargs)`."""

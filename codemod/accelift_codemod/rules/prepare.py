@@ -206,7 +206,9 @@ for x, y in loader:
         prepared = draft.blueprint.prepared_models
         models = [item.value for item in draft.blueprint.items.values() if item.kind is Role.MODEL]
         found = [s for s in settings(draft.facts.resolver) if draft.facts.runs(s.node)]
-        found = [s for s in found if prepared(s.root) or not draft.facts.objects.models(s.root)]
+        objects = draft.facts.objects
+        parts = {s for s in found if any(map(objects.is_trained_part, objects.models(s.root)))}
+        found = [s for s in found if prepared(s.root) or s in parts or not objects.models(s.root)]
         late = [s for s in found if any(draft.blueprint.after_prepare(s.node, model) for model in models)]
         trained = next((s.node for s in late if s.on), None)
         if trained is not None and any(not s.on and s not in late for s in found):
