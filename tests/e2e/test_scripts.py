@@ -96,6 +96,34 @@ print("accuracy %.4f" % evaluate(model, test_loader, device))
 """
 
 
+# An object that keeps its iterator, and draws from it in a method.
+KEPT = """
+class Trainer:
+    def __init__(self, loader):
+        self.loader = loader
+        self.batches = iter(loader)
+
+    def next_batch(self):
+        try:
+            x, y = next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            x, y = next(self.batches)
+        return x.to(device), y.to(device)
+
+    def fit(self, steps):
+        for step in range(steps):
+            x, y = self.next_batch()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+
+Trainer(loader).fit(9)
+print("bias %.4f" % abs(model.bias[0].item()))
+"""
+
+
 # A step in a function, whose loss is a sum; and one for the losses of all batches, added up, with some layers frozen.
 STEPS = """
 def train_step(net, batch, criterion):
@@ -210,6 +238,7 @@ def converted(text: str, target: str = "runtime", precision: str = "keep") -> by
         (SUMS, 22),
         pytest.param(SUMS, 31, marks=pytest.mark.exhaustive),
         pytest.param(NEXT, 25, marks=pytest.mark.exhaustive),
+        pytest.param(KEPT, 25, marks=pytest.mark.exhaustive),
         (STEPS, 24),
         (STAGES, 25),
         (PARTS, 22),

@@ -86,6 +86,8 @@ class Peeks:
         reached = {n: self.resolver.reaching(n, owner) for n in self.facts.loads(owner, target.id)}
         loads = [n for n, bound in reached.items() if any(b.node is target for b in bound)]
         alone = all(b.how is How.ASSIGN and b.node is target for n in loads for b in reached[n])
+        if any(self.index.function(load) is not self.index.function(call) for load in loads):
+            return []  # how often that function draws is another matter
         single = (self._draws(self.index.parents[load], load) and not self._repeats(load) for load in loads)
         return [call, *loads] if alone and all(single) else []
 

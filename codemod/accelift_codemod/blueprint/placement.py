@@ -342,7 +342,16 @@ class Placement:
         """The same for an attribute: what else gets the object of another one does not matter."""
         copied = [p for copy in self.roots.copies for p in self.blueprint.timeline.places(copy, home)]
         own = [p for p in copied if self._uses_item(self.index.statement(p), item)]
-        return sorted({*self._uses_of_batches(home), *own}, key=position)
+        uses = [u for u in self._uses_of_batches(home) if item.kind is Role.LOADER or u not in self._only_taken(home)]
+        return sorted({*uses, *own}, key=position)
+
+    @memoised
+    def _only_taken(self, home: Function | None) -> set[ast.AST]:
+        """The places in a function at which loaders are taken to be passed over later, and nothing else begins."""
+        places = self.blueprint.timeline.places
+        loops = (*self.blueprint.train_loops, *self.blueprint.eval_loops)
+        taken = {p for loop in loops for call in self._iterators(loop) for p in places(call, home)}
+        return taken - {p for loop in loops for p in places(_begin(loop), home)}
 
     @memoised
     def _uses_of_batches(self, home: Function | None) -> list[ast.AST]:
@@ -375,7 +384,7 @@ class Placement:
         """For each function: where batch loops start that it may lead to."""
         found: dict[Function | None, list[ast.AST]] = {}
         for loop in (*self.blueprint.train_loops, *self.blueprint.eval_loops):
-            node = loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
+            node = _begin(loop)
             looked = (n for n, of in self._peeks.items() if set(of) & set(loop.loaders))
             for start in (node, *self._iterators(loop), *looked):
                 function = self.index.function(start)
@@ -405,6 +414,11 @@ class Placement:
             load.id == item.name and load not in puts and holds(self.resolver.values(load), key(item.value))
             for load in loads(statement)
         )
+
+
+def _begin(loop: BatchLoop) -> ast.AST:
+    """Where a loop begins."""
+    return loop.node.iter if isinstance(loop.node, ast.comprehension) else loop.node
 
 
 def _end(node: ast.stmt) -> tuple[int, int]:

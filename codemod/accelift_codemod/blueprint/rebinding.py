@@ -13,7 +13,7 @@ RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
 _CALLS = 4  # through which an object is handed on, and given back
-_LOOKS = frozenset({"len", "print", "isinstance"})
+_LOOKS = frozenset({"len", "print", "isinstance", "iter", "enumerate", "zip"})
 
 
 def itself(node: ast.expr | None) -> ast.expr | None:

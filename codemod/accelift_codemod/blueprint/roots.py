@@ -54,6 +54,7 @@ class Roots:
         self.uses = Uses(blueprint)
         self.untraced: set[Key] = set()  # what no use of leads to a variable
         self._in_calls: set[Key] = set()  # what is made in calls of functions that bind their parameter again
+        self._bare: set[tuple[ast.AST, Key]] = set()  # variables that have an object from the call which makes it alone
         self.copies: dict[ast.AST, None] = {}  # where constructors keep objects that they are handed
 
     def of(self, value: Value, kind: Role) -> set[tuple[Scope, str]]:
@@ -69,7 +70,8 @@ class Roots:
 
     def _of(self, value: Value, kind: Role, search: _Search) -> set[tuple[Scope, str]]:
         found: set[tuple[Scope, str]] = set()
-        for use in self.uses.found.get(key(value)) or self.uses.asked.get(key(value), []):
+        uses = self.uses.found.get(key(value)) or self.uses.asked.get(key(value), [])
+        for use in uses:
             traced = self._trace(use, replace(search, seen={}))
             if traced is None:
                 raise refuse(
@@ -80,6 +82,8 @@ class Roots:
                 )
             own = self_trained.variable(self.resolver, value)
             found |= {root for root in traced if root == own or self._carries(*root, value, inside=True)}
+        if found and any((use, key(value)) in self._bare for use in uses):
+            return set()  # others have it from the call that makes it
         if not found and key(value) not in self._in_calls:
             self.untraced.add(key(value))
             for scope in self.index.scopes.values():
@@ -169,12 +173,16 @@ class Roots:
                     traced = self._trace(argument, search)
                     if traced is None:
                         return None
+                    if self._is_made(argument, search) or (argument, search.wanted) in self._bare:
+                        self._bare.add((node, search.wanted))
                     if call not in self.index.ancestors(argument):  # what `functools.partial` has kept for the call
                         self.copies.setdefault(argument)
                     found |= traced
             elif binding.how in (How.ASSIGN, How.WITH) and not binding.path and self._iterates(binding.value):
                 for carrier in carriers(binding.value):  # type: ignore[arg-type]
                     found |= self._trace(carrier, search) or set()
+                    if (carrier, search.wanted) in self._bare:
+                        self._bare.add((node, search.wanted))
             elif binding.how is How.LOOP and self._holds(node, search):
                 for name in self._holders(binding.value, search):
                     traced = self._trace(name, search)

@@ -6,10 +6,11 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
+from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.gradients import Gradients
-from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function
+from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How
 from accelift_codemod.facts.memo import memoised
-from accelift_codemod.facts.parts import PASSES
+from accelift_codemod.facts.parts import BATCH_LIKE, PASSES
 from accelift_codemod.facts.passes import Passes
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.resolve import Resolver
@@ -220,19 +221,68 @@ class Loops:
         Also the iterators that it makes for that, if it has the backward pass itself, and does not only look at a batch
         in every epoch: `next(iter(loader))`.
         """
-        found: list[ast.expr] = []
+        return [stream for stream, _ in self.draws(loop)]
+
+    def draws(self, loop: ast.AST) -> list[tuple[ast.expr, ast.Call]]:
+        """The same, each with the call in the loop that draws from it, perhaps by functions: `self.next_batch()`."""
+        found: list[tuple[ast.expr, ast.Call]] = []
         kinds: tuple[type[ast.expr], ...] = _VARIABLES
         if self.backwards_in(loop, innermost=True):
             kinds = (*_VARIABLES, ast.Call)
         parts = [loop.test] if isinstance(loop, ast.While) else []
-        for part in (*parts, *getattr(loop, "body", ())):
-            if isinstance(part, LOOPS):
-                continue
-            for call in self.own_calls(part):
-                stream = drawn_from(call, self.resolver)
-                if isinstance(stream, kinds) and self._innermost(call) is loop:
-                    found.append(stream)
+        calls = [c for p in (*parts, *getattr(loop, "body", ())) if not isinstance(p, LOOPS) for c in self.own_calls(p)]
+        calls = [call for call in calls if self._innermost(call) is loop]
+        steps = any(self._steps(call, frozenset()) for call in calls)
+        for call in calls:
+            stream = drawn_from(call, self.resolver)
+            if isinstance(stream, kinds):
+                found.append((stream, call))
+            elif steps and stream is None:
+                found += ((inner, call) for inner in self._drawn_inside(call, frozenset()))
         return found
+
+    def _steps(self, call: ast.Call, seen: frozenset[Function]) -> bool:
+        """Whether a call runs a backward pass, in no loop of the functions that it runs."""
+        target = self.resolver.callee(call)
+        if call in self._backward_calls or not isinstance(target, FUNCTIONS) or target in seen:
+            return call in self._backward_calls
+        return any(self._steps(inner, seen | {target}) for inner in self._at_once(target))
+
+    def _at_once(self, function: Function) -> list[ast.Call]:
+        """The calls of a function that are in no loop."""
+        calls = (call for statement in function.body for call in self.own_calls(statement))
+        return [call for call in calls if self._innermost(call) is None]
+
+    def _drawn_inside(self, call: ast.Call, seen: frozenset[Function]) -> list[ast.expr]:
+        """What a call has a function draw single batches from, to train on them or to give them back."""
+        target = self.resolver.callee(call)
+        if not isinstance(target, FUNCTIONS) or target in seen or self.resolver.yields(target):
+            return []
+        found: list[ast.expr] = []
+        for inner in self._at_once(target):
+            stream = drawn_from(inner, self.resolver)
+            if isinstance(stream, _VARIABLES):
+                found += self._seen_by(call, target, stream)
+            elif stream is None:
+                found += (s for s in self._drawn_inside(inner, seen | {target}))
+        return found if found and (self._function_reaches(target) or self._gives_batches(target)) else []
+
+    def _seen_by(self, call: ast.Call, function: Function, stream: ast.expr) -> list[ast.expr]:
+        """A variable of a function as a call sees it: what is kept in between, or what it is handed."""
+        owner = self.index.scope(stream).owner(stream.id) if isinstance(stream, ast.Name) else None
+        if owner is None or owner.node is not function or not isinstance(stream, ast.Name):
+            return [stream]
+        bound = owner.bindings[stream.id]
+        given = (self.resolver.bind(call, function) or {}).get(stream.id)
+        again = [b.value for b in bound if b.how is How.ASSIGN and self.is_pass(self.resolver.bound(b))]
+        if not isinstance(given, _VARIABLES) or len(bound) > len(again) + 1:
+            return []
+        return [given, *(node for node in again if node is not None)]  # it is begun again when it is at its end
+
+    def _gives_batches(self, function: Function) -> bool:
+        """Whether a function gives back a batch, or parts of one."""
+        given = (v for r in self.resolver.returns(function) for v in inside(self.resolver.values(r.value)))
+        return any(value.role in BATCH_LIKE for value in given)
 
     def _innermost(self, node: ast.AST) -> ast.AST | None:
         return next(iter(self.index.enclosing_loops(node)), None)

@@ -124,7 +124,7 @@ for epoch in range(10):
         """The prepared loaders that a loop has drawn from when it first runs backward, if they are several."""
         loops, values = draft.facts.loops, draft.facts.resolver.values
         backward = min((position(c) for c in loops.backwards_in(loop.node)), default=None)
-        sources = [values(s) for s in loops.streams(loop.node) if backward is None or position(s) < backward]
+        sources = [values(s) for s, at in loops.draws(loop.node) if backward is None or position(at) < backward]
         if loop.direct:
             sources += _side_by_side(values(loop.node.iter))  # type: ignore[union-attr]
         drawn = [[v for v in loops.loaders(source) if draft.blueprint.is_prepared(v)] for source in sources]
