@@ -12,6 +12,7 @@ from accelift_codemod.blueprint.choice import choose
 from accelift_codemod.blueprint.containers import filled, holds, keeps, may_be
 from accelift_codemod.blueprint.on_the_spot import made_on_the_spot
 from accelift_codemod.blueprint.peeks import Peeks
+from accelift_codemod.blueprint.rebinding import holds_already
 from accelift_codemod.blueprint.roots import Roots
 from accelift_codemod.facts import BatchLoop, Facts, Function, How, Role, Scope, Value, position
 from accelift_codemod.facts.effects import loads
@@ -133,6 +134,8 @@ class Placement:
         scope, name = next(iter(roots))
         self._require_own(value, scope, name)
         bindings = [b for b in scope.bindings[name] if keeps(self.resolver.bound(b), key(value))]
+        if scope.is_class:
+            bindings = [b for b in bindings if not holds_already(self.facts, b)] or bindings
         if any(b.how is How.PARAMETER for b in bindings):
             raise refuse(
                 "PREP-NO-POINT",

@@ -13,7 +13,7 @@ RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
 _CALLS = 4  # through which an object is handed on, and given back
-_LOOKS = frozenset({"len", "print", "isinstance", "iter", "enumerate", "zip"})
+_LOOKS = frozenset("len print str repr type id isinstance hasattr iter enumerate zip".split())
 
 
 def itself(node: ast.expr | None) -> ast.expr | None:
@@ -105,10 +105,22 @@ def is_again(binding: Binding) -> bool:
     return node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name
 
 
-def is_asked(index: Index, name: ast.Name) -> bool:
-    """Whether an object is asked for an attribute, or called."""
-    parent = index.parents.get(name)
-    return isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and parent.func is name)
+def holds_already(facts: Facts, binding: Binding) -> bool:
+    """Whether an attribute is bound to what it holds, also once that is prepared: `self.net = self.net.train()`, or by
+    what gives it back, `self.net, n = load(self.net, path)`."""
+    if binding.how is not How.ASSIGN or binding.value is None:
+        return False
+    node = stays(facts, binding.value)
+    again = node is not binding.value and isinstance(node, ast.Name) and node.id == binding.name and not binding.path
+    return again or given_back(facts.resolver, binding) is not None
+
+
+def is_asked(resolver: Resolver, name: ast.Name) -> bool:
+    """Whether an object is asked for an attribute, or called, or only looked at: `type(net).__name__`."""
+    parent = resolver.index.parents.get(name)
+    if isinstance(parent, ast.Call):
+        return parent.func is name or resolver.builtin(parent.func) in _LOOKS
+    return isinstance(parent, ast.Attribute)
 
 
 def is_changed(index: Index, name: ast.Name) -> bool:

@@ -364,7 +364,7 @@ class Roots:
         reads = [n for n in self.facts.loads(binding.scope, node.id) if n is not node]
         if node.id == binding.name:
             reads = [n for n in reads if n.lineno < node.lineno]
-            if not all(is_asked(self.index, n) for n in reads):
+            if not all(is_asked(self.resolver, n) for n in reads):
                 return None  # who else has it by then, is not known
         else:
             reads += self.facts.loads(binding.scope, binding.name)

@@ -1,0 +1,106 @@
+"""Attributes and parameters that are bound again to what they hold: no other object, and no other place for prepare."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import convert, converted, script, unchanged
+
+TRAINER = """\
+class Trainer:
+    def __init__(self, loader):
+        self.loader = loader
+        self.model = Net().to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self):
+        {first}
+        for x, y in self.loader:
+            x, y = x.to(device), y.to(device)
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+        {last}
+"""
+LOAD = """\
+def load(model, optimizer, strict=True):
+    model.load_state_dict(torch.load("m.pt"), strict=strict)
+    return model, optimizer
+
+
+"""
+NO_BODY = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
+PREPARED = "self.model, self.optimizer = accelerator.prepare("
+
+
+def trainer(first: str = "pass", last: str = "pass", before: str = "") -> str:
+    definitions = before + TRAINER.format(first=first, last=last)
+    return script(definitions=definitions, after="Trainer(loader).fit()", **NO_BODY)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"first": "self.model = self.model.train()"},
+        {"first": "self.model = self.model.train(True)", "last": "self.model = self.model.eval()"},
+        {"first": "self.model = self.model.to(device)"},
+        {"first": "self.model = self.model.to(device, non_blocking=True).train()"},
+        {"last": "self.model, self.optimizer = load(self.model, self.optimizer)", "before": LOAD},
+        {"first": "self.model, _ = load(self.model, self.optimizer)", "before": LOAD},
+    ],
+)
+def test_a_method_binds_an_attribute_to_what_it_holds(parts: dict[str, str]) -> None:
+    before, _, after = converted(trainer(**parts)).partition("    def fit(self")
+    assert PREPARED in before and ".prepare(" not in after.partition("\nloader = ")[0]
+    kept = parts.get("first", parts.get("last", "")).partition(" = ")[0]
+    assert kept.partition(",")[0] in after
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"first": "self.model = self.model.half()"},
+        {"first": "self.model = self.model.to(torch.float64)"},
+        {"first": "self.model = torch.compile(self.model)"},
+        {
+            "last": "self.model, self.optimizer = load(self.model, self.optimizer)",
+            "before": LOAD.replace(
+                "    return", "    optimizer = torch.optim.SGD(model.parameters(), lr=1)\n    return"
+            ),
+        },
+        {
+            "last": "self.model, self.optimizer = load(self.model, self.optimizer)",
+            "before": LOAD.replace("    return", "    if strict:\n        return Net(), optimizer\n    return"),
+        },
+    ],
+)
+def test_a_method_binds_an_attribute_to_something_else(parts: dict[str, str]) -> None:
+    output = convert(trainer(**parts)).output
+    assert output is None or PREPARED.encode() not in output.partition(b"    def fit(self")[0]
+
+
+FIT = """\
+def fit(net, data):
+    {looks}
+    net = net.to(device)
+    for x, y in data:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+
+
+def fit(looks: str, **slots: str) -> str:
+    body = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    return script(definitions=FIT.format(looks=looks), after="fit(model, loader)", **{**body, **slots})
+
+
+@pytest.mark.parametrize("looks", ["name = type(net).__name__", "print(net)", "n = len(str(net))", "net.eval()"])
+def test_a_parameter_is_only_looked_at_before_it_is_moved(looks: str) -> None:
+    text = converted(fit(looks))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in text
+
+
+@pytest.mark.parametrize("looks", ["kept = [net]", "other = net", "summary(net)", "vars(net)"])
+def test_a_parameter_may_have_gone_elsewhere_before_it_is_moved(looks: str) -> None:
+    assert unchanged(fit(looks, imports="from torchinfo import summary")).code == "PREP-NO-POINT"
