@@ -160,6 +160,14 @@ def test_a_network_is_prepared_before_an_object_keeps_it(kept: str) -> None:
     assert prepared < next(number for number, line in enumerate(text) if line.startswith("holder = Holder(model, "))
 
 
+def test_an_object_that_is_handed_something_else_is_left_as_it_is() -> None:
+    """Nothing is prepared of what is called, and is no network that trains."""
+    other = HOLDER.replace("Holder", "Measure").replace("net.to(device)", "net")
+    text = script(definitions=other, before="measure = Measure(len)", epoch="print(measure.net(data))")
+    assert "measure = Measure(len)" in lines(text)
+    assert "self.net = net" in lines(text)
+
+
 def test_two_objects_keep_the_same_network() -> None:
     twice = "holder = Holder(model, device)\nother = Holder(model, device)"
     assert "other = Holder(model, device)" in lines(held(before=twice))
@@ -183,6 +191,36 @@ def test_a_network_that_is_changed_as_it_is_kept_is_not_prepared_before(kept: st
 def test_a_network_that_is_kept_elsewhere_is_not_prepared_before() -> None:
     text = convert(held(before="holder = Holder(model)", after="print(holder.device)"))
     assert text.output is None or b"accelerator.prepare(model, optimizer" not in text.output
+
+
+AVERAGE = """\
+class Average:
+    def __init__(self, net):
+        self.net = net
+        self.kept = {n: p.data.clone() for n, p in net.named_parameters()}
+
+    def update(self):
+        for n, p in self.net.named_parameters():
+            self.kept[n] = 0.9 * self.kept[n] + 0.1 * p.data
+
+
+def fit(net):
+    average = Average(net) if len(data) else None
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        if average is not None:
+            average.update()
+"""
+
+
+def test_an_object_asks_a_prepared_network_for_its_parameters() -> None:
+    nothing = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    text = converted(script(definitions=AVERAGE, after="fit(model)", **nothing))
+    assert "for n, p in accelerator.unwrap_model(net).named_parameters()\n" in text
+    assert "for n, p in accelerator.unwrap_model(self.net).named_parameters():" in text
 
 
 def test_a_trainer_prepares_what_it_moves_itself() -> None:

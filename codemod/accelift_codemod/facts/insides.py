@@ -22,6 +22,8 @@ _FUNCTIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Func
 _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_dict", "save"})
 # Built-in functions that only look at an object.
 _MEASURING = frozenset({"len", "int", "float", "str", "bool", "min", "max", "abs", "round", "isinstance"})
+# Statements of a method that only tells something.
+_TELLING = (ast.Expr, ast.Return, ast.If, ast.Raise, ast.Assert, ast.Assign, ast.AnnAssign, ast.Pass)
 _LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
 
 
@@ -132,18 +134,35 @@ class Insides:
         return self.names.qualified(func) in _PLAIN or is_of_abc(self.index, self.names, func, "abstractmethod")
 
     def _looks(self, method: Function) -> bool:
-        """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one."""
+        """Whether a method is a property that only returns something: an attribute, or what a builtin finds of one;
+        perhaps one thing or another."""
         if not is_property(method):
             return False
         if self.trains_itself is not None:  # its attributes are those of any network: it may compute what it likes
             return not any(isinstance(n, ast.Attribute) and n.attr in _ACTIVE for n in walk(method))
-        *before, last = method.body
-        calls = (n for n in walk(method) if isinstance(n, ast.Call))
-        return (
-            isinstance(last, ast.Return)
-            and all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant) for s in before)
-            and all(self.names.builtin(call.func) in _MEASURING for call in calls)
+        inside = list(walk(method))
+        stores = (
+            n for n in inside if isinstance(n, (ast.Attribute, ast.Subscript)) and not isinstance(n.ctx, ast.Load)
         )
+        return (
+            all(isinstance(n, _TELLING) for n in inside if isinstance(n, ast.stmt) and n is not method)
+            and not any(True for _ in stores)
+            and not any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)) for n in inside)
+            and all(self._measures(call) for call in inside if isinstance(call, ast.Call))
+        )
+
+    def _measures(self, call: ast.Call) -> bool:
+        """Whether a call only looks at something: a builtin, a path, `next(self.model.parameters())`; or is an error."""
+        if isinstance(self.index.parents[call], ast.Raise) and isinstance(call.func, ast.Name):
+            return True
+        qualified, builtin = self.names.qualified(call.func) or "", self.names.builtin(call.func)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "parameters" and not call.args:
+            return True
+        drawn = call.args[0] if builtin == "next" and len(call.args) == 1 else None
+        first = (
+            isinstance(drawn, ast.Call) and isinstance(drawn.func, ast.Attribute) and drawn.func.attr == "parameters"
+        )
+        return first or builtin in _MEASURING or qualified == "torch.device" or qualified.startswith("os.path.")
 
     # ---- the object inside its methods
 

@@ -10,6 +10,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 _KEPT = frozenset({Role.LOADER, Role.MODEL, Role.OPTIMIZER})
+_PARAMETERS = frozenset({"parameters", "named_parameters"})
 # Methods of a network that give back the network.
 _SAME = frozenset({"to", "cuda", "train", "eval"})
 
@@ -17,8 +18,8 @@ _SAME = frozenset({"to", "cuda", "train", "eval"})
 def keepers(index: Index) -> set[ast.ClassDef]:
     """The classes whose methods make a DataLoader that their object keeps, step an optimizer that it has, or save
     something, or give a network the state of another; of those that are no networks or datasets themselves, also
-    those that make a network or an optimizer that they keep, or run in a loop what they were given, and those that
-    others ask for an optimizer they were given: `state.optimizer.step()`."""
+    those that make a network or an optimizer that they keep, or run what they were given, or ask it for parameters, and
+    those that others ask for an optimizer they were given: `state.optimizer.step()`."""
     names = Classes(index, {}, {})
     found = {cls for cls in _asked(index) if names.class_role(cls) is None}
     for call in index.calls:
@@ -59,8 +60,11 @@ def _makes(call: ast.Call, names: Classes) -> Role | None:
 
 
 def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:
-    """Whether what an object was given is called in a loop, as a network is: `for x, y in loader: self.model(x)`."""
+    """Whether what an object was given is called, as a network is (`self.model(x)`), or asked for what networks have:
+    `self.model.named_parameters()`."""
     func = call.func
+    if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
+        func = func.value
     if not isinstance(func, ast.Attribute) or not _is_kept(func):
         return False
     bound = (b for b in index.attribute_bindings.get(func.attr, ()) if index.enclosing_class(b.node) is cls)
