@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import converted, lifted, script, unchanged
+from scripts import convert, converted, lifted, script, unchanged
 
 _NETWORK = """\
 class Own(nn.Module):
@@ -175,3 +175,69 @@ def test_optimizers_of_transformers_by_all_its_names(module: str, name: str) -> 
 def test_what_has_the_name_of_an_optimizer_elsewhere_is_none(module: str) -> None:
     slots = {"from_imports": f"from {module} import AdamW"}
     assert unchanged(script(optimizer="optimizer = AdamW(model.parameters())", **slots)).code == "OPT-UNKNOWN"
+
+
+# ---- classes of optimizers that make another one of their own groups
+
+SHARP = """\
+class Sharp(torch.optim.Optimizer):
+    def __init__(self, params, base, rho=0.05, **kwargs):
+        super().__init__(params, dict(rho=rho, **kwargs))
+        self.base = base(self.param_groups, **kwargs)
+        self.param_groups = self.base.param_groups
+
+    @torch.no_grad()
+    def climb(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["old"] = p.data.clone()
+                p.add_(p.grad * group["rho"])
+        self.zero_grad()
+
+    @torch.no_grad()
+    def descend(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data = self.state[p]["old"]
+        self.base.step()
+"""
+TWICE = "optimizer.climb()\nF.cross_entropy(model(x), y).backward()\noptimizer.descend()"
+
+
+def _sharp(definitions: str = SHARP, **slots: str) -> str:
+    made = "optimizer = Sharp(model.parameters(), torch.optim.SGD, lr=0.1)"
+    return script(definitions=definitions, **{"optimizer": made, "step": TWICE, **slots})
+
+
+def test_an_optimizer_that_makes_another_of_its_own_groups_is_one() -> None:
+    after = converted(_sharp())
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in after
+    assert "optimizer.climb()\n        accelerator.backward(F.cross_entropy(model(x), y))" in after
+    assert SHARP in after
+
+
+@pytest.mark.parametrize("base", ["torch.optim.SGD(self.param_groups, lr=0.1)", "base(self.param_groups, **kwargs)"])
+def test_whatever_it_makes_of_them(base: str) -> None:
+    definitions = SHARP.replace("base(self.param_groups, **kwargs)", base)
+    assert "accelerator.prepare(model, optimizer, loader)" in converted(_sharp(definitions))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("base(self.param_groups, **kwargs)", "base(other.parameters(), **kwargs)"),
+        ("class Sharp(torch.optim.Optimizer):", "class Sharp:"),
+    ],
+)
+def test_what_it_makes_of_something_else_is_another(old: str, new: str) -> None:
+    definitions = f"other = nn.Linear(8, 3)\n\n\n{SHARP.replace(old, new)}"
+    text = _sharp(definitions.replace("        super().__init__(params, dict(rho=rho, **kwargs))\n", ""))
+    after = (convert(text).output or b"").decode()
+    assert "accelerator.prepare(model, optimizer, loader)" not in after
+
+
+def test_the_other_target_has_no_such_methods() -> None:
+    assert "climb() of its class Sharp" in unchanged(_sharp(), target="accelerate").message
+    plain = SHARP.replace("def climb", "def step").replace("(self):\n        for", "(self, closure=None):\n        for", 1)
+    text = _sharp(plain, step="optimizer.step()")
+    assert "accelerator.prepare" in converted(text, target="accelerate")

@@ -35,6 +35,10 @@ def choose(blueprint: Blueprint) -> list[tuple[Value, Role]]:
     ]
 
 
+# Methods of the optimizer that Accelerate's prepare returns.
+_WRAPPED = frozenset("step zero_grad state_dict load_state_dict add_param_group train eval".split())
+
+
 class _Choice:
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
@@ -74,6 +78,7 @@ class _Choice:
                     "pass it `model.parameters()` of a model that this file can see",
                 )
             self._closures(optimizer)
+            self._own_methods(optimizer)
             found.append(optimizer.value)
         unknown = stranger(self.facts) if found else None
         if unknown is not None:
@@ -134,6 +139,27 @@ class _Choice:
             f"the optimizer steps by a closure, and {why}",
             "convert it by hand, returning the reduced loss from the closure",
         )
+
+    def _own_methods(self, optimizer: Optimizer) -> None:
+        """Refuse an optimizer whose class has methods of its own that the training runs, where prepare would hide them.
+
+        The bundled runtime gives back the same object.
+        """
+        cls = optimizer.value.declaration
+        if self.blueprint.options.target == "runtime" or not isinstance(cls, ast.ClassDef):
+            return
+        for call in self.index.calls:
+            func = call.func if isinstance(call.func, ast.Attribute) and call.func.attr not in _WRAPPED else None
+            if func is None or self.resolver.method(cls, func.attr) is None or not self.facts.runs(call):
+                continue
+            if any(v.origin is optimizer.call for v in self.resolver.values(func.value)):
+                raise refuse(
+                    "LOOP-IN-CLASS",
+                    call.lineno,
+                    f"the optimizer is stepped by {func.attr}() of its class {cls.name}, which the optimizer that "
+                    "Accelerate prepares does not have",
+                    "convert with --target runtime",
+                )
 
     def _computes(self, closure: ast.expr) -> bool:
         """Whether an expression is one function of the script, in which a backward pass runs."""

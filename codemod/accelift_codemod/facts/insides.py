@@ -152,7 +152,7 @@ class Insides:
         )
 
     def _measures(self, call: ast.Call) -> bool:
-        """Whether a call only looks at something: a builtin, a path, `next(self.model.parameters())`; or is an error."""
+        """Whether a call only looks (a builtin, a path, `next(self.model.parameters())`), or is an error."""
         if isinstance(self.index.parents[call], ast.Raise) and isinstance(call.func, ast.Name):
             return True
         qualified, builtin = self.names.qualified(call.func) or "", self.names.builtin(call.func)
@@ -277,6 +277,12 @@ class Insides:
                 made.setdefault(attribute.attr, []).append(getattr(parents[attribute], "value", None))
         kept = {name for name, values in made.items() if is_kept(self.names, values)}
         return [a for a in found if a.attr in kept]
+
+
+def _asks_for_parameters(node: ast.expr) -> bool:
+    """Whether an expression is a network's `parameters()`."""
+    func = node.func if isinstance(node, ast.Call) and not node.args else None
+    return isinstance(func, ast.Attribute) and func.attr == "parameters"
 
 
 def is_property(function: Function) -> bool:

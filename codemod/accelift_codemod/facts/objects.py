@@ -77,10 +77,25 @@ class Objects:
                 if value.role is Role.OPTIMIZER and value.origin is call:
                     argument = self.resolver.argument(call, 0, "params")
                     argument = argument or (call.args[0] if call.args else self._spread(call))
+                    if self._is_of_optimizer(call, argument):
+                        continue
                     of = owners.of(argument) if argument is not None else Found()
                     models = dict.fromkeys(map(self.resolver.itself, of.models))
                     found.append(Optimizer(value, call, tuple(models), tuple(of.loose), tuple(of.untold)))
         return found
+
+    def _is_of_optimizer(self, call: ast.Call, argument: ast.expr | None) -> bool:
+        """Whether an optimizer is a part of that whose class makes it of its own groups, and steps when that does:
+        `self.base_optimizer = base_optimizer(self.param_groups)`."""
+        cls = self.index.enclosing_class(call)
+        if cls is None or self.resolver.class_role(cls) is not Role.OPTIMIZER:
+            return False
+        groups = isinstance(argument, ast.Attribute) and argument.attr == "param_groups"
+        return (
+            groups
+            and isinstance(argument, ast.Attribute)
+            and cls in {v.declaration for v in self.resolver.values(argument.value)}
+        )
 
     def _outer(self, models: Values) -> Values:
         """Networks, and instead of those that are trained as parts of another one, that."""
