@@ -238,6 +238,8 @@ def test_what_it_makes_of_something_else_is_another(old: str, new: str) -> None:
 
 def test_the_other_target_has_no_such_methods() -> None:
     assert "climb() of its class Sharp" in unchanged(_sharp(), target="accelerate").message
-    plain = SHARP.replace("def climb", "def step").replace("(self):\n        for", "(self, closure=None):\n        for", 1)
+    plain = SHARP.replace("def climb", "def step").replace(
+        "(self):\n        for", "(self, closure=None):\n        for", 1
+    )
     text = _sharp(plain, step="optimizer.step()")
     assert "accelerator.prepare" in converted(text, target="accelerate")

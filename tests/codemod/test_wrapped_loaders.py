@@ -195,3 +195,34 @@ def test_a_dataloader_that_deals_its_data_in_its_own_way(body: str) -> None:
     refused = unchanged(script(definitions=definitions, loader="loader = Dealt(data, batch_size=16)"))
     assert refused.code == "LOADER-UNKNOWN"
     assert "an object of Dealt, a class of the script that hands out batches in its own way" in refused.message
+
+
+# ---- a name in the header of the loop
+
+NAMED = """\
+class Trainer:
+    def __init__(self, model, loader):
+        self.model = model
+        self.loader = loader
+
+    def fit(self):
+        for x, y in {over}:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("over", ["(bar := tqdm(self.loader))", "tqdm(bar := self.loader)", "(bar := self.loader)"])
+def test_what_a_loop_is_over_has_a_name_there(over: str) -> None:
+    nothing = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    made = {"imports": "from tqdm import tqdm", "definitions": NAMED.format(over=over)}
+    text = converted(script(**nothing, **made, after="Trainer(model, loader).fit()"))
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in text
+
+
+def test_what_a_loop_is_over_is_not_known() -> None:
+    nothing = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    made = {"imports": "from elsewhere import wrap", "definitions": NAMED.format(over="(bar := wrap(self.loader))")}
+    assert unchanged(script(**nothing, **made, after="Trainer(model, loader).fit()")).code == "LOADER-UNKNOWN"

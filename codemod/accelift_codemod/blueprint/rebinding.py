@@ -133,6 +133,8 @@ def is_changed(index: Index, name: ast.Name) -> bool:
 
 def carriers(node: ast.expr) -> list[ast.expr]:
     """The expressions inside a loop's iterable that may be loaders."""
+    if isinstance(node, ast.NamedExpr):
+        return carriers(node.value)
     if isinstance(node, ast.Call):
         found: list[ast.expr] = []
         for argument in (*node.args, *(k.value for k in node.keywords)):
