@@ -40,6 +40,10 @@ def test_what_a_share_changes_differs(change: str) -> None:
         ("p.grad /= len(x)", "warning"),  # right where the shares are as large: see test_backward.py
         ("p.grad.div_(x.size(0))", "warning"),
         ("p.grad = p.grad / len(x)", "warning"),
+        ("p.grad *= 1 / len(x)", "warning"),
+        ("p.grad.mul_(1.0 / x.size(0))", "warning"),
+        ("p.data -= 0.1 / len(x) * p.grad", "warning"),
+        ("with torch.no_grad():\n        p -= 0.1 / x.size(0) * p.grad", "warning"),
         ("p.grad *= len(x)", "error"),
         ("p.grad += 1 / len(x)", "error"),
         ("p.grad /= loss.numel() + len(x) * 2", "error"),
@@ -68,6 +72,7 @@ def told(text: str) -> list[str]:
         "for p in model.parameters():\n    p.grad.add_(p.data, alpha=0.01)",
         "for p in model.parameters():\n    p.grad = p.grad.to(x.dtype)",
         "for p in model.parameters():\n    p.data.clamp_(-1, 1)",
+        "for p in model.parameters():\n    p = torch.ones(3) / len(x)",
         "for p in model.parameters():\n    p.grad /= len(loader)",
         "for p in model.parameters():\n    p.grad /= epoch + 1",
         CLIP.format("1.0"),

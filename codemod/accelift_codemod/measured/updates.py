@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
@@ -26,7 +27,8 @@ def changed_by(draft: Draft, node: ast.AST, names: set[str]) -> ast.expr | None:
     """
     given: list[ast.expr] = []
     if isinstance(node, (ast.Assign, ast.AugAssign)):
-        if any(_is_changed(draft, target) for target in targets(node)):
+        bound = isinstance(node, ast.Assign)  # a variable, which changes nothing
+        if any(_is_changed(draft, t) for t in targets(node) if not (bound and isinstance(t, ast.Name))):
             given = [node.value]
     elif isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) in CLIPS:
         given = [*node.args[1:], *(k.value for k in node.keywords)]
@@ -42,7 +44,7 @@ def _is_changed(draft: Draft, node: ast.expr) -> bool:
         node = node.value
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return draft.facts.objects.is_parameter(node.value) or draft.facts.objects.is_part(node.value)
-    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store) and draft.facts.objects.is_parameter(node)
+    return draft.facts.objects.is_parameter(node)
 
 
 def _depends(draft: Draft, node: ast.AST, names: set[str]) -> bool:
@@ -54,23 +56,30 @@ def _depends(draft: Draft, node: ast.AST, names: set[str]) -> bool:
 
 
 def rows_that_divide(draft: Draft, loop: BatchLoop, statement: ast.stmt) -> ast.expr | None:
-    """How many samples the process has, where a statement divides gradients by that: `p.grad /= len(x)`."""
+    """How many samples the process has, or one by that, where a statement divides gradients by it: `p.grad /= len(x)`,
+    `p.grad.mul_(1 / len(x))`."""
     env = draft.environment(loop, statement)
     for node in walk(statement) if env is not None else ():
-        divided: ast.expr | None = None
-        by: list[ast.expr] = []
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
-            divided, by = node.target, [node.value]
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            divided, by = node.left, [node.right]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("div", "div_"):
-            divided, by = node.func.value, node.args[:1]
-        if divided is None or not any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in walk(divided)):
-            continue
-        for number in by:
-            if draft.facts.layouts.read(number, env or {}) is Layout.COUNT:
-                return number
+        for changed, by, layout in _scaled(node):
+            of_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in walk(changed))
+            if of_gradient and draft.facts.layouts.read(by, env or {}) is layout:
+                return by
     return None
+
+
+def _scaled(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, Layout]]:
+    """What a node divides or multiplies, by what, and what that is where it is the rows of a share that divide."""
+    if isinstance(node, (ast.AugAssign, ast.BinOp)):
+        left, right = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
+        if isinstance(node.op, ast.Div):
+            yield left, right, Layout.COUNT
+        elif isinstance(node.op, ast.Mult):
+            yield left, right, Layout.INVERSE
+            yield right, left, Layout.INVERSE
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        name = node.func.attr.rstrip("_")
+        if name in ("div", "mul"):
+            yield node.func.value, node.args[0], Layout.COUNT if name == "div" else Layout.INVERSE
 
 
 def divides_a_sum(draft: Draft, loop: BatchLoop, statement: ast.stmt) -> bool:
