@@ -74,11 +74,9 @@ def self_contained(draft: Draft, statement: ast.stmt) -> bool:
             continue
         if owner.is_class:
             return False  # an attribute of self: any method may read it
-        for load in draft.facts.loads(owner, name):
-            if load in inside:
-                continue
-            if any(b.node in inside for b in draft.facts.resolver.reaching(load, owner)):
-                return False
+        readers = draft.facts.readers_of((owner, name))
+        if any(load not in inside for node in inside & readers.keys() for load in readers[node]):
+            return False
     for load in loads(statement):  # adding to something kept outside
         parent = draft.facts.index.parents.get(load)
         if isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "update", "add"):

@@ -30,6 +30,7 @@ class Caches:
         self.facts = draft.facts
         self.resolver = draft.facts.resolver
         self.index = draft.facts.index
+        self._behind_returns: dict[int, int] = {}  # by the `id` of a block, where what is behind them begins
 
     @cached_property
     def made(self) -> dict[ast.Call, list[ast.stmt]]:
@@ -114,13 +115,19 @@ class Caches:
         """What is behind a test for files that ends the function, in the block of a statement after it:
         `if exists: return load()`, `if exists: return`."""
         block, place = self.index.block(statement)
-        for i, earlier in enumerate(block[:place]):
-            last = earlier.body[-1] if isinstance(earlier, ast.If) else None
-            if isinstance(earlier, ast.If) and isinstance(last, ast.Return) and files.asks(self.resolver, earlier.test):
-                # Nothing is returned where there is nothing left to do, or nothing that could be done.
-                if last.value is not None or not isinstance(earlier.test, ast.UnaryOp):
-                    return block[i + 1 :]
-        return []
+        behind = self._behind_returns.get(id(block))
+        if behind is None:
+            first = (i for i, one in enumerate(block) if self._returns_if_there(one))
+            behind = self._behind_returns[id(block)] = next(first, len(block)) + 1
+        return block[behind:] if place >= behind else []
+
+    def _returns_if_there(self, statement: ast.stmt) -> bool:
+        last = statement.body[-1] if isinstance(statement, ast.If) else None
+        if not (isinstance(statement, ast.If) and isinstance(last, ast.Return)):
+            return False
+        # Nothing is returned where there is nothing left to do, or nothing that could be done.
+        there = last.value is not None or not isinstance(statement.test, ast.UnaryOp)
+        return there and files.asks(self.resolver, statement.test)
 
     def _has_read(self, handler: ast.ExceptHandler) -> bool:
         """Whether a handler is there for a file that is missing: what is tried reads one."""

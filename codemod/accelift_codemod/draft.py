@@ -14,6 +14,7 @@ from accelift_codemod.facts.effects import stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Environment, Layouts
 from accelift_codemod.facts.layout.algebra import dealt, merge
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.reading import Reading
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Evidence
@@ -94,6 +95,15 @@ class Draft:
     def calls(self) -> tuple[ast.Call, ...]:
         """Calls that running the script may make, in source order."""
         return tuple(sorted(filter(self.facts.runs, self.facts.index.calls), key=position))
+
+    @memoised
+    def names_in(self, node: ast.AST) -> dict[str, list[ast.Name]]:
+        """The names in a node, by what they are."""
+        found: dict[str, list[ast.Name]] = {}
+        for name in walk(node):
+            if isinstance(name, ast.Name):
+                found.setdefault(name.id, []).append(name)
+        return found
 
     @property
     def edits(self) -> list[Edit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from accelift_codemod.chance import picked, seeds
@@ -11,6 +11,7 @@ from accelift_codemod.chance.constants import is_often
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import leaves, walk
 from accelift_codemod.measured.onward import Read, is_within, reached
 
@@ -39,19 +40,29 @@ def _decided(draft: Draft, call: ast.Call) -> Iterator[ast.AST]:
                 yield outer
         statement = draft.facts.index.statement(read)
         if isinstance(statement, (ast.If, ast.While)) and is_within(draft, read, statement.test):
-            yield from _filled(draft, statement)
+            yield from _lists(draft, statement)
 
 
-def _filled(draft: Draft, branch: ast.If | ast.While) -> Iterator[Read]:
+def _lists(draft: Draft, branch: ast.If | ast.While) -> Iterator[Read]:
     """The reads of lists that are filled under a condition, or in the rounds of a loop that it skips."""
     loops = draft.facts.index.enclosing_loops(branch)
-    decided: list[ast.AST] = [*branch.body, *branch.orelse]
     if isinstance(branch, ast.If) and leaves([*branch.body, *branch.orelse]) and loops:
-        decided = [*ast.iter_child_nodes(loops[0])]
-    for call in (n for statement in decided for n in walk(statement) if isinstance(n, ast.Call)):
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _FILLS:
-            place = call.func.value
-            if isinstance(place, ast.Attribute):
-                yield place
-            elif isinstance(place, ast.Name):
-                yield from (n for n in picked.loads(draft, place) if n is not place)
+        filled = _in_rounds(draft, loops[0])
+    else:
+        filled = _filled([*branch.body, *branch.orelse])
+    for place in filled:
+        if isinstance(place, ast.Attribute):
+            yield place
+        elif isinstance(place, ast.Name):
+            yield from (n for n in picked.loads(draft, place) if n is not place)
+
+
+@kept
+def _in_rounds(_: Draft, loop: ast.AST) -> list[ast.expr]:
+    return _filled(ast.iter_child_nodes(loop))
+
+
+def _filled(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    """What is given something more."""
+    calls = (n.func for node in nodes for n in walk(node) if isinstance(n, ast.Call))
+    return [func.value for func in calls if isinstance(func, ast.Attribute) and func.attr in _FILLS]

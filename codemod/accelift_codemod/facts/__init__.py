@@ -20,6 +20,7 @@ from accelift_codemod.facts.kinds import Kind, Kinds
 from accelift_codemod.facts.layout import Collated, Layouts
 from accelift_codemod.facts.layout.supposing import Supposing
 from accelift_codemod.facts.loops import BatchLoop, Loops
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.moves import Moves
 from accelift_codemod.facts.objects import Objects
 from accelift_codemod.facts.processes import Processes
@@ -306,6 +307,20 @@ class Facts:
     def loads(self, owner: Scope, name: str) -> list[ast.Name]:
         """Every load of a scope's variable, in nested scopes too, in source order."""
         return self._loads.get((owner, name), [])
+
+    def readers(self, target: ast.Name) -> list[ast.Name]:
+        """The loads of a variable that may read what a place in the script binds it to, in source order."""
+        owner = self.index.scope(target).owner(target.id)
+        return self.readers_of((owner, target.id)).get(target, []) if owner is not None else []
+
+    @memoised
+    def readers_of(self, variable: tuple[Scope, str]) -> dict[ast.AST, list[ast.Name]]:
+        """The loads of a variable by what they may read: the nodes that bind it."""
+        found: dict[ast.AST, list[ast.Name]] = {}
+        for load in self.loads(*variable):
+            for node in {binding.node for binding in self.resolver.reaching(load, variable[0])}:
+                found.setdefault(node, []).append(load)
+        return found
 
     def asked(self, owner: Scope, name: str) -> list[ast.Attribute]:
         """The reads of an attribute that is a variable where others ask an object for it: `trainer.epoch`."""

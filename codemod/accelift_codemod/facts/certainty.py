@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.resolve import Resolver
@@ -20,7 +21,7 @@ class Certainty:
         self.resolver = resolver
         self.index = resolver.index
 
-    def passed(self, wanted: set[ast.stmt], statement: ast.stmt) -> bool:
+    def passed(self, wanted: Set[ast.stmt], statement: ast.stmt) -> bool:
         """Whether one of some statements of a function has surely run when another of them is done."""
         for outer in self.index.chain(statement):
             block, i = self.index.block(outer)
@@ -76,11 +77,11 @@ class Certainty:
         """Whether a statement may end the function that it stands in, by returning."""
         return any(isinstance(n, ast.Return) for n in own_nodes(statement))
 
-    def _passes(self, statements: list[ast.stmt], wanted: set[ast.stmt]) -> bool:
+    def _passes(self, statements: list[ast.stmt], wanted: Set[ast.stmt]) -> bool:
         """Whether statements in a row surely run one of some, or never get to their end."""
         return any(self._one_passes(s, wanted) for s in statements)
 
-    def _one_passes(self, statement: ast.stmt, wanted: set[ast.stmt]) -> bool:
+    def _one_passes(self, statement: ast.stmt, wanted: Set[ast.stmt]) -> bool:
         if isinstance(statement, _LOOPS):  # of which there may be no pass
             test = statement.test if isinstance(statement, ast.While) else None
             endless = isinstance(test, ast.Constant) and bool(test.value)

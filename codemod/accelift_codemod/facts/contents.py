@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import parts
 from accelift_codemod.facts.fills import Fill
-from accelift_codemod.facts.index import Binding, How
+from accelift_codemod.facts.index import Binding, How, Scope
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -28,6 +28,7 @@ class Contents:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self._known: dict[tuple[Scope, str], tuple[list[tuple[Fill, Values]], bool]] = {}
 
     def of(self, binding: Binding, values: Values) -> Values:
         """What a binding gives its variable, with what is put into it there later if that are objects that train."""
@@ -37,9 +38,8 @@ class Contents:
         container = self._container(binding.value, values) if entries else None
         if container is None:
             return values
-        put = [(fill, self.value(fill)) for fill in entries]
-        held = (v for some in ((container,), *(given for _, given in put)) for v in inside(some))
-        if not any(v.role in _KEPT for v in held):
+        put, trains = self._put(binding, entries)
+        if not trains and not any(v.role in _KEPT for v in inside((container,))):
             return values
         known = all(self.certain(binding, fill) for fill in entries)
         if container.role is Role.DICT:
@@ -48,6 +48,17 @@ class Contents:
             return (replace(container, inner=(*container.inner, *(given for _, given in put))),)
         either = parts.unique(v for part in (*container.inner, *(given for _, given in put)) for v in part)
         return (Value(Role.SEQUENCE, container.origin, inner=(either,)),)
+
+    def _put(self, binding: Binding, entries: list[Fill]) -> tuple[list[tuple[Fill, Values]], bool]:
+        """What entries of a variable's container may be, and whether some of it are objects that train."""
+        variable = binding.scope, binding.name
+        known = self._known.get(variable)
+        if known is None:
+            put = [(fill, self.value(fill)) for fill in entries]
+            known = put, any(v.role in _KEPT for _, given in put for v in inside(given))
+            if all(self.resolver.is_settled(fill.value) for fill in entries):
+                self._known[variable] = known
+        return known
 
     def value(self, fill: Fill) -> Values:
         """What an entry may be."""

@@ -150,8 +150,11 @@ class Expressions:
         owner = scope.owner(node.id)
         if owner is None:
             return ()
+        bindings = self.resolver.reaching(node, owner)
+        if len(bindings) > parts.MAX_VALUES:
+            return ()
         found: list[Value] = []
-        for binding in self.resolver.reaching(node, owner):
+        for binding in bindings:
             found += self.bound(binding)
         if len(found) > 1 and self._is_asked(node):
             return [v for v in found if not v.is_none] or found
@@ -248,10 +251,7 @@ class Expressions:
                     found += self._variable(value.declaration, node.attr)
         if found:
             return found
-        for binding in self.index.attribute_bindings.get(node.attr, []):
-            target = binding.node
-            if isinstance(target, ast.Attribute) and self._same_object(target.value, node.value):
-                found += self.bound(binding)
+        found = [v for binding in self._set_alike(node) for v in self.bound(binding)]
         if not found and any(v.role is Role.MODEL for v in receivers) and node.attr == "module":
             return tuple(v for v in receivers if v.role is Role.MODEL)
         return found
@@ -263,14 +263,21 @@ class Expressions:
         bindings = self.index.scopes[cls].bindings.get(f"{self.resolver.followed[cls]}.{attribute}", [])
         return [v for b in bindings if b.how is not How.AUGMENT for v in self.bound(b)]
 
-    def _same_object(self, left: ast.AST, right: ast.AST) -> bool:
-        """Whether two expressions may denote one object: one variable, or one shared origin."""
-        if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
-            a, b = (self.index.scope(n).owner(n.id) for n in (left, right))
-            if a is b:
+    def _set_alike(self, attribute: ast.Attribute) -> list[Binding]:
+        """Where an attribute of what may be the same object is set: in one variable, or of one shared origin."""
+        bindings, base = self.index.attribute_bindings.get(attribute.attr), attribute.value
+        if not bindings:
+            return []
+        name = base.id if isinstance(base, ast.Name) else None
+        owner = self.index.scope(base).owner(name) if name is not None else None
+        origins = {v.origin for v in self.resolver.values(base)}
+
+        def same(other: ast.expr) -> bool:
+            if isinstance(other, ast.Name) and other.id == name and self.index.scope(other).owner(name) is owner:
                 return True
-        origins = {v.origin for v in self.resolver.values(left)}
-        return any(v.origin in origins for v in self.resolver.values(right))
+            return any(v.origin in origins for v in self.resolver.values(other))
+
+        return [b for b in bindings if isinstance(b.node, ast.Attribute) and same(b.node.value)]
 
 
 def _cut(node: ast.expr) -> tuple[int | None, int | None] | None:

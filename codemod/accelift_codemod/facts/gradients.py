@@ -119,7 +119,7 @@ class Gradients:
         owner = self.index.scope(name).owner(name.id)
         if owner is None:
             return
-        starts = self.resolver.reaching(name, owner)
+        starts = frozenset(self.resolver.reaching(name, owner))
         for binding in owner.bindings[name.id]:
             added = (
                 binding.how is How.AUGMENT and isinstance(binding.node, ast.Name) and self._meets(binding.node, starts)
@@ -142,9 +142,9 @@ class Gradients:
                 found.setdefault(given.id, []).append((given, call))
         return found
 
-    def _meets(self, name: ast.Name, starts: list[Binding]) -> bool:
+    def _meets(self, name: ast.Name, starts: frozenset[Binding]) -> bool:
         """Whether a variable may hold there what it has held from some bindings on."""
-        return any(binding in starts for binding in self.resolver.bindings(name))
+        return not starts.isdisjoint(self.resolver.bindings(name))
 
 
 def _back(source: ast.AST, led: dict[ast.AST, list[ast.AST]]) -> set[ast.AST]:

@@ -104,6 +104,17 @@ class Index(Indexing):
             child = parent
         return None
 
+    def set_in(self, cls: ast.AST | None, attribute: str) -> list[Binding]:
+        """Where the code of a class (None: what is in no class) sets an attribute of an object."""
+        return self._set_in(attribute).get(cls, [])
+
+    @memoised
+    def _set_in(self, attribute: str) -> dict[ast.AST | None, list[Binding]]:
+        found: dict[ast.AST | None, list[Binding]] = {}
+        for binding in self.attribute_bindings.get(attribute, ()):
+            found.setdefault(self.enclosing_class(binding.node), []).append(binding)
+        return found
+
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The class that directly or indirectly contains the node."""
         return next((p for p in self.ancestors(node) if isinstance(p, ast.ClassDef)), None)

@@ -6,6 +6,7 @@ import ast
 
 from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import Function, How, Index
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -29,9 +30,9 @@ def keepers(index: Index) -> set[ast.ClassDef]:
             continue
         steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
         made = _makes(call, names)
-        kept = made in _KEPT and _keeps(index, call, function)
-        plain = (kept or _runs(index, call, cls)) and names.class_role(cls) is None
-        if steps or _saves(call, names) or (kept and made is Role.LOADER) or plain:
+        keeps = made in _KEPT and _keeps(index, call, function)
+        plain = (keeps or _runs(index, call, cls)) and names.class_role(cls) is None
+        if steps or _saves(call, names) or (keeps and made is Role.LOADER) or plain:
             found.add(cls)
     return found
 
@@ -67,8 +68,7 @@ def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:
         func = func.value
     if not isinstance(func, ast.Attribute) or not _is_kept(func):
         return False
-    bound = (b for b in index.attribute_bindings.get(func.attr, ()) if index.enclosing_class(b.node) is cls)
-    return any(_is_parameter(b.value, index) for b in bound)
+    return any(_is_parameter(b.value, index) for b in index.set_in(cls, func.attr))
 
 
 def _is_parameter(node: ast.expr | None, index: Index) -> bool:
@@ -97,8 +97,17 @@ def _keeps(index: Index, call: ast.Call, function: Function | None) -> bool:
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or function is None:
         return False
     names = {t.id for t in _targets(statement) if isinstance(t, ast.Name)}
-    assigned = [statement, *(s for s in walk(function) if isinstance(s, ast.Assign) and names & _read(s.value))]
-    return any(_is_kept(target) for s in assigned for target in _targets(s))
+    if any(map(_is_kept, _targets(statement))):
+        return True
+    copies = _copies(index, function)
+    return any(name in copies for name in names)
+
+
+@kept
+def _copies(_: Index, function: Function) -> frozenset[str]:
+    """The variables that a function copies to where an object keeps them."""
+    assigned = (s for s in walk(function) if isinstance(s, ast.Assign) and any(map(_is_kept, s.targets)))
+    return frozenset(name for s in assigned for name in _read(s.value))
 
 
 def _read(node: ast.expr) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar
 
 Question = TypeVar("Question")
@@ -24,6 +25,22 @@ class memoised(Generic[Question, Answer]):
         answers: _Answers[Question, Answer] = _Answers(self.method, asked)
         remembered = asked.__dict__[self.method.__name__] = answers.__getitem__
         return remembered
+
+
+def kept(function: Callable[[Any, Question], Answer]) -> Callable[[Any, Question], Answer]:
+    """A function of an object and an argument that is worked out once for each of these and kept by the object."""
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def asked(keeper: Any, question: Question) -> Answer:
+        answers: dict[Question, Answer] | None = keeper.__dict__.get(name)
+        if answers is None:
+            answers = keeper.__dict__[name] = {}
+        if question not in answers:
+            answers[question] = function(keeper, question)
+        return answers[question]
+
+    return asked
 
 
 class _Answers(dict[Question, Answer]):

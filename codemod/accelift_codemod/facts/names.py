@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
-from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
 
 from accelift_codemod.facts import fills, library
 from accelift_codemod.facts.fills import Fills
-from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope, position
+from accelift_codemod.facts.index import FUNCTIONS, MARK, Binding, Function, How, Index, Scope
 from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.reaching import Reaching
 from accelift_codemod.facts.tree import walk
 
-_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LET_PASS = ("torch.", "tqdm.", "warnings.", "contextlib.nullcontext")  # contexts that keep no exception to themselves
-
-
-class _Ordered:
-    """Bindings of a variable by where they stand, the latest first, and whether all of them are made in its `home`."""
-
-    def __init__(self, index: Index, bindings: list[Binding], home: Function | None) -> None:
-        self.home = home
-        self.local = all(b.how is How.PARAMETER or index.function(b.node) is home for b in bindings)
-        self._latest = sorted(bindings, key=lambda b: position(b.node), reverse=True)
-        self._places = [(-line, -column) for line, column in (position(b.node) for b in self._latest)]
-
-    def before(self, place: tuple[int, int]) -> Iterator[Binding]:
-        """Those that stand before a place."""
-        return islice(self._latest, bisect_right(self._places, (-place[0], -place[1])), None)
 
 
 class Names:
@@ -82,39 +65,12 @@ class Names:
         if owner.is_class and "." in name.id and (maker := self._maker(name, owner)) is not None:
             later = self._later(maker)
             found = [b for b in found if index.function(b.node) not in later]
-            ordered = _Ordered(index, found, maker)
+            reaching = self._among(found, maker, (owner, name.id))
         else:
-            ordered = self._ordered((owner, name.id))
-        if index.function(name) is not ordered.home or not ordered.local:
+            reaching = self._ordered((owner, name.id))
+        if index.function(name) is not reaching.home or not reaching.local:
             return found
-        here = position(name)
-        chain = index.chain(name)
-        loops = index.enclosing_loops(name)
-        reached: list[Binding] = []
-        killer: ast.AST | None = None  # before which no binding reaches
-        for binding in ordered.before(here):
-            if isinstance(killer, ast.If) and position(binding.node) < position(killer):
-                break
-            if self._same_statement(binding, chain):
-                continue
-            reached.append(binding)
-            if self._dominates(binding, name, chain):
-                killer = binding.node
-                break
-            killer = killer or self._chosen(binding, chain)
-        killer_loops = index.enclosing_loops(killer) if killer else []
-        if killer is not None and isinstance(statement := index.statement(killer), (ast.For, ast.AsyncFor)):
-            killer_loops = [*killer_loops, statement]
-        if all(loop in killer_loops for loop in loops):
-            return reached
-        sure = set(reached)
-        for binding in found:
-            if binding in sure or (position(binding.node) < here and not self._same_statement(binding, chain)):
-                continue
-            shared = [loop for loop in index.enclosing_loops(binding.node) if loop in loops]
-            if any(loop not in killer_loops for loop in shared):  # another iteration of that one reads it
-                reached.append(binding)
-        return reached
+        return reaching.of(name)
 
     @memoised
     def _bound(self, variable: tuple[Scope, str]) -> list[Binding]:
@@ -125,9 +81,12 @@ class Names:
         return found
 
     @memoised
-    def _ordered(self, variable: tuple[Scope, str]) -> _Ordered:
+    def _ordered(self, variable: tuple[Scope, str]) -> Reaching:
         owner = variable[0].node
-        return _Ordered(self.index, self._bound(variable), owner if isinstance(owner, FUNCTIONS) else None)
+        return self._among(self._bound(variable), owner if isinstance(owner, FUNCTIONS) else None, variable)
+
+    def _among(self, bindings: list[Binding], home: Function | None, variable: tuple[Scope, str]) -> Reaching:
+        return Reaching(self.index, bindings, home, self._set_by(variable), self._passes)
 
     def _maker(self, name: ast.Name, owner: Scope) -> Function | None:
         """The constructor of the class whose attribute is read, if it is read there."""
@@ -172,42 +131,6 @@ class Names:
         found = self.fills(owner, name)
         return found.otherwise or bool(found.entries)
 
-    def _same_statement(self, binding: Binding, chain: list[ast.stmt]) -> bool:
-        """Whether the binding is made by the very (simple) statement that the load is part of."""
-        if binding.how is How.PARAMETER or not chain:
-            return False
-        statement = self.index.statement(binding.node)
-        return statement is chain[-1] and isinstance(statement, (ast.Assign, ast.AnnAssign))
-
-    def _dominates(self, binding: Binding, name: ast.Name, chain: list[ast.stmt]) -> bool:
-        if binding.how is How.PARAMETER:
-            return True
-        if isinstance(self.index.parents.get(binding.node), ast.comprehension):
-            return False
-        statement = self.index.statement(binding.node)
-        if statement in chain:
-            return isinstance(statement, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith))
-        return self.runs_before(statement, chain)
-
-    def _chosen(self, binding: Binding, chain: list[ast.stmt]) -> ast.If | None:
-        """The `if` that a binding stands in, and that surely has run, if each of its arms binds the variable."""
-        found = None
-        variable = binding.scope, binding.name
-        for parent in self.index.ancestors(self.index.statement(binding.node)):
-            if not isinstance(parent, ast.If):
-                break
-            if self.runs_before(parent, chain) and self._binds(parent, self._set_by(variable)):
-                found = parent
-        return found
-
-    def _binds(self, choice: ast.If, bound: frozenset[ast.stmt]) -> bool:
-        """Whether whatever comes after a choice finds a variable that one of its arms has bound."""
-        return all(
-            any(s in bound or (isinstance(s, ast.If) and self._binds(s, bound)) for s in arm)
-            or isinstance(arm[-1] if arm else None, _LEAVES)
-            for arm in (choice.body, choice.orelse)
-        )
-
     @memoised
     def _set_by(self, variable: tuple[Scope, str]) -> frozenset[ast.stmt]:
         """The assignments that surely bind a variable when they run."""
@@ -221,9 +144,14 @@ class Names:
             if chain and self.index.places(chain[-1]).get(id(block), -1) > place:
                 return True
             around = self.index.parents.get(statement)
-            if not (isinstance(around, (ast.With, ast.AsyncWith)) and all(map(self._lets_pass, around.items))):
+            if not (isinstance(around, (ast.With, ast.AsyncWith)) and self._passes(around)):
                 return False
             statement = around
+
+    @memoised
+    def _passes(self, statement: ast.With | ast.AsyncWith) -> bool:
+        """Whether all in a statement has run where the program goes on after it."""
+        return all(map(self._lets_pass, statement.items))
 
     def _lets_pass(self, item: ast.withitem) -> bool:
         """Whether a context lets every exception pass, so that all in it has run where the program goes on after it."""

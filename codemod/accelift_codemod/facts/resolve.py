@@ -133,6 +133,10 @@ class Resolver(Classes):
             self._low = min(outer, self._low)
         return found
 
+    def is_settled(self, node: ast.AST) -> bool:
+        """Whether what an expression may evaluate to has been told, and depends on no question that is still open."""
+        return node in self._values
+
     def roles(self, node: ast.AST | None) -> frozenset[Role]:
         """The roles of `values`."""
         return frozenset(v.role for v in self.values(node))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import How, position
+from accelift_codemod.facts import How, Scope, position
 from accelift_codemod.facts.certainty import Certainty
+from accelift_codemod.facts.memo import kept
 
 
 def bound_anew(draft: Draft, node: ast.AST, load: ast.Name) -> bool:
@@ -17,13 +18,25 @@ def bound_anew(draft: Draft, node: ast.AST, load: ast.Name) -> bool:
     index, certainty = draft.facts.index, Certainty(draft.facts.resolver)
     read = index.statement(load)
     owner = index.scope(load).owner(load.id)
-    bindings = owner.bindings[load.id] if owner is not None else []
-    bound = {index.statement(b.node) for b in bindings if b.how is How.ASSIGN}
-    inside = {s for s in bound if node in index.ancestors(s)} - {read}
+    if owner is None:
+        return False
+    assigned, alone = _assigned(draft, (node, owner, load.id))
+    inside = assigned - {read}
     if inside and certainty.passed(inside, read):
         return True
-    if owner is None or not all(node in index.ancestors(b.node) for b in bindings):
+    if not alone:
         return False
+    bindings = owner.bindings[load.id]
     early = [index.statement(b.node) for b in bindings if position(b.node) < position(load)]
     early = [statement for statement in early if statement is not read]  # which has not been run yet
     return bool(early) and all(certainty.alike(node, one) for one in (*early, read))
+
+
+@kept
+def _assigned(draft: Draft, variable: tuple[ast.AST, Scope, str]) -> tuple[frozenset[ast.stmt], bool]:
+    """The assignments of a variable in a loop, and whether nothing else binds it."""
+    node, owner, name = variable
+    index = draft.facts.index
+    inside = {b: node in index.ancestors(b.node) for b in owner.bindings[name]}
+    assigned = (index.statement(b.node) for b, within in inside.items() if within and b.how is How.ASSIGN)
+    return frozenset(s for s in assigned if s is not node), all(inside.values())

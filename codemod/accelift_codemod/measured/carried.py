@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Scope, position
@@ -33,6 +34,8 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
     # Each read that a loss is computed from, and whether on the way to it an iteration ended.
     queue = [(n, False) for c in backwards if isinstance(c.func, ast.Attribute) for n in loads(c.func.value)]
     seen = set(queue)
+    done: set[tuple[str, ast.AST, bool]] = set()  # what is known of a place, whichever read it is set for
+    set_in = _Parts(draft, node)
     found: dict[str, dict[Sets, None]] = {}
     for load, later in queue:
         owner = draft.facts.index.scope(load).owner(load.id) if load.id in local else None
@@ -40,13 +43,19 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             continue  # gone with its expression; what that goes through is read in it, too
         if draft.facts.loops.is_pass(draft.facts.resolver.values(load)):
             continue  # it comes to its end in the same step everywhere
-        for place, name in _places(draft, node, load, owner) if owner is not None else ():
+        here, anew = position(load), None
+        reader = draft.facts.index.statement(load)
+        for place, name in _places(draft, load, owner, set_in) if owner is not None else ():
+            late = later
+            if not late and (position(place) > here or draft.facts.index.statement(place) is reader):
+                anew = bound_anew(draft, node, load) if anew is None else anew
+                late = not anew  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
+            if (name, place, late) in done:
+                continue
+            done.add((name, place, late))
             statement = draft.facts.index.statement(place)
             if not isinstance(statement, _SETS) or not node.lineno <= statement.lineno:
                 continue
-            own = statement is draft.facts.index.statement(load)  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
-            after = own or position(place) > position(load)
-            late = later or (after and not bound_anew(draft, node, load))
             if late and (_measures(draft, loop, statement, local) or _is_chosen(draft, node, statement, local)):
                 found.setdefault(name, {})[statement] = None
                 continue
@@ -56,33 +65,61 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
     return {name: list(statements) for name, statements in found.items()}
 
 
-def _places(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[tuple[ast.AST, str]]:
+class _Parts:
+    """The parts of objects that a loop sets, `state.weight = w`, as they are written."""
+
+    def __init__(self, draft: Draft, node: Loop) -> None:
+        self.draft = draft
+        self.node = node
+
+    def of(self, load: ast.Name) -> Iterator[tuple[ast.AST, str]]:
+        """Where what is asked for of the object in a variable is set."""
+        asked = parts_asked(self.draft, load)
+        found = (place for text in asked for place in self._set.get(text, ()))
+        yield from ((place, text) for _, place, text in sorted(found, key=lambda found: found[0]))
+
+    @cached_property
+    def _set(self) -> dict[str, list[tuple[int, ast.AST, str]]]:
+        """By how they are written, the places, each with its number among all."""
+        found: dict[str, list[tuple[int, ast.AST, str]]] = {}
+        for number, (place, part) in enumerate(self._places()):
+            text = ast.unparse(part)
+            found.setdefault(text, []).append((number, place, text))
+        return found
+
+    def changed(self, load: ast.Name, owner: Scope) -> Iterator[ast.Name]:
+        """Where the numbers of the tensor in a variable are changed: `R.data = r`, `R[0] = r`, `R.fill_(r)`."""
+        for base in self._changed.get(load.id, ()):
+            if self.draft.facts.index.scope(base).owner(base.id) is owner:
+                yield base
+
+    @cached_property
+    def _changed(self) -> dict[str, list[ast.Name]]:
+        found: dict[str, list[ast.Name]] = {}
+        for statement in (s for outer in self.node.body for s in walk(outer) if isinstance(s, _SETS)):
+            for base in _changed(statement):
+                while isinstance(base, ast.Subscript) or (isinstance(base, ast.Attribute) and base.attr == "data"):
+                    base = base.value
+                if isinstance(base, ast.Name):
+                    found.setdefault(base.id, []).append(base)
+        return found
+
+    def _places(self) -> Iterator[tuple[ast.AST, ast.expr]]:
+        for statement in (s for outer in self.node.body for s in walk(outer)):
+            if isinstance(statement, (ast.Assign, ast.AugAssign)):
+                yield from ((t, t) for t in targets(statement) if isinstance(t, (ast.Attribute, ast.Subscript)))
+            call = statement.value if isinstance(statement, ast.Expr) else None
+            func = call.func if isinstance(call, ast.Call) else None
+            if isinstance(func, ast.Attribute) and func.attr in PUTS:  # `state.losses.append(loss.item())`
+                yield func, func.value
+
+
+def _places(draft: Draft, load: ast.Name, owner: Scope, set_in: _Parts) -> Iterator[tuple[ast.AST, str]]:
     """Where what is read is set: the variable, the numbers of the tensor in it, or what is asked for of the object in
     it, `state.weight`."""
     yield from ((binding.node, load.id) for binding in _bindings(draft, load, owner))
-    yield from ((place, load.id) for place in _changes(draft, node, load, owner))
-    asked = parts_asked(draft, load)
-    for statement in (s for outer in (node.body if asked else ()) for s in walk(outer)):
-        if isinstance(statement, (ast.Assign, ast.AugAssign)):
-            for target in targets(statement):
-                if isinstance(target, (ast.Attribute, ast.Subscript)) and ast.unparse(target) in asked:
-                    yield target, ast.unparse(target)
-        func = (
-            statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
-        )
-        if isinstance(func, ast.Attribute) and func.attr in PUTS and ast.unparse(func.value) in asked:
-            yield func, ast.unparse(func.value)  # `state.losses.append(loss.item())`
-
-
-def _changes(draft: Draft, node: Loop, load: ast.Name, owner: Scope) -> Iterator[ast.expr]:
-    """Where the numbers of the tensor in a variable are changed: `R.data = r`, `R[0] = r`, `R.fill_(r)`."""
-    for statement in (s for outer in node.body for s in walk(outer) if isinstance(s, _SETS)):
-        for base in _changed(statement):
-            while isinstance(base, ast.Subscript) or (isinstance(base, ast.Attribute) and base.attr == "data"):
-                base = base.value
-            if isinstance(base, ast.Name) and base.id == load.id:
-                if draft.facts.index.scope(base).owner(base.id) is owner:
-                    yield base
+    yield from ((base, load.id) for base in set_in.changed(load, owner))
+    yield from set_in.of(load)
 
 
 def _changed(statement: Sets) -> Iterator[ast.expr]:

@@ -95,10 +95,9 @@ def _inside(
     resolver = draft.facts.resolver
     targets: list[tuple[ast.ClassDef, Function | None]] = [(cls, resolver.method(cls, func.attr))]
     if targets[0][1] is None:
-        for binding in draft.facts.index.attribute_bindings.get(func.attr, []):
-            if draft.facts.index.enclosing_class(binding.node) is cls:
-                parts = [part for value in resolver.values(binding.value) for part in _classes(draft, value)]
-                targets += ((part, resolver.method(part, "forward")) for part in parts)
+        for binding in draft.facts.index.set_in(cls, func.attr):
+            parts = [part for value in resolver.values(binding.value) for part in _classes(draft, value)]
+            targets += ((part, resolver.method(part, "forward")) for part in parts)
     for owner, function in targets:
         if isinstance(function, FUNCTIONS):
             given = resolver.bind(call, function) or {}

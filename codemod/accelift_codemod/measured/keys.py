@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts.tree import walk
 
 _Read = TypeVar("_Read", bound=ast.AST)
 Path = tuple[str | None, ...]  # the keys that lead to an entry, outermost first; None for one that is not written out
@@ -63,8 +62,11 @@ def parts_asked(draft: Draft, load: ast.Name) -> set[str]:
 
 def same_entries(draft: Draft, loop: ast.AST, name: str, reads: Sequence[_Read]) -> list[_Read]:
     """Those of some reads of a variable that may be of an entry that a loop uses, too."""
-    inside = {read(draft, n) for n in walk(loop) if isinstance(n, ast.Name) and n.id == name}
-    return [n for n in reads if not inside or not all(apart(path, read(draft, n)) for path in inside)]
+    used = draft.names_in(loop).get(name, [])
+    if not used or not all(read(draft, n) for n in used):  # of one that is read as a whole, none is apart
+        return list(reads)
+    inside = {read(draft, n) for n in used}
+    return [n for n in reads if not all(apart(path, read(draft, n)) for path in inside)]
 
 
 def apart(one: Path, other: Path) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Function
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.parts import PASSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import keys
@@ -39,18 +41,34 @@ def reached(draft: Draft, starts: Sequence[Read], tests: bool = False, stop: Sto
     conditions into what is set under them. It goes no further than what `stop` accepts. What one call of a function
     hands to it comes out at that call, not at others.
     """
-    queue: list[tuple[Read, _Calls]] = [(read, ()) for read in starts]
+    queue: deque[tuple[Read, _Calls]] = deque((read, ()) for read in starts)
     seen = set(queue)
     told: set[ast.AST] = set()
+    gone: set[int] = set()  # all that one read flows into may be what another one does
     while queue and len(told) < _READS and len(seen) < _READS * _WAYS:
-        read, calls = queue.pop(0)
+        read, calls = queue.popleft()
         if read not in told:
             told.add(read)
             yield read
-        for following in _next(draft, read, calls, tests, stop):
+        onward = _onward(draft, (read, calls, tests)) if stop is None else _next(draft, read, calls, tests, stop)
+        if stop is None and id(onward) in gone:
+            continue
+        gone.add(id(onward))
+        for following in onward:
             if following not in seen:
                 seen.add(following)
                 queue.append(following)
+
+
+@kept
+def _onward(draft: Draft, asked: tuple[Read, _Calls, bool]) -> tuple[tuple[Read, _Calls], ...]:
+    """What a read flows into, if nothing stops it. What many reads do is one object."""
+    return _one(draft, tuple(_next(draft, *asked, None)))
+
+
+@kept
+def _one(_: Draft, alike: tuple[tuple[Read, _Calls], ...]) -> tuple[tuple[Read, _Calls], ...]:
+    return alike
 
 
 def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
@@ -59,12 +77,10 @@ def reads_of(draft: Draft, statement: ast.stmt) -> list[ast.Name]:
     for target in (n for t in targets(statement) for n in walk(t)):  # those of a comprehension are its own
         if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
             owner = draft.facts.index.scope(target).owner(target.id)
-            loads = draft.facts.loads(owner, target.id) if owner is not None else []
             if owner is not None and isinstance(statement, ast.AugAssign):
-                found += (load for load in loads if load is not target)
-            elif owner is not None:
-                reaching = draft.facts.resolver.reaching
-                found += (load for load in loads if any(b.node is target for b in reaching(load, owner)))
+                found += (load for load in draft.facts.loads(owner, target.id) if load is not target)
+            else:
+                found += draft.facts.readers(target)
     return found
 
 
@@ -193,7 +209,7 @@ def _next(draft: Draft, read: Read, calls: _Calls, tests: bool, stop: Stop | Non
         elif isinstance(node, ast.Return):
             yield from _back(draft, node, calls, read)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            yield from within(_bound(draft, node))
+            yield from within(_bound(draft, node, read))
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and is_within(draft, read, node.iter):
             yield from within(reads_of(draft, header(node)))
         elif tests and isinstance(node, (ast.If, ast.While)):
@@ -260,8 +276,11 @@ def header(loop: ast.For | ast.AsyncFor | ast.comprehension) -> ast.stmt:
     return ast.Assign(targets=[loop.target], value=loop.iter)
 
 
-def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[Read]:
-    """The reads of what a statement sets: variables, attributes, and what entries belong to."""
+def _bound(
+    draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, known: Read | None = None
+) -> Iterator[Read]:
+    """The reads of what a statement sets: variables, attributes, and what entries belong to; the one that is known may
+    be one of them."""
     yield from reads_of(draft, statement)
     for target in targets(statement):
         for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
@@ -270,7 +289,7 @@ def _bound(draft: Draft, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) 
             elif isinstance(part, ast.Attribute):
                 yield from attribute_reads(draft, part)
             elif isinstance(part, ast.Subscript):
-                yield from object_reads(draft, part)
+                yield from object_reads(draft, part, known)
 
 
 def _reads_of_target(draft: Draft, target: ast.Name) -> list[Read]:
@@ -284,10 +303,11 @@ def _asked(draft: Draft, target: ast.Name) -> list[ast.Attribute]:
     return draft.facts.asked(owner, target.id) if owner is not None else []
 
 
-def object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
+def object_reads(draft: Draft, node: ast.expr, known: Read | None = None) -> Iterator[Read]:
     """The reads of an object that keeps what it is given: of the variable or attribute that it is in.
 
-    Not those of its other entries: what `history["loss"]` is given, `history["best"]` has not.
+    Not the one by which it is given, unless that is known, nor those of its other entries: what `history["loss"]` is
+    given, `history["best"]` has not.
     """
     path = keys.stored(node)
     while isinstance(node, (ast.Subscript, ast.Call)):
@@ -300,7 +320,7 @@ def object_reads(draft: Draft, node: ast.expr) -> Iterator[Read]:
         found = attribute_reads(draft, node)
     elif isinstance(node, ast.Name) and own_class(draft, node) is None:  # `self` would be all of its attributes
         if not draft.facts.resolver.roles(node) & _KEEPS_NOTHING:
-            found = (read for read in _reads_of_target(draft, node) if read is not node)
+            found = (read for read in _reads_of_target(draft, node) if read is not node or read is known)
             owner = draft.facts.index.scope(node).owner(node.id)
             found = [*found, *(reads_by_callers(draft, owner, node.id) if owner is not None else ())]
     yield from (read for read in found if not keys.apart(path, keys.read(draft, read)))

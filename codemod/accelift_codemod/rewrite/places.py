@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import islice, takewhile
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.plan import Span
@@ -85,7 +86,8 @@ class Places:
         """The statements of a span, which starts with this one."""
         block, place = self.index.block(statement)
         end = (span.end_line, span.end_column)
-        return [statement, *(s for s in block[place + 1 :] if Span.of(s)[2:] <= end)]
+        following = takewhile(lambda s: Span.of(s)[2:] <= end, islice(block, place + 1, None))
+        return [statement, *following]
 
     def _joined(self, left: ast.stmt, right: ast.stmt) -> bool:
         """Whether a semicolon joins two neighbours."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, torch_ops
@@ -29,7 +30,10 @@ class EarlyRows:
     def calls(self, name: ast.Name) -> list[ast.Call]:
         """The calls before the loop that may have made what a variable holds."""
         bindings = self.draft.facts.resolver.bindings(name)
-        return list(dict.fromkeys(c for binding in bindings for c in self._calls_of(binding)))
+        for binding in bindings:
+            if binding not in self._known:
+                self._learn(binding)
+        return list(dict.fromkeys(chain.from_iterable(map(self._known.__getitem__, bindings))))
 
     def sizes(self, name: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
         """The numbers of rows of what a variable holds, and whether each row has numbers of its own: a share of it
@@ -52,25 +56,21 @@ class EarlyRows:
             for size in row_numbers.given(self.draft, call):
                 yield size, own
 
-    def _calls_of(self, binding: Binding) -> dict[ast.Call, None]:
-        if binding not in self._known:
-            self._learn(binding)
-        return self._known[binding]
-
     def _learn(self, binding: Binding) -> None:
         """Find the calls behind a binding, and behind all that it is computed from, perhaps from itself."""
         users: dict[Binding, list[Binding]] = {}  # what is computed from a binding
         queue = [binding]
+        queued = {binding, *self._known}
         for one in queue:  # it grows meanwhile
-            if one in self._known:
-                continue
             found = self._known[one] = {}
             inside = self.loop.node in self.draft.facts.index.ancestors(one.node)
             for value in walk(one.value) if one.value is not None else ():
                 if inside and isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
                     for other in self.draft.facts.resolver.bindings(value):
                         users.setdefault(other, []).append(one)
-                        queue.append(other)
+                        if other not in queued:
+                            queued.add(other)
+                            queue.append(other)
                 elif not inside and isinstance(value, ast.Call):
                     found[value] = None
         changed = list(users)

@@ -238,6 +238,8 @@ def _adds_up(draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
 
 def _counts_up(draft: Draft, node: ast.BinOp) -> bool:
     """Whether an operation has numbers in it that count up, perhaps by a variable."""
+    if not _NUMBERS & draft.facts.index.attributes.keys():
+        return False
     bound = (b.value for n in (node.left, node.right) for name in loads(n) for b in draft.facts.resolver.bindings(name))
     parts = (n for value in (node, *bound) if value is not None for n in walk(value))
     return any(isinstance(n, ast.Attribute) and n.attr in _NUMBERS for n in parts)

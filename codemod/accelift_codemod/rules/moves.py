@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
 from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
@@ -11,6 +12,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, Value, library
 from accelift_codemod.facts.effects import assignments
 from accelift_codemod.facts.gpu_numbers import CPU
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.moves import Move
 from accelift_codemod.facts.touching import Touching
 from accelift_codemod.facts.tree import is_spelled_out
@@ -137,53 +139,16 @@ for x, y in loader:
             and not draft.blueprint.is_prepared(value)
         )
 
-    def _handed_moved(self, draft: Draft, load: ast.expr) -> ast.Call | None:
-        """The moved model, where it is an argument: `net.cuda()` of `summary(net.cuda(), (3, 32, 32))`."""
-        parents = draft.facts.index.parents
-        node: ast.AST = load
-        while isinstance(asked := parents.get(node), ast.Attribute) and asked.attr in RETURNS_SELF:
-            node = parents[asked]
-        outer = parents.get(node)
-        return node if isinstance(node, ast.Call) and isinstance(outer, ast.Call) and node in outer.args else None
-
     def _moved_by_prepare(self, draft: Draft, move: Move, value: Value) -> bool:
         """Whether nothing that depends on the device happens to a model between its move and prepare."""
         group, item = draft.blueprint.group(value), draft.blueprint.item(value)
         assert group is not None and item is not None  # of those that are prepared
         if item.target:
             return False  # what others do before with the network inside, is not seen here
-        end, _ = group.done
         if draft.blueprint.after_prepare(move.call, value):
             return False  # moved away and back again, perhaps
-        home = draft.facts.index.function(group.anchor)
-        parents = draft.facts.index.parents
-        touching = Touching(draft.facts.resolver)
-        for load in draft.facts.loads(item.scope, item.name):
-            places = draft.blueprint.timeline.places(load, home)  # the load itself, or the calls that lead to it
-            if not any(move.call.lineno <= getattr(p, "lineno", 0) <= end for p in places):
-                continue
-            if not any(draft.blueprint.item(v) is item for v in draft.facts.resolver.values(load)):
-                continue
-            handed = self._handed_moved(draft, load)
-            parent = parents.get(handed or load)
-            if isinstance(parent, ast.Attribute):
-                if touching.computes(load):
-                    return False
-                outer = parents.get(parent)
-                if parent.attr in _HARMLESS or not (isinstance(outer, ast.Call) and outer.func is parent):
-                    continue
-                return False
-            if isinstance(parent, ast.Call) and (handed or load) in parent.args:
-                builtin = draft.facts.resolver.builtin(parent.func)
-                if builtin in ("print", "len", "str", "isinstance", "hasattr", "sum"):
-                    continue
-                if any(v.origin is value.origin for v in draft.facts.resolver.values(parent)):
-                    continue  # wrapped: DataParallel, compile
-                return False
-            if isinstance(parent, (ast.Assign, ast.FormattedValue)):
-                continue
-            return False
-        return True
+        after = takewhile(lambda read: read[0] >= move.call.lineno, _reads_before(draft, value))
+        return not any(_minds(draft, (load, value)) for _, load in after)
 
     def _drop(self, draft: Draft, statement: ast.stmt, moves: list[Move]) -> Iterator[Edit]:
         calls = {m.call for m in moves}
@@ -373,6 +338,52 @@ for x, y in loader:
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and not CPU.match(node.value) and draft.facts.devices.is_device(node)
         return False
+
+
+@kept
+def _reads_before(draft: Draft, value: Value) -> list[tuple[int, ast.Name]]:
+    """The reads of a model's variable that run before it is prepared, with the line where they do, the last first."""
+    group, item = draft.blueprint.group(value), draft.blueprint.item(value)
+    assert group is not None and item is not None
+    end, _ = group.done
+    home = draft.facts.index.function(group.anchor)
+    found: list[tuple[int, ast.Name]] = []
+    for load in draft.facts.loads(item.scope, item.name):
+        places = draft.blueprint.timeline.places(load, home)  # the load itself, or the calls that lead to it
+        lines = [line for line in (getattr(p, "lineno", 0) for p in places) if line <= end]
+        found += [(max(lines), load)] if lines else []
+    return sorted(found, key=lambda read: -read[0])
+
+
+@kept
+def _minds(draft: Draft, read: tuple[ast.Name, Value]) -> bool:
+    """Whether where a model is read something happens to it that depends on its device."""
+    load, value = read
+    resolver, parents = draft.facts.resolver, draft.facts.index.parents
+    item = draft.blueprint.item(value)
+    if not any(draft.blueprint.item(v) is item for v in resolver.values(load)):
+        return False
+    handed = _handed_moved(draft, load)
+    parent = parents.get(handed or load)
+    if isinstance(parent, ast.Attribute):
+        outer = parents.get(parent)
+        harmless = parent.attr in _HARMLESS or not (isinstance(outer, ast.Call) and outer.func is parent)
+        return not harmless or Touching(resolver).computes(load)
+    if isinstance(parent, ast.Call) and (handed or load) in parent.args:
+        if resolver.builtin(parent.func) in ("print", "len", "str", "isinstance", "hasattr", "sum"):
+            return False
+        return all(v.origin is not value.origin for v in resolver.values(parent))  # else wrapped: DataParallel, compile
+    return not isinstance(parent, (ast.Assign, ast.FormattedValue))
+
+
+def _handed_moved(draft: Draft, load: ast.expr) -> ast.Call | None:
+    """The moved model, where it is an argument: `net.cuda()` of `summary(net.cuda(), (3, 32, 32))`."""
+    parents = draft.facts.index.parents
+    node: ast.AST = load
+    while isinstance(asked := parents.get(node), ast.Attribute) and asked.attr in RETURNS_SELF:
+        node = parents[asked]
+    outer = parents.get(node)
+    return node if isinstance(node, ast.Call) and isinstance(outer, ast.Call) and node in outer.args else None
 
 
 def _text(node: ast.AST) -> str:

@@ -9,7 +9,7 @@ from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding, How, Role, position
 from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
-from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.anew import bound_anew
 from accelift_codemod.measured.onward import is_within, reached, targets
@@ -263,7 +263,7 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
     owner = draft.facts.index.scope(table).owner(table.id)
     loads = draft.facts.loads(owner, table.id) if owner is not None else []
     reads = [n for n in loads if not is_within(draft, n, place)]
-    within = [n for n in reads if loop.node in draft.facts.index.ancestors(n)]
+    within = {n: None for n in reads if loop.node in draft.facts.index.ancestors(n)}
     grows = grows or any(is_within(draft, n, value) for n in within)
     earlier = [n for n in within if grows or position(n) < position(place)]
     return _has_part(draft, loop, [*earlier, *(n for n in reads if n not in within)])
@@ -271,11 +271,18 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
 
 def _has_part(draft: Draft, loop: BatchLoop, reads: list[ast.Name]) -> bool:
     """Whether a loss of a loop is computed with what it reads, or what deals samples is made of what others read."""
-    losses = [c.func.value for c in draft.facts.loops.backwards_in(loop.node) if isinstance(c.func, ast.Attribute)]
-    inside = [n for n in reads if _is_in(draft, loop, n)]
-    if any(is_within(draft, use, loss) for use in reached(draft, inside) for loss in losses):
+    losses = _losses(draft, loop.node)
+    inside = {n: None for n in reads if _is_in(draft, loop, n)}
+    if losses and any(use in losses for use in reached(draft, [*inside])):
         return True
     return any(_deals(draft, use) for use in reached(draft, [n for n in reads if n not in inside]))
+
+
+@kept
+def _losses(draft: Draft, loop: ast.AST) -> frozenset[ast.AST]:
+    """All that is in the losses of a loop."""
+    calls = draft.facts.loops.backwards_in(loop)
+    return frozenset(n for c in calls if isinstance(c.func, ast.Attribute) for n in walk(c.func.value))
 
 
 def _deals(draft: Draft, use: ast.expr) -> bool:

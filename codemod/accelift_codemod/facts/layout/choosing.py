@@ -204,9 +204,8 @@ class Choosing:
         """What is called: also what is kept in an attribute of a module."""
         if not isinstance(func, ast.Attribute) or self.resolver.values(func):
             return [func]
-        owner = self.resolver.index.enclosing_class(func)
-        bindings = self.resolver.index.attribute_bindings.get(func.attr, [])
-        return [b.value for b in bindings if self.resolver.index.enclosing_class(b.node) is owner]
+        index = self.resolver.index
+        return [b.value for b in index.set_in(index.enclosing_class(func), func.attr)]
 
     def _source(self, node: ast.expr, steps: int = 0) -> ast.expr:
         """What a tensor is made from, element by element, by operations that leave its dimensions as they are."""

@@ -254,9 +254,8 @@ class Dimensions:
             return values
         cls = self.index.enclosing_class(func)
         for owner in self.resolver.ancestry(cls) if cls is not None else ():
-            for binding in self.index.attribute_bindings.get(func.attr, []):
-                if self.index.enclosing_class(binding.node) is owner:
-                    values += self.resolver.values(binding.value) or [Value(Role.OBJECT, binding.node)]
+            for binding in self.index.set_in(owner, func.attr):
+                values += self.resolver.values(binding.value) or [Value(Role.OBJECT, binding.node)]
         return values
 
 

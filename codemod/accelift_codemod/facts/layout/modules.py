@@ -196,8 +196,8 @@ class Modules:
             return self.function(method, by_place | keywords, cls)
         found: list[Shape] = []
         for owner in self.resolver.ancestry(cls):
-            for binding in self.index.attribute_bindings.get(name, []):
-                if binding.how is not How.ASSIGN or self.index.enclosing_class(binding.node) is not owner:
+            for binding in self.index.set_in(owner, name):
+                if binding.how is not How.ASSIGN:
                     continue
                 methods = self._methods(binding.value, cls)
                 if methods:
@@ -269,9 +269,7 @@ class Modules:
         own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
         if not isinstance(node, ast.Attribute) or not own or cls is None:
             return []
-        made = [
-            b for b in self.index.attribute_bindings.get(node.attr, []) if self.index.enclosing_class(b.node) is cls
-        ]
+        made = self.index.set_in(cls, node.attr)
         call = made[0].value if len(made) == 1 and made[0].how is How.ASSIGN else None
         grows = any(
             isinstance(c.func, ast.Attribute) and ast.dump(c.func.value) == ast.dump(node)
