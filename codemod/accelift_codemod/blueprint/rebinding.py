@@ -13,7 +13,8 @@ RETURNS_SELF = frozenset("to cuda cpu train eval".split())
 # Methods that leave an object as it was.
 _KEEPS = frozenset("parameters named_parameters to cuda cpu train eval state_dict items keys get".split())
 _CALLS = 4  # through which an object is handed on, and given back
-_LOOKS = frozenset("len print str repr type id isinstance hasattr iter enumerate zip".split())
+_LOOKS = frozenset({"len", "print", "isinstance", "iter", "enumerate", "zip"})
+_KINDS = frozenset({"type", "isinstance", "id"})  # what shows nothing of an object but what it is
 
 
 def itself(node: ast.expr | None) -> ast.expr | None:
@@ -116,10 +117,10 @@ def holds_already(facts: Facts, binding: Binding) -> bool:
 
 
 def is_asked(resolver: Resolver, name: ast.Name) -> bool:
-    """Whether an object is asked for an attribute, or called, or only looked at: `type(net).__name__`."""
+    """Whether an object is asked for an attribute, or called, or asked what it is: `type(net).__name__`."""
     parent = resolver.index.parents.get(name)
     if isinstance(parent, ast.Call):
-        return parent.func is name or resolver.builtin(parent.func) in _LOOKS
+        return parent.func is name or resolver.builtin(parent.func) in _KINDS
     return isinstance(parent, ast.Attribute)
 
 

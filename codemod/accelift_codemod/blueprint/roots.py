@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from accelift_codemod.blueprint import Blueprint, self_trained
 from accelift_codemod.blueprint.containers import holds, keeps, replaceable
@@ -292,7 +293,7 @@ class Roots:
         """The variables outside whose object a constructor keeps in an attribute (`self.model = model`, and in a class
         that does not train `self.model = model.to(device)`), if that is all the attribute ever is: the object is then
         prepared before it is handed in."""
-        early = search.before or not self._trains(binding.scope.node)
+        early = search.before or binding.scope.node not in self._training
         value = stays(self.facts, binding.value) if early else binding.value
         if not binding.scope.is_class or binding.path or not isinstance(value, ast.Name):
             return set()
@@ -309,9 +310,10 @@ class Roots:
             self.copies.setdefault(binding.node)
         return traced
 
-    def _trains(self, cls: ast.AST | None) -> bool:
-        """Whether a method of a class runs a backward pass: it prepares what it moves itself."""
-        return any(self.index.enclosing_class(call) is cls for call in self.facts.loops.backwards)
+    @cached_property
+    def _training(self) -> set[ast.ClassDef | None]:
+        """The classes of which a method runs a backward pass: they prepare what they move themselves."""
+        return {self.index.enclosing_class(call) for call in self.facts.loops.backwards}
 
     def _of_another(self, binding: Binding, search: _Search) -> bool:
         """Whether a variable gets what another one has, and that is some other loader."""

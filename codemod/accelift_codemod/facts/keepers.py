@@ -21,7 +21,7 @@ def keepers(index: Index) -> set[ast.ClassDef]:
     something, or give a network the state of another; of those that are no networks or datasets themselves, also
     those that make a network or an optimizer that they keep, or run what they were given, or ask it for parameters, and
     those that others ask for an optimizer they were given: `state.optimizer.step()`."""
-    names = Classes(index, {}, {})
+    names, given = Classes(index, {}, {}), _given(index)
     found = {cls for cls in _asked(index) if names.class_role(cls) is None}
     for call in index.calls:
         function = index.function(call)
@@ -30,9 +30,9 @@ def keepers(index: Index) -> set[ast.ClassDef]:
             continue
         steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
         made = _makes(call, names)
-        keeps = made in _KEPT and _keeps(index, call, function)
-        plain = (keeps or _runs(index, call, cls)) and names.class_role(cls) is None
-        if steps or _saves(call, names) or (keeps and made is Role.LOADER) or plain:
+        kept = made in _KEPT and _keeps(index, call, function)
+        plain = (kept or _runs(call, cls, given)) and names.class_role(cls) is None
+        if steps or _saves(call, names) or (kept and made is Role.LOADER) or plain:
             found.add(cls)
     return found
 
@@ -60,15 +60,19 @@ def _makes(call: ast.Call, names: Classes) -> Role | None:
     return names.class_role(cls) if cls is not None else names.library_role(names.qualified(call.func) or "")
 
 
-def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:
+def _given(index: Index) -> set[tuple[ast.ClassDef | None, str]]:
+    """The attributes in which objects of classes keep what a method is handed."""
+    bound = ((name, b) for name, found in index.attribute_bindings.items() for b in found)
+    return {(index.enclosing_class(b.node), name) for name, b in bound if _is_parameter(b.value, index)}
+
+
+def _runs(call: ast.Call, cls: ast.ClassDef, given: set[tuple[ast.ClassDef | None, str]]) -> bool:
     """Whether what an object was given is called, as a network is (`self.model(x)`), or asked for what networks have:
     `self.model.named_parameters()`."""
     func = call.func
     if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
         func = func.value
-    if not isinstance(func, ast.Attribute) or not _is_kept(func):
-        return False
-    return any(_is_parameter(b.value, index) for b in index.set_in(cls, func.attr))
+    return isinstance(func, ast.Attribute) and (cls, func.attr) in given
 
 
 def _is_parameter(node: ast.expr | None, index: Index) -> bool:

@@ -91,13 +91,28 @@ class Wholes:
 
     def _keeps(self, cls: ast.ClassDef, constructor: Function | None, name: str) -> bool:
         """Whether an attribute of a network is what its constructor is handed, and nothing else ever."""
-        kept = [b for found in self.index.attribute_bindings.values() for b in found if self._is_handed(b, name)]
-        kept = [b for b in kept if self.index.function(b.node) is constructor and not b.path]
+        kept = [b for b in self._bound_in.get(constructor, []) if self._is_handed(b, name) and not b.path]
         if len(kept) != 1 or self.index.enclosing_loops(kept[0].node):
             return False
-        family = self.resolver.ancestry(cls)
-        same = self.index.attribute_bindings.get(kept[0].node.attr, [])  # type: ignore[attr-defined]
-        return [b for b in same if self.index.enclosing_class(b.node) in family] == kept
+        attribute = kept[0].node.attr  # type: ignore[attr-defined]
+        return [b for c in self.resolver.ancestry(cls) for b in self._bound_of.get((c, attribute), ())] == kept
+
+    @cached_property
+    def _bound_in(self) -> dict[Function | None, list[Binding]]:
+        """The bindings of attributes, by the function that they are in."""
+        found: dict[Function | None, list[Binding]] = {}
+        for binding in (b for bound in self.index.attribute_bindings.values() for b in bound):
+            found.setdefault(self.index.function(binding.node), []).append(binding)
+        return found
+
+    @cached_property
+    def _bound_of(self) -> dict[tuple[ast.ClassDef | None, str], list[Binding]]:
+        """The bindings of attributes, by the class whose methods bind them, and their name."""
+        found: dict[tuple[ast.ClassDef | None, str], list[Binding]] = {}
+        for name, bound in self.index.attribute_bindings.items():
+            for binding in bound:
+                found.setdefault((self.index.enclosing_class(binding.node), name), []).append(binding)
+        return found
 
     def _is_handed(self, binding: Binding, name: str) -> bool:
         """Whether an attribute is bound to a parameter that is bound to nothing else."""
