@@ -153,7 +153,6 @@ def test_two_objects_of_a_derived_class() -> None:
     [
         ("class Second(Base):\n    pass", f"{BODY}\nSecond(device).fit()"),  # whose attributes would be which?
         ("class Second(Base):\n    pass", f"{BODY}\nprint(Second)"),
-        ("class Second(Base):\n    pass", "print(3)"),  # where others make their objects
         ("class Second(Base):\n    pass", f"{BODY}\nprint(Base.__subclasses__())"),
         ("class Second(Base):\n    pass", f"{BODY}\nprint(globals()[input()])"),
         ("class Second(Base):\n    pass", f"{BODY}\nimport sys\nprint(getattr(sys.modules['x'], input()))"),
@@ -175,7 +174,7 @@ def test_two_objects_of_a_derived_class() -> None:
             "Special(device).fit()",
         ),
         ("", "Trainer(device).fit()\nBase.EPOCHS = 3"),
-        ("", "made = [Trainer(device), Trainer(device)]"),
+        ("", "made = [Trainer(device), Trainer(device)]\nmade[0].fit()"),
         ("class Mixin:\n    pass\n\n\nclass Special(Mixin, Trainer):\n    pass", "Special(device).fit()"),
         (
             "class Special(Trainer):\n    def fit(self):\n        run = super().fit\n        run()",
@@ -187,3 +186,11 @@ def test_two_objects_of_a_derived_class() -> None:
 )
 def test_families_that_cannot_be_one_class(others: str, body: str) -> None:
     assert unchanged(family(body, others=others)).code == "LOOP-IN-CLASS"
+
+
+@pytest.mark.parametrize(
+    ("others", "body"),
+    [("class Second(Base):\n    pass", "print(3)"), ("", "made = [Trainer(device), Trainer(device)]")],
+)
+def test_families_of_which_no_object_trains(others: str, body: str) -> None:
+    assert unchanged(family(body, others=others)).code == "NO-TRAINING"

@@ -227,8 +227,8 @@ def test_noise_of_a_data_set(made: str, drawn: str, codes: list[str]) -> None:
     [
         ("for p in model.parameters():\n    p.register_hook(lambda g: g.clamp(-1, 1))", ["GRAD-HOOK"]),
         ("model.layer.weight.register_hook(lambda g: g.clamp(-1, 1))", ["GRAD-HOOK"]),
-        ("z = torch.ones(3, requires_grad=True)\nz.register_hook(print)", []),
-        ("model.layer.register_forward_hook(print)", []),
+        ("z = torch.ones(3, requires_grad=True)\nz.register_hook(str)", []),
+        ("model.layer.register_forward_hook(str)", []),
     ],
 )
 def test_hooks_on_parameters(before: str, codes: list[str]) -> None:

@@ -65,10 +65,10 @@ LOADED = """\
 class Batches:
     def __init__(self, x, y):
         self.loader = DataLoader(TensorDataset(x, y), 16)
-        self.drawn = iter(self.loader)
+        self.drawn = list(self.loader)
 
     def take(self, n):
-        return next(self.drawn)
+        return self.drawn[n % 3]
 """
 LEARNING = "def take(n):\n    rows = model(X).max(1)[0].topk(n)[1]\n    return X[rows], Y[rows]"
 TOLD = "def take(n):\n    return draw(n, seen)"
@@ -101,7 +101,7 @@ KEPT = [
     ),
     (
         {"definitions": LOADED, "before": "source = Batches(X, Y)", "move": "x, y = source.take(16)"},
-        "the DataLoader of line",
+        "a DataLoader deals batches beside it",
     ),
     # it is no batch, or one that is made for another one
     (

@@ -10,6 +10,7 @@ from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.gradients import Gradients
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS, Function, How
 from accelift_codemod.facts.memo import memoised
+from accelift_codemod.facts.narrowing import is_collection
 from accelift_codemod.facts.parts import BATCH_LIKE, PASSES
 from accelift_codemod.facts.passes import Passes
 from accelift_codemod.facts.passing import drawn_from
@@ -165,7 +166,7 @@ class Loops:
                 continue  # its batches are used where they are drawn from it
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 loaders = self.loaders(self.resolver.values(node.iter))
-                if loaders:
+                if loaders and not is_collection(self.resolver, node.iter):
                     body = [] if isinstance(node, ast.comprehension) else node.body
                     reaches = bool(body) and self.reaches_backward(body)
                     evaluates = reaches and self._passes.evaluates(node, body)

@@ -56,6 +56,7 @@ class Resolver(Classes):
         self._active: dict[ast.AST, int] = {}
         self._assumed: dict[ast.AST, Values] = {}
         self._leaned_on: set[ast.AST] = set()  # those whose assumed answer others have gone by
+        self._corrected = 0  # how many of these turned out otherwise
         self._tentative: dict[ast.AST, tuple[Values, int]] = {}
         self._pending: list[ast.AST] = []
         self._low = _NO_CYCLE
@@ -106,13 +107,14 @@ class Resolver(Classes):
         self._active[node] = depth
         found: Values = ()
         for _ in range(_MAX_ROUNDS):
-            self._low = _NO_CYCLE
+            self._low, corrected = _NO_CYCLE, self._corrected
             self._leaned_on.discard(node)
             found = parts.bounded(self.expressions.of(node), node)
-            settled = self._low != depth and node not in self._leaned_on  # also one that depends on others before it
-            if settled or found == self._assumed.get(node, ()):
-                break
-            self._assumed[node] = found
+            if node in self._leaned_on and found != self._assumed.get(node, ()):
+                self._assumed[node] = found
+                self._corrected += 1
+            if self._low != depth or self._corrected == corrected:
+                break  # also one that depends on others before it: the first of them computes it again
             for other in self._pending[start:]:
                 self._tentative.pop(other, None)
             del self._pending[start:]
@@ -127,7 +129,6 @@ class Resolver(Classes):
             self._values[node] = found
             self._low = outer
         else:
-            self._assumed[node] = found  # to begin with, should it be computed again
             self._tentative[node] = (found, self._low)
             self._pending.append(node)
             self._low = min(outer, self._low)
