@@ -97,6 +97,11 @@ class Draft:
         return tuple(sorted(filter(self.facts.runs, self.facts.index.calls), key=position))
 
     @memoised
+    def inside(self, node: ast.AST) -> frozenset[ast.AST]:
+        """A node, with all that is in it."""
+        return frozenset(walk(node))
+
+    @memoised
     def names_in(self, node: ast.AST) -> dict[str, list[ast.Name]]:
         """The names in a node, by what they are."""
         found: dict[str, list[ast.Name]] = {}

@@ -33,7 +33,7 @@ def chosen(draft: Draft) -> Iterator[tuple[ast.Call, ast.AST, str]]:
 
 def _decided(draft: Draft, call: ast.Call) -> Iterator[ast.AST]:
     """The lists whose entries a number decides on that is drawn: reads of them, and comprehensions."""
-    for read in reached(draft, [call], stop=lambda node: isinstance(node, FUNCTIONS)):
+    for read in reached(draft, [call], stop=_is_function):
         around = list(draft.facts.index.ancestors(read))
         for parent, outer in pairwise(around):
             if isinstance(parent, ast.comprehension) and any(is_within(draft, read, test) for test in parent.ifs):
@@ -55,6 +55,10 @@ def _lists(draft: Draft, branch: ast.If | ast.While) -> Iterator[Read]:
             yield place
         elif isinstance(place, ast.Name):
             yield from (n for n in picked.loads(draft, place) if n is not place)
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, FUNCTIONS)
 
 
 @kept

@@ -9,6 +9,7 @@ from accelift_codemod.chance.streams import drawn_for_each, draws_samples
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from, seeds
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 
 _STEPS = 4  # from a function to what calls it
@@ -64,12 +65,17 @@ def in_making(draft: Draft, function: ast.AST | None, depth: int = 0) -> bool:
     if function.name.startswith("__init"):
         return True
     own = draft.facts.index.enclosing_class(function)
-    callers = [
-        draft.facts.index.function(call)
-        for call in draft.facts.index.methods.get(function.name, [])
-        if own is not None and draft.facts.index.enclosing_class(call) is own
-    ]
+    callers = _callers(draft, function.name).get(own, []) if own is not None else []
     return bool(callers) and all(in_making(draft, caller, depth + 1) for caller in callers)
+
+
+@kept
+def _callers(draft: Draft, name: str) -> dict[ast.ClassDef | None, list[ast.AST | None]]:
+    """By their class, the functions that call a method of a name."""
+    found: dict[ast.ClassDef | None, list[ast.AST | None]] = {}
+    for call in draft.facts.index.methods.get(name, []):
+        found.setdefault(draft.facts.index.enclosing_class(call), []).append(draft.facts.index.function(call))
+    return found
 
 
 def _run(draft: Draft, body: list[ast.stmt]) -> Iterator[ast.Call]:

@@ -62,11 +62,12 @@ class Classes(Names):
 
     def method(self, declaration: ast.AST | None, name: str) -> Function | None:
         """The method of a class of the script, through its bases."""
-        for cls in self.ancestry(declaration):
-            for statement in cls.body:
-                if isinstance(statement, FUNCTIONS) and statement.name == name:
-                    return statement
-        return None
+        return next((own[name] for own in map(self._own, self.ancestry(declaration)) if name in own), None)
+
+    @memoised
+    def _own(self, cls: ast.ClassDef) -> dict[str, Function]:
+        """The functions that a class itself defines."""
+        return {s.name: s for s in reversed(cls.body) if isinstance(s, FUNCTIONS)}  # the first of a name
 
     def inherited(self, declaration: ast.AST | None, name: str) -> Function | None:
         """The method that `super()` finds in a class of the script, where no class has two bases there."""

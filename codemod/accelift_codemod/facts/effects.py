@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
-from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.index import FUNCTIONS, Index, position
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import LOADS, STORES, children, walk
 
@@ -164,19 +165,12 @@ class Effects:
             return False
         if owner.is_class:
             return True  # an attribute of self: any method may read it
-        inside = set(walk(self.loop))
-        for scope in self.index.scopes.values():
-            if target.id not in scope.loads or scope.owner(target.id) is not owner:
-                continue
-            for load in scope.loads[target.id]:
-                reached = any(b.node is target for b in self.resolver.reaching(load, owner))
-                if not reached:
-                    continue
-                if load not in inside:
-                    return True
-                if (load.lineno, load.col_offset) < (target.lineno, target.col_offset):
-                    return True  # read by the next iteration
-        return False
+        here = position(target)  # what is read in front of it reads what an earlier iteration has left
+        return any(load not in self._inside or position(load) < here for load in self.resolver.readers(target))
+
+    @cached_property
+    def _inside(self) -> frozenset[ast.AST]:
+        return frozenset(walk(self.loop))
 
 
 def _parts(target: ast.expr) -> list[ast.expr]:

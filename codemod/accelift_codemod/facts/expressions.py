@@ -24,6 +24,7 @@ class Expressions:
     def __init__(self, resolver: Resolver, calls: Calls) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self._grouped: dict[str, dict[object, list[tuple[int, Binding]]]] = {}
         self._kinds: dict[type[ast.AST], Callable[[Any], Iterable[Value]]] = {
             ast.Name: self._name,
             ast.Call: calls.of,
@@ -265,19 +266,31 @@ class Expressions:
 
     def _set_alike(self, attribute: ast.Attribute) -> list[Binding]:
         """Where an attribute of what may be the same object is set: in one variable, or of one shared origin."""
-        bindings, base = self.index.attribute_bindings.get(attribute.attr), attribute.value
-        if not bindings:
+        if attribute.attr not in self.index.attribute_bindings:
             return []
-        name = base.id if isinstance(base, ast.Name) else None
-        owner = self.index.scope(base).owner(name) if name is not None else None
-        origins = {v.origin for v in self.resolver.values(base)}
+        groups = self._groups(attribute.attr)
+        found = {place: binding for one in self._objects(attribute.value) for place, binding in groups.get(one, ())}
+        return [found[place] for place in sorted(found)]
 
-        def same(other: ast.expr) -> bool:
-            if isinstance(other, ast.Name) and other.id == name and self.index.scope(other).owner(name) is owner:
-                return True
-            return any(v.origin in origins for v in self.resolver.values(other))
+    def _groups(self, name: str) -> dict[object, list[tuple[int, Binding]]]:
+        """Where attributes of a name are set, by whose they may be; each with its place among all."""
+        known = self._grouped.get(name)
+        if known is None:
+            known = {}
+            targets = [
+                (b.node.value, b) for b in self.index.attribute_bindings[name] if isinstance(b.node, ast.Attribute)
+            ]
+            for place, (base, binding) in enumerate(targets):
+                for one in self._objects(base):
+                    known.setdefault(one, []).append((place, binding))
+            if all(self.resolver.is_settled(base) for base, _ in targets):
+                self._grouped[name] = known
+        return known
 
-        return [b for b in bindings if isinstance(b.node, ast.Attribute) and same(b.node.value)]
+    def _objects(self, node: ast.expr) -> set[object]:
+        """What tells which objects an expression may be: the variable that it is, and where they come from."""
+        found: set[object] = {v.origin for v in self.resolver.values(node)}
+        return found | {(node.id, self.index.scope(node).owner(node.id))} if isinstance(node, ast.Name) else found
 
 
 def _cut(node: ast.expr) -> tuple[int | None, int | None] | None:

@@ -126,6 +126,19 @@ class Names:
                 found.setdefault((scope.owner(name), name), []).extend(loads)
         return found
 
+    def readers(self, target: ast.Name) -> list[ast.Name]:
+        """The reads of a variable that may see what a place in the script binds it to."""
+        owner = self.index.scope(target).owner(target.id)
+        return self._readers((owner, target.id)).get(target, []) if owner is not None else []
+
+    @memoised
+    def _readers(self, variable: tuple[Scope, str]) -> dict[ast.AST, list[ast.Name]]:
+        found: dict[ast.AST, list[ast.Name]] = {}
+        for read in self._reads.get(variable, ()):
+            for node in {binding.node for binding in self.reaching(read, variable[0])}:
+                found.setdefault(node, []).append(read)
+        return found
+
     def changed(self, owner: Scope, name: str) -> bool:
         """Whether the entries of a container in a variable are changed one by one, where it goes by that name."""
         found = self.fills(owner, name)

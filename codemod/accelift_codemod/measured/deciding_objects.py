@@ -17,7 +17,7 @@ def decided(draft: Draft, loop: ast.AST, name: str, local: set[str]) -> Read | N
     """Where a method of the object in a variable decides by what a loop hands to one of its methods."""
     owner = draft.facts.index.scope(loop).owner(name)
     loads = [*draft.facts.loads(owner, name)] if owner is not None else []
-    inside = [call for load in loads if loop in draft.facts.index.ancestors(load) for call in _called(draft, load)]
+    inside = [call for load in loads if load in draft.inside(loop) for call in _called(draft, load)]
     if not inside or any(draft.facts.loops.reaches_backward(method.body) for _, method in inside):
         return None  # one that trains is no keeper of numbers
     given = [a for call, _ in inside for a in (*call.args, *(k.value for k in call.keywords))]

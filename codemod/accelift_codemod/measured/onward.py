@@ -50,8 +50,8 @@ def reached(draft: Draft, starts: Sequence[Read], tests: bool = False, stop: Sto
         if read not in told:
             told.add(read)
             yield read
-        onward = _onward(draft, (read, calls, tests)) if stop is None else _next(draft, read, calls, tests, stop)
-        if stop is None and id(onward) in gone:
+        onward = _onward(draft, (read, calls, tests, stop))
+        if id(onward) in gone:
             continue
         gone.add(id(onward))
         for following in onward:
@@ -61,9 +61,9 @@ def reached(draft: Draft, starts: Sequence[Read], tests: bool = False, stop: Sto
 
 
 @kept
-def _onward(draft: Draft, asked: tuple[Read, _Calls, bool]) -> tuple[tuple[Read, _Calls], ...]:
-    """What a read flows into, if nothing stops it. What many reads do is one object."""
-    return _one(draft, tuple(_next(draft, *asked, None)))
+def _onward(draft: Draft, asked: tuple[Read, _Calls, bool, Stop | None]) -> tuple[tuple[Read, _Calls], ...]:
+    """What a read flows into; for all reads that flow into the same, one object."""
+    return _one(draft, tuple(_next(draft, *asked)))
 
 
 @kept
@@ -323,7 +323,7 @@ def object_reads(draft: Draft, node: ast.expr, known: Read | None = None) -> Ite
             found = (read for read in _reads_of_target(draft, node) if read is not node or read is known)
             owner = draft.facts.index.scope(node).owner(node.id)
             found = [*found, *(reads_by_callers(draft, owner, node.id) if owner is not None else ())]
-    yield from (read for read in found if not keys.apart(path, keys.read(draft, read)))
+    yield from (read for read in found if not any(path) or not keys.apart(path, keys.read(draft, read)))
 
 
 def _handed(draft: Draft, call: ast.Call, read: Read) -> Iterator[Read]:

@@ -68,21 +68,14 @@ def reads_after(draft: Draft, node: Loop, name: str) -> list[ast.Name]:
     last = node.end_lineno or 0
     if owner.is_class:
         return reads_outside(draft, node, owner, name)
-    later = [n for n in draft.facts.loads(owner, name) if n.lineno > last]
-    later = [n for n in later if draft.function(n) is draft.function(node)]
-
-    def inside(binding: Binding) -> bool:
-        return node.lineno <= position(binding.node)[0] <= last
-
-    bound_inside = any(inside(b) and b.how is not How.AUGMENT for b in owner.bindings.get(name, []))
-    found = []
-    for load in later:
-        reaching = draft.facts.resolver.reaching(load, owner)
-        before = any(position(b.node) < position(node) for b in reaching)
-        if any(map(inside, reaching)) or (before and not bound_inside):
-            if not _measured_anew(draft, node, load):
-                found.append(load)
-    return found
+    bound = [b for b in owner.bindings.get(name, []) if b.how is not How.AUGMENT]
+    inside = [b.node for b in bound if node.lineno <= position(b.node)[0] <= last]
+    if not inside:
+        inside = [b.node for b in bound if position(b.node) < position(node)]
+    readers, home = draft.facts.readers_of((owner, name)), draft.function(node)
+    reads = dict.fromkeys(n for one in inside for n in readers.get(one, ()) if n.lineno > last)
+    later = sorted((n for n in reads if draft.function(n) is home), key=position)
+    return [n for n in later if not _measured_anew(draft, node, n)]
 
 
 def _measured_anew(draft: Draft, node: Loop, load: ast.Name) -> bool:

@@ -59,32 +59,59 @@ NO_USE = Use({}, False, frozenset(), frozenset(), frozenset())
 @remembered
 def use(path: Path, other: Path) -> Use:
     """What a file does with globals of another."""
-    try:
-        source = Source.read(path)
-        finder = Finder(path, source)
-        if all(finder.find(name, level, path) != other for name, level in surface(path).imports):
-            return NO_USE
-        nodes = list(walk(source.tree))
-    except BadSource:
+    content = _content(path) if other in _led_to(path) else None
+    if content is None:
         return NO_USE
     taken: dict[str, str] = {}
     own: set[str] = set()
     whole = False
-    for node in nodes:
+    for node in content.imports:
         if isinstance(node, ast.ImportFrom):
-            if finder.find(node.module or "", node.level, path) == other:
+            if content.finder.find(node.module or "", node.level, path) == other:
                 taken.update((alias.asname or alias.name, alias.name) for alias in node.names)
             else:
                 own |= {alias.asname or alias.name for alias in node.names}
             inner = [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
-            whole = whole or any(finder.find(name, node.level, path) == other for name in inner)
-        elif isinstance(node, ast.Import):
-            whole = whole or any(finder.find(a.name, 0, path) == other for a in node.names)
+            whole = whole or any(content.finder.find(name, node.level, path) == other for name in inner)
+        else:
+            whole = whole or any(content.finder.find(a.name, 0, path) == other for a in node.names)
             own |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-    attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute)) if whole else frozenset()
+    return Use(taken, "*" in taken, content.attributes if whole else frozenset(), content.loads, frozenset(own))
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a file has, whichever other file is asked about."""
+
+    finder: Finder
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    attributes: frozenset[str]
+    loads: frozenset[str]
+
+
+@remembered
+def _led_to(path: Path) -> frozenset[Path | None]:
+    """The files that a file may import, as far as its text shows."""
+    try:
+        finder = Finder(path, Source.read(path))
+    except BadSource:
+        return frozenset()
+    return frozenset(finder.find(name, level, path) for name, level in surface(path).imports)
+
+
+@remembered
+def _content(path: Path) -> _Content | None:
+    """What a file has; None if it does not parse."""
+    try:
+        source = Source.read(path)
+        nodes = list(walk(source.tree))
+    except BadSource:
+        return None
+    imports = tuple(n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)))
+    attributes = frozenset(n.attr for n in nodes if isinstance(n, ast.Attribute))
     exported = {n for s in source.tree.body if _exports(s) for n in walk(s)}
     loads = frozenset(n.id for n in nodes if isinstance(n, ast.Name) and n not in exported)
-    return Use(taken, "*" in taken, attributes, loads, frozenset(own))
+    return _Content(Finder(path, source), imports, attributes, loads)
 
 
 def _exports(statement: ast.stmt) -> bool:

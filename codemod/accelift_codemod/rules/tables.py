@@ -262,18 +262,18 @@ def _is_read(draft: Draft, loop: BatchLoop, table: ast.Name, place: ast.expr, va
         return True
     owner = draft.facts.index.scope(table).owner(table.id)
     loads = draft.facts.loads(owner, table.id) if owner is not None else []
-    reads = [n for n in loads if not is_within(draft, n, place)]
-    within = {n: None for n in reads if loop.node in draft.facts.index.ancestors(n)}
-    grows = grows or any(is_within(draft, n, value) for n in within)
-    earlier = [n for n in within if grows or position(n) < position(place)]
-    return _has_part(draft, loop, [*earlier, *(n for n in reads if n not in within)])
+    own, inside = set(walk(place)), draft.inside(loop.node)
+    reads = [n for n in loads if n not in own]
+    grows = grows or any(n in reads and n in inside for n in walk(value))
+    here = position(place)
+    return _has_part(draft, loop, [n for n in reads if n not in inside or grows or position(n) < here])
 
 
 def _has_part(draft: Draft, loop: BatchLoop, reads: list[ast.Name]) -> bool:
     """Whether a loss of a loop is computed with what it reads, or what deals samples is made of what others read."""
     losses = _losses(draft, loop.node)
-    inside = {n: None for n in reads if _is_in(draft, loop, n)}
-    if losses and any(use in losses for use in reached(draft, [*inside])):
+    inside = draft.inside(loop.node)
+    if losses and any(use in losses for use in reached(draft, [n for n in reads if n in inside])):
         return True
     return any(_deals(draft, use) for use in reached(draft, [n for n in reads if n not in inside]))
 

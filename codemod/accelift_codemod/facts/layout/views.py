@@ -25,8 +25,7 @@ def several(resolver: Resolver, target: ast.expr) -> bool:
     if owner is None or not isinstance(target, ast.Name):
         return False
     numbers: set[object] = set()
-    loads = owner.loads.get(target.id, [])
-    for load in (n for n in loads if any(b.node is target for b in resolver.reaching(n, owner))):
+    for load in (n for n in resolver.readers(target) if resolver.index.scope(n) is owner):
         parent = resolver.index.parents.get(load)
         if isinstance(parent, ast.Subscript) and parent.value is load and isinstance(parent.slice, ast.Constant):
             numbers.add(parent.slice.value)
