@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from accelift_codemod.blueprint import Blueprint
 from accelift_codemod.facts import BatchLoop, Facts, Function, files, gradients, position
@@ -132,9 +132,10 @@ class Draft:
 
     def gone(self, node: ast.AST) -> bool:
         """Whether the edits so far remove a node from the script."""
-        child = node
-        for parent in (node, *self.facts.index.ancestors(node)):
-            for edit in self.edits_at(parent):
+        by_node, parents = self._by_node, self.facts.index.parents
+        child, parent = node, cast("ast.AST | None", node)
+        while parent is not None:
+            for edit in by_node.get(parent, ()):
                 if edit.operation in (Operation.DROP, Operation.SWAP, Operation.DROP_ARGUMENT):
                     return True
                 if edit.operation in (Operation.PARAMETER, Operation.DROP_PARAMETER) and parent is not node:
@@ -153,7 +154,7 @@ class Draft:
                     return True
                 if edit.operation is Operation.INNER and isinstance(parent, ast.Call) and _leaves(parent, child, edit):
                     return True
-            child = parent
+            child, parent = parent, parents.get(parent)
         return False
 
     def gradients_off(self, node: ast.AST) -> bool:
@@ -162,11 +163,14 @@ class Draft:
 
     def guarded(self, node: ast.AST) -> bool:
         """Whether a node is in a statement that is put under a main-process guard."""
-        return any(
-            edit.operation is Operation.ENCLOSE and "is_main_process" in edit.code
-            for parent in (node, *self.facts.index.ancestors(node))
-            for edit in self.edits_at(parent)
-        )
+        by_node, parents = self._by_node, self.facts.index.parents
+        outer: ast.AST | None = node
+        while outer is not None:
+            for edit in by_node.get(outer, ()):
+                if edit.operation is Operation.ENCLOSE and "is_main_process" in edit.code:
+                    return True
+            outer = parents.get(outer)
+        return False
 
     def goes_first(self, node: ast.AST) -> Edit | None:
         """The edit by which a statement is run by one process before the others, if there is one."""

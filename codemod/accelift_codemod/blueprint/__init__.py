@@ -9,6 +9,7 @@ from functools import cached_property
 from accelift_codemod.facts import BatchLoop, Binding, Facts, How, Role, Scope, Value, position
 from accelift_codemod.facts.handmade.steps import Step
 from accelift_codemod.facts.index import Function
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.tree import walk
@@ -125,6 +126,7 @@ class Blueprint:
         """Whether an object is one of those handed to prepare."""
         return self.item(value) is not None
 
+    @memoised
     def prepared_models(self, node: ast.AST | None) -> Values:
         """The prepared models that an expression may denote."""
         return tuple(v for v in self.facts.resolver.values(node) if self._kind(v) is Role.MODEL)

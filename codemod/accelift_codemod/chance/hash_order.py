@@ -45,7 +45,8 @@ class HashOrder:
         for call in self.draft.calls:
             if self.resolver.builtin(call.func) == "hash" and len(call.args) == 1:
                 yield from self._told(call, call, self.entries.of(call.args[0], 0), known)
-        if not any(self._is_set(n) for n in walk(self.draft.facts.tree) if isinstance(n, ast.expr)):
+        written = any(n.__class__ in (ast.Set, ast.SetComp) for n in walk(self.draft.facts.tree))
+        if not written and not any(map(self._is_set, self.draft.facts.index.calls)):
             return
         for node, source in self._ordered():
             origin = self.arbitrary(source)

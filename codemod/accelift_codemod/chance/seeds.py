@@ -8,6 +8,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 
 TORCH, NUMPY, PYTHON = SEEDS["torch"], SEEDS["numpy"], SEEDS["random"]
@@ -91,6 +92,7 @@ def _is_left_out(draft: Draft, option: ast.Call) -> bool:
     return plain and not {"required", "action", "nargs", None} & told.keys()
 
 
+@kept
 def unseeded(draft: Draft, call: ast.Call) -> bool:
     """Whether a call is of a method of a generator that the script makes itself, without a seed."""
     func = call.func
@@ -102,11 +104,11 @@ def unseeded(draft: Draft, call: ast.Call) -> bool:
         made = [None if b.path else b.value for b in resolver.bindings(func.value)]
     elif isinstance(func.value, ast.Attribute):
         made = [b.value for b in index.attribute_bindings.get(func.value.attr, [])]
+    if not made or not all(_is_unseeded(draft, node) for node in made):
+        return False
     name = ast.unparse(func.value)
     later = (c.func for c in index.methods.get("seed", []) if isinstance(c.func, ast.Attribute))
-    if any(ast.unparse(other.value) == name for other in later):
-        return False
-    return bool(made) and all(_is_unseeded(draft, node) for node in made)
+    return not any(ast.unparse(other.value) == name for other in later)
 
 
 def _is_unseeded(draft: Draft, node: ast.expr | None) -> bool:

@@ -283,6 +283,7 @@ class Facts:
             current = current.parent
         return None
 
+    @memoised
     def runs(self, node: ast.AST) -> bool:
         """Whether running the script may evaluate a node."""
         function = self.index.function(node)

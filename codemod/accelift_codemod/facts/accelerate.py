@@ -114,7 +114,12 @@ class AccelerateResolver(Resolver):
         self._reached: dict[tuple[ast.Name, Scope], list[Binding]] = {}
         self.sites(index.tree)  # when every call of a function is known, its reads of outer variables can be placed
         self._values.clear()
+        self._callees.clear()
         self._timeline = Timeline(self)
+
+    def bindings(self, name: ast.Name) -> list[Binding]:  # not remembered: a recursive question is answered otherwise
+        owner = self.index.scope(name).owner(name.id)
+        return self.reaching(name, owner) if owner else []
 
     def reaching(self, name: ast.Name, owner: Scope) -> list[Binding]:
         """Of the bindings of a variable, those that can reach a read; of one in a function, at the calls that run it.

@@ -80,7 +80,7 @@ class Index(Indexing):
     @memoised
     def scope(self, node: ast.AST) -> Scope:
         """The scope in which an expression or statement is evaluated."""
-        known = self._of_names.get(node)
+        known = self._evaluated.get(node)
         if known is not None:
             return known
         child, before = node, node
@@ -97,11 +97,11 @@ class Index(Indexing):
     @memoised
     def function(self, node: ast.AST) -> Function | None:
         """The function whose body contains the node; None at module level."""
-        child = node
-        for parent in self.ancestors(node):
-            if isinstance(parent, FUNCTIONS) and not _outside(child, parent):
-                return parent
-            child = parent
+        scope: Scope | None = self.scope(node)
+        while scope is not None:
+            if isinstance(scope.node, FUNCTIONS):
+                return scope.node
+            scope = scope.parent
         return None
 
     def set_in(self, cls: ast.AST | None, attribute: str) -> list[Binding]:
@@ -115,6 +115,7 @@ class Index(Indexing):
             found.setdefault(self.enclosing_class(binding.node), []).append(binding)
         return found
 
+    @memoised
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
         """The class that directly or indirectly contains the node."""
         return next((p for p in self.ancestors(node) if isinstance(p, ast.ClassDef)), None)

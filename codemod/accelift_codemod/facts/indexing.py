@@ -30,7 +30,7 @@ class Indexing:
         self.star_imports: list[str] = []
         self.items: list[ast.Assign] = []
         self.tries: list[ast.Try] = []
-        self._of_names: dict[ast.AST, Scope] = {}  # the scopes of names, which are asked for most
+        self._evaluated: dict[ast.AST, Scope] = {}  # the scopes of nearly all nodes
         self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
         self._walk()
 
@@ -58,9 +58,10 @@ class Indexing:
             ast.MatchStar: self._match_name,
             ast.ClassDef: self._class,
         }
-        parents = self.parents
+        parents, evaluated = self.parents, self._evaluated
         while stack:
             node, scope = stack.pop()
+            evaluated[node] = scope
             kind = node.__class__
             handler = handlers.get(kind)
             if handler is not None:
@@ -167,7 +168,6 @@ class Indexing:
             self.attribute_bindings.setdefault(target.attr, []).append(binding)
 
     def _name(self, node: ast.Name, scope: Scope) -> None:
-        self._of_names[node] = scope
         if node.ctx.__class__ is not ast.Store:
             scope.loads.setdefault(node.id, []).append(node)
             if node.ctx.__class__ is ast.Del:

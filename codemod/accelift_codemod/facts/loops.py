@@ -111,6 +111,7 @@ class Loops:
         tests = [node.test for node in above if isinstance(node, ast.If)]
         return [*tests, loop.test] if isinstance(loop, ast.While) else tests
 
+    @memoised
     def own_calls(self, node: ast.AST) -> list[ast.Call]:
         """Calls inside a node, nested functions left out."""
         found: list[ast.Call] = []

@@ -37,12 +37,14 @@ class Names:
             return library.canonical(f"{base}.{node.attr}") if base else None
         return None
 
+    @memoised
     def builtin(self, node: ast.AST) -> str | None:
         """The name of the builtin that an expression is, unless the script binds that name itself."""
         if isinstance(node, ast.Name) and self.index.scope(node).owner(node.id) is None:
             return node.id.rpartition(MARK)[2]
         return None
 
+    @memoised
     def bindings(self, name: ast.Name) -> list[Binding]:
         """The bindings that a load may see."""
         owner = self.index.scope(name).owner(name.id)

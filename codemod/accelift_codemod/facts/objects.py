@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from accelift_codemod.facts import library, written
 from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
+from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.owners import Found, Owners
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -129,6 +130,7 @@ class Objects:
                 found += self.instances(one)
         return tuple(found) or (value,)
 
+    @memoised
     def models(self, node: ast.AST | None) -> Values:
         """The networks an expression may denote."""
         return tuple(v for v in self.resolver.values(node) if self.is_model(v))

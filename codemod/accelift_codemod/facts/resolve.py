@@ -60,6 +60,7 @@ class Resolver(Classes):
         self._tentative: dict[ast.AST, tuple[Values, int]] = {}
         self._pending: list[ast.AST] = []
         self._low = _NO_CYCLE
+        self._callees: dict[ast.Call, ast.AST | None] = {}
         self._sites: dict[ast.AST, list[ast.Call]] | None = None
         self._method_names = {f.name for f in index.functions if isinstance(index.parents.get(f), ast.ClassDef)}
 
@@ -217,6 +218,15 @@ class Resolver(Classes):
 
     def callee(self, call: ast.Call) -> ast.AST | None:
         """The function or class of the script that a call certainly runs; None if unknown or not one."""
+        if call in self._callees:
+            return self._callees[call]
+        found = self._callee(call)
+        told_by = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        if self.is_settled(told_by):
+            self._callees[call] = found
+        return found
+
+    def _callee(self, call: ast.Call) -> ast.AST | None:
         func = call.func
         if call in self.called:
             return self.called[call][0] if len(self.called[call]) == 1 else None

@@ -9,7 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, torch_ops
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.layout import Layout
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.measured.filling import places
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.measured.numbers import number_of
@@ -166,7 +166,7 @@ def _rest(draft: Draft, node: ast.AST, tainted: set[str], adds: bool) -> bool:
         return node.id in tainted and not _holds_number(draft, node, adds)
     if _is_size(node):
         return not adds
-    return any(_rest(draft, child, tainted, adds) for child in ast.iter_child_nodes(node))
+    return any(_rest(draft, child, tainted, adds) for child in children(node))
 
 
 def _holds_number(draft: Draft, name: ast.Name, adds: bool) -> bool:
@@ -202,7 +202,7 @@ def _differs(node: ast.AST, tainted: set[str]) -> bool:
         return all(map(_first, node.args)) and node.func.attr == "size" and _differs(node.func.value, tainted)
     if isinstance(node, ast.Attribute) and node.attr in ("dtype", "device", "ndim"):
         return False
-    return any(_differs(child, tainted) for child in ast.iter_child_nodes(node))
+    return any(_differs(child, tainted) for child in children(node))
 
 
 def _first(node: ast.expr) -> bool:

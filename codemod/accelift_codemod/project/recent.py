@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
-from accelift_codemod.facts.index import Index
 from accelift_codemod.source import Source, read_bytes
 
 _MOST_BYTES = 500_000  # of source: trees take some two hundred times as much memory
@@ -29,7 +28,7 @@ _sources = _Recent()
 
 
 def parsed(path: Path, shown: str) -> Source:
-    """A file of a project, which may be empty, with its tree and index.
+    """A file of a project, which may be empty, with its tree.
 
     Raises:
         BadSource: it cannot be read, or does not parse.
@@ -39,7 +38,7 @@ def parsed(path: Path, shown: str) -> Source:
 
 
 def understood(data: bytes, path: str) -> Source:
-    """A file that parses, with its tree and index: the same one, where it is soon asked for again.
+    """A file that parses, with its tree: the same one, where it is soon asked for again.
 
     Raises:
         BadSource: it does not.
@@ -55,5 +54,5 @@ def understood(data: bytes, path: str) -> Source:
 
 def _parsed(data: bytes, path: str) -> Source:
     source = Source.decode(data, path)
-    Index.of(source.tree)
+    source.tree  # noqa: B018  (raises if it does not parse)
     return source

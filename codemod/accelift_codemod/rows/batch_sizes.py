@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Binding
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.measured.onward import reads_of
 from accelift_codemod.rows import row_numbers
@@ -22,7 +23,8 @@ def of_loaders(draft: Draft, loop: BatchLoop) -> Iterator[ast.expr]:
             yield size
 
 
-def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
+@kept
+def nodes(draft: Draft, loop: BatchLoop) -> list[ast.AST]:
     """The code of a training loop, with that of the functions that it calls, but for evaluations."""
     evaluating = draft.blueprint.evaluating
     functions = dict.fromkeys(
@@ -32,6 +34,7 @@ def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
         if isinstance(call, ast.Call) and not _apart(draft, draft.facts.index.statement(call), loop)
         for function in draft.blueprint.timeline.calls_into(call)
     )
+    found: list[ast.AST] = []
     for root in (*loop.body, *(f for f in functions if f not in evaluating)):
         stack: list[ast.AST] = [root]
         while stack:
@@ -40,8 +43,9 @@ def nodes(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
                 continue
             if isinstance(node, ast.Assign) and _for_whole(draft, node):
                 continue
-            yield node
+            found.append(node)
             stack.extend(children(node))
+    return found
 
 
 def _for_whole(draft: Draft, statement: ast.Assign) -> bool:

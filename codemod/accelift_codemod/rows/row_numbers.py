@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.rows.copies import is_place, name_of
 
@@ -19,6 +20,7 @@ _BOUNDS = frozenset("start stop end low high loc scale mean std size".split())
 _SHAPES = frozenset("view reshape expand repeat fill_ new_zeros new_ones new_full unflatten resize_".split())
 
 
+@kept
 def takes(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes or shapes something by numbers of rows."""
     func = call.func

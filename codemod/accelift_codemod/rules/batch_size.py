@@ -112,7 +112,7 @@ class BatchSize(Rule):
                     yield self._fixed(draft, given, what)
             if not sizes and "batch_size" not in draft.facts.index.attributes:
                 continue  # nothing names it
-            nodes = list(batch_sizes.nodes(draft, loop))
+            nodes = batch_sizes.nodes(draft, loop)
             yield from self._mixed(draft, loop, sizes, nodes)
             yield from self._kept(draft, loop, sizes, nodes)
             rows, torn = self._together(draft, loop, sizes, nodes, early)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.inside_networks import Visit, attribute, changing, is_self, runs, visits
 from accelift_codemod.overwritten import overwritten
@@ -106,6 +107,7 @@ def _writes(draft: Draft, visit: Visit) -> Iterator[Write]:
                 yield Write(node, name)
 
 
+@kept
 def _kept(draft: Draft, cls: ast.ClassDef) -> set[str]:
     """The buffers of a class, and the tensors and lists that its constructor makes."""
     found: set[str] = set()

@@ -11,6 +11,7 @@ from accelift_codemod.facts import Role, Value, library, position
 from accelift_codemod.facts.conditions import TRUE
 from accelift_codemod.facts.contents import inside
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.reach.callers import Callers
 from accelift_codemod.rules import Explained, Rule
@@ -331,9 +332,7 @@ with torch.no_grad():
 
     def _is_saved(self, draft: Draft, node: ast.AST) -> bool:
         """Whether a dictionary, a list or a tuple is what a checkpoint is made of, perhaps through a variable."""
-        saves = ((c, _SAVES.get(draft.facts.resolver.qualified(c.func) or "")) for c in draft.calls)
-        saved = (draft.facts.resolver.argument(call, 0, keyword) for call, keyword in saves if keyword)
-        return any(s is node or any(v.origin is node for v in draft.facts.resolver.values(s)) for s in saved)
+        return node in _saved(draft, draft.facts.tree)
 
     def _whole(self, draft: Draft, node: ast.AST) -> ast.AST:
         """The outermost of the lists, tuples and dicts that are written inside each other."""
@@ -362,3 +361,12 @@ with torch.no_grad():
 def _loaded(value: Value) -> bool:
     """Whether an object comes out of a checkpoint: where it may be a model instead, it is that model, saved whole."""
     return value.role is Role.OBJECT and value.name.partition("[")[0] in _LOADS
+
+
+@kept
+def _saved(draft: Draft, _: ast.Module) -> frozenset[ast.AST | None]:
+    """What a script saves, and where that comes from."""
+    resolver = draft.facts.resolver
+    saves = ((call, _SAVES.get(resolver.qualified(call.func) or "")) for call in draft.calls)
+    given = [resolver.argument(call, 0, keyword) for call, keyword in saves if keyword]
+    return frozenset((*given, *(v.origin for argument in given for v in resolver.values(argument))))
