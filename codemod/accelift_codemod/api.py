@@ -11,8 +11,7 @@ from pathlib import Path
 
 from accelift_codemod import remembered, timelimit
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Finding, Outcome, Severity
-from accelift_codemod.project import groups
+from accelift_codemod.outcomes import Outcome, Severity
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
 
@@ -135,6 +134,8 @@ def convert_bytes(data: bytes, path: str, options: Options, place: Path | None =
 
 
 def _python2(path: str, error: Python2Source) -> FileResult:
+    from accelift_codemod.plan import Finding  # late, as above
+
     finding = Finding("PYTHON2", Severity.ERROR, error.line, error.problem, error.remedy)
     return FileResult.refused(path, "", finding)
 
@@ -192,14 +193,18 @@ def convert_files(
     trains = [Path(path) for i, (path, _) in enumerate(files) if _may_train(results[i])]
     around = {str(folder) for path in trains for folder in path.parents}
     stems = frozenset(path.parent.name if path.name == "__init__.py" else path.stem for path in trains)
-    for i, (path, _) in enumerate(files):  # scripts that leave the training to files that they import
+    for i, (path, _) in enumerate(files if trains else ()):  # scripts that leave the training to files that they import
         beside = results[i].skipped and (os.path.dirname(path) or ".") in around  # noqa: PTH120  (of every file)
         if beside and _is_run(Path(path), stems) and _leads_to_torch(Path(path)):
-            found = convert_file(path, options)
-            if not _needs_nothing(found) or _STARTS in read_bytes(path):
-                results[i] = found  # else it need not be a script
-    ways = partial(_alone, options=options), partial(_sparing, options=options)
-    return groups.settle([results[i] for i in range(len(files))], *ways)
+            looked_at = convert_file(path, options)
+            if not _needs_nothing(looked_at) or _STARTS in read_bytes(path):
+                results[i] = looked_at  # else it need not be a script
+    found = [results[i] for i in range(len(files))]
+    if not any(result.members or result.sharers for result in found):
+        return found
+    from accelift_codemod.project import groups  # late: few scripts change other files
+
+    return groups.settle(found, partial(_alone, options=options), partial(_sparing, options=options))
 
 
 def _needs_nothing(found: FileResult) -> bool:

@@ -9,20 +9,12 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from accelift_codemod.outcomes import Outcome as Outcome
+from accelift_codemod.outcomes import Safety as Safety
+from accelift_codemod.outcomes import Severity as Severity
+
 if TYPE_CHECKING:
     from accelift_codemod.facts.values import Evidence
-
-
-class Safety(str, Enum):
-    """How sure an edit is to be right.
-
-    SAFE: it is proved. REVIEW: it is right if an assumption holds, which nearly always does and which a look at the
-    line tells. UNSAFE: it needs somebody's word, so it is only made with `--unsafe`.
-    """
-
-    SAFE = "safe"
-    REVIEW = "review"
-    UNSAFE = "unsafe"
 
 
 @dataclass(frozen=True)
@@ -31,14 +23,6 @@ class Assumption:
 
     text: str
     safety: Safety = Safety.REVIEW
-
-
-class Severity(str, Enum):
-    """How bad what a finding reports is on several processes."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
 
 
 class Span(NamedTuple):
@@ -226,16 +210,6 @@ class Edit:
     def named(self, accelerator: str) -> Edit:
         """The edit with the accelerator's name filled in."""
         return replace(self, code=self.code.replace("{accelerator}", accelerator))
-
-
-class Outcome(str, Enum):
-    """What became of a file."""
-
-    CONVERTED = "converted"
-    CONVERTED_WITH_FINDINGS = "converted with findings"
-    REFUSED = "refused"
-    NOTHING = "nothing to do"
-    CHECKED = "checked"
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from accelift_codemod.plan import Outcome, Plan, Safety, Severity
+from accelift_codemod.outcomes import Outcome, Safety, Severity
 from accelift_codemod.results import FileResult
+
+if TYPE_CHECKING:
+    from accelift_codemod.plan import Plan
 
 _NAMED = 3  # files that a line names
 _ORDER = (Outcome.CONVERTED, Outcome.CONVERTED_WITH_FINDINGS, Outcome.REFUSED, Outcome.NOTHING)

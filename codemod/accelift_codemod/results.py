@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from accelift_codemod.plan import Finding, Outcome, Plan
+from accelift_codemod.outcomes import Outcome
 
 if TYPE_CHECKING:
+    from accelift_codemod.plan import Finding, Plan
     from accelift_codemod.project.sharing import Sharer
     from accelift_codemod.rewrite import Change
 
@@ -52,6 +53,8 @@ class FileResult:
     @classmethod
     def refused(cls, path: str, digest: str, finding: Finding) -> FileResult:
         """What became of a file that is left alone, for a reason."""
+        from accelift_codemod.plan import Plan  # late, as below: most files of a tree have no plan
+
         return cls(path, Plan(path, digest, (), (finding,), Outcome.REFUSED, finding.message))
 
     def light(self) -> FileResult:
@@ -70,6 +73,8 @@ class FileResult:
 
         A file with an `error` may have edits all the same: those of a conversion that could not be written.
         """
+        from accelift_codemod.plan import Plan
+
         data = (self.plan or Plan(self.path, "")).to_json()
         if self.skipped:
             data["reason"] = "does not mention torch"

@@ -19,8 +19,7 @@ from accelift_codemod.cli import scripts
 from accelift_codemod.cli.places import Places
 from accelift_codemod.discover import is_folder
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Outcome
-from accelift_codemod.project import groups
+from accelift_codemod.outcomes import Outcome
 from accelift_codemod.render import text
 from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult
@@ -246,7 +245,11 @@ class _Run:
         with self._progress(len(files)) as advance:
             results = convert_files(files, self.options, jobs, advance)
         done = [self._written(self._proved(result)) for result in results]
-        found += [self._settle(result) for result in groups.flattened(done)]
+        if any(result.members for result in done):
+            from accelift_codemod.project import groups  # late: few scripts change other files
+
+            done = groups.flattened(done)
+        found += [self._settle(result) for result in done]
         return found
 
     def _progress(self, count: int) -> Any:

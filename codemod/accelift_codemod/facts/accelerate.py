@@ -113,8 +113,7 @@ class AccelerateResolver(Resolver):
         self._timeline: Timeline | None = None
         self._reached: dict[tuple[ast.Name, Scope], list[Binding]] = {}
         self.sites(index.tree)  # when every call of a function is known, its reads of outer variables can be placed
-        self._values.clear()
-        self._callees.clear()
+        self.forget()
         self._timeline = Timeline(self)
 
     def bindings(self, name: ast.Name) -> list[Binding]:  # not remembered: a recursive question is answered otherwise

@@ -28,7 +28,7 @@ class Contents:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         self.index = resolver.index
-        self._known: dict[tuple[Scope, str], tuple[list[tuple[Fill, Values]], bool]] = {}
+        self.known: dict[tuple[Scope, str], tuple[list[tuple[Fill, Values]], bool]] = {}
 
     def of(self, binding: Binding, values: Values) -> Values:
         """What a binding gives its variable, with what is put into it there later if that are objects that train."""
@@ -52,12 +52,12 @@ class Contents:
     def _put(self, binding: Binding, entries: list[Fill]) -> tuple[list[tuple[Fill, Values]], bool]:
         """What entries of a variable's container may be, and whether some of it are objects that train."""
         variable = binding.scope, binding.name
-        known = self._known.get(variable)
+        known = self.known.get(variable)
         if known is None:
             put = [(fill, self.value(fill)) for fill in entries]
             known = put, any(v.role in _KEPT for _, given in put for v in inside(given))
             if all(self.resolver.is_settled(fill.value) for fill in entries):
-                self._known[variable] = known
+                self.known[variable] = known
         return known
 
     def value(self, fill: Fill) -> Values:

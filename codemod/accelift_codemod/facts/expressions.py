@@ -24,7 +24,7 @@ class Expressions:
     def __init__(self, resolver: Resolver, calls: Calls) -> None:
         self.resolver = resolver
         self.index = resolver.index
-        self._grouped: dict[str, dict[object, list[tuple[int, Binding]]]] = {}
+        self.grouped: dict[str, dict[object, list[tuple[int, Binding]]]] = {}
         self._kinds: dict[type[ast.AST], Callable[[Any], Iterable[Value]]] = {
             ast.Name: self._name,
             ast.Call: calls.of,
@@ -274,7 +274,7 @@ class Expressions:
 
     def _groups(self, name: str) -> dict[object, list[tuple[int, Binding]]]:
         """Where attributes of a name are set, by whose they may be; each with its place among all."""
-        known = self._grouped.get(name)
+        known = self.grouped.get(name)
         if known is None:
             known = {}
             targets = [
@@ -284,7 +284,7 @@ class Expressions:
                 for one in self._objects(base):
                     known.setdefault(one, []).append((place, binding))
             if all(self.resolver.is_settled(base) for base, _ in targets):
-                self._grouped[name] = known
+                self.grouped[name] = known
         return known
 
     def _objects(self, node: ast.expr) -> set[object]:

@@ -135,6 +135,13 @@ class Resolver(Classes):
             self._low = min(outer, self._low)
         return found
 
+    def forget(self) -> None:
+        """Have all values worked out anew: more is known now."""
+        self._values.clear()
+        self._callees.clear()
+        self.contents.known.clear()
+        self.expressions.grouped.clear()
+
     def is_settled(self, node: ast.AST) -> bool:
         """Whether what an expression may evaluate to has been told, and depends on no question that is still open."""
         return node in self._values
@@ -284,7 +291,7 @@ class Resolver(Classes):
                     sites.setdefault(constructor, []).append(call)
             if not found:
                 break
-            self._values.clear()  # computed without these sites
+            self.forget()  # what was computed without these sites
             indirect = [call for call in indirect if call not in found and self._may_be_known(call)]
         return sites
 

@@ -45,9 +45,11 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
             continue  # it comes to its end in the same step everywhere
         here, anew = position(load), None
         reader = draft.facts.index.statement(load)
+        begin = position(reader)
         for place, name in _places(draft, load, owner, set_in) if owner is not None else ():
-            late = later
-            if not late and (position(place) > here or draft.facts.index.statement(place) is reader):
+            late, there = later, position(place)
+            after = there > here or (there >= begin and draft.facts.index.statement(place) is reader)
+            if after and not late:
                 anew = bound_anew(draft, node, load) if anew is None else anew
                 late = not anew  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
             if (name, place, late) in done:

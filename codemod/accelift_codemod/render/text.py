@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from accelift_codemod.diff import encoded
-from accelift_codemod.plan import Finding, Outcome, Safety, Severity
+from accelift_codemod.outcomes import Outcome, Safety, Severity
 from accelift_codemod.report import count
 from accelift_codemod.results import FileResult
+
+if TYPE_CHECKING:
+    from accelift_codemod.plan import Finding
 
 _COLORS = {"+": "32", "-": "31", "@": "36"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import takewhile
 
 from accelift_codemod.besides import acts
 from accelift_codemod.blueprint.rebinding import RETURNS_SELF
@@ -147,8 +146,7 @@ for x, y in loader:
             return False  # what others do before with the network inside, is not seen here
         if draft.blueprint.after_prepare(move.call, value):
             return False  # moved away and back again, perhaps
-        after = takewhile(lambda read: read[0] >= move.call.lineno, _reads_before(draft, value))
-        return not any(_minds(draft, (load, value)) for _, load in after)
+        return _last_minded(draft, value) < move.call.lineno
 
     def _drop(self, draft: Draft, statement: ast.stmt, moves: list[Move]) -> Iterator[Edit]:
         calls = {m.call for m in moves}
@@ -341,24 +339,24 @@ for x, y in loader:
 
 
 @kept
-def _reads_before(draft: Draft, value: Value) -> list[tuple[int, ast.Name]]:
-    """The reads of a model's variable that run before it is prepared, with the line where they do, the last first."""
+def _last_minded(draft: Draft, value: Value) -> int:
+    """The last line before a model is prepared where something happens to it that depends on its device; 0 if there is
+    none."""
     group, item = draft.blueprint.group(value), draft.blueprint.item(value)
     assert group is not None and item is not None
     end, _ = group.done
     home = draft.facts.index.function(group.anchor)
-    found: list[tuple[int, ast.Name]] = []
+    reads: list[tuple[int, ast.Name]] = []
     for load in draft.facts.loads(item.scope, item.name):
         places = draft.blueprint.timeline.places(load, home)  # the load itself, or the calls that lead to it
         lines = [line for line in (getattr(p, "lineno", 0) for p in places) if line <= end]
-        found += [(max(lines), load)] if lines else []
-    return sorted(found, key=lambda read: -read[0])
+        reads += [(max(lines), load)] if lines else []
+    latest = sorted(reads, key=lambda read: -read[0])
+    return next((line for line, load in latest if _minds(draft, load, value)), 0)
 
 
-@kept
-def _minds(draft: Draft, read: tuple[ast.Name, Value]) -> bool:
+def _minds(draft: Draft, load: ast.Name, value: Value) -> bool:
     """Whether where a model is read something happens to it that depends on its device."""
-    load, value = read
     resolver, parents = draft.facts.resolver, draft.facts.index.parents
     item = draft.blueprint.item(value)
     if not any(draft.blueprint.item(v) is item for v in resolver.values(load)):

@@ -66,7 +66,7 @@ class Extents:
 
     def _at(self, node: ast.expr, path: Path) -> Extent | None:
         if isinstance(node, ast.Name):
-            return alike([self.bound(b, path) for b in self.resolver.bindings(node)])
+            return alike(self.bound(b, path) for b in self.resolver.bindings(node))
         if isinstance(node, (ast.Tuple, ast.List)):
             return self._listed(node, path)
         if isinstance(node, ast.Dict):

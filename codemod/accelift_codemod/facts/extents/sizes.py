@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 
@@ -39,10 +39,11 @@ def array(extent: Extent | None) -> Extent | None:
     return replace(extent, table=False) if extent is not None else None
 
 
-def alike(extents: Sequence[Extent | None]) -> Extent | None:
-    """What is so of all of some extents."""
-    found = extents[0] if extents else None
-    for other in extents[1:]:
+def alike(extents: Iterable[Extent | None]) -> Extent | None:
+    """What is so of all of some extents. No more are asked for than it takes to tell."""
+    rest = iter(extents)
+    found = next(rest, None)
+    for other in rest if found is not None else ():
         if found is None or other is None or len(found.sizes) != len(other.sizes):
             return None
         if (found.deeper, found.table) != (other.deeper, other.table):
