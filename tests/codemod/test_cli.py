@@ -440,6 +440,20 @@ def test_without_a_command(folder: Path) -> None:
     assert ran.stderr == accelift("--help").text
 
 
+def test_of_files_without_torch_nothing_is_asked(folder: Path) -> None:
+    Path("plain.py").write_text("x = 1\n")
+    code = (
+        "import sys; from accelift_codemod.cli import cli\n"
+        "try: cli(['convert', '.'])\n"
+        "except SystemExit: pass\n"
+        "print(*sorted(m for m in sys.modules if m.startswith('accelift_codemod.')), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=folder, timeout=60, text=True)
+    loaded = {name.split(".")[1] for name in done.stdout.split()}
+    assert "api" in loaded
+    assert loaded.isdisjoint({"conversion", "facts", "plan", "planner", "project", "rewrite", "rules"})
+
+
 def test_tool_does_not_load_torch(folder: Path) -> None:
     Path("train.py").write_bytes(OLD)
     code = (

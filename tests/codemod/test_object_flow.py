@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
+from accelift_codemod.facts import Facts
+from accelift_codemod.source import Source
 from scripts import convert, converted, creation, findings, lifted, script, unchanged
 
 
@@ -303,3 +307,31 @@ def test_a_data_set_by_its_module_s_name() -> None:
     for base in ("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset"):
         assert findings(script(definitions=own.format(base), data="data = Own()")) == ["RNG-SAMENOISE"]
     assert findings(script(definitions=own.format("object"), data="data = Own()")) == []
+
+
+def test_what_is_called_where_objects_are_handed_on_and_on() -> None:
+    """Which function a call runs is told anew once it is known what other calls hand to the function around it."""
+    text = """\
+class Model:
+    def go(self):
+        return 1
+
+class Runner:
+    def run(self, model):
+        def inner(one):
+            return one.go()
+        return inner(model)
+
+class Holder:
+    def hold(self, runner, model):
+        return runner.run(model)
+
+Holder().hold(Runner(), Model())
+"""
+    facts = Facts(Source.decode(text.encode(), "train.py"))
+    told = {ast.unparse(call.func): facts.resolver.callee(call) for call in facts.index.calls}
+    functions = {function.name: function for function in facts.index.functions}
+    assert {name: told[name] for name in ("one.go", "runner.run")} == {
+        "one.go": functions["go"],
+        "runner.run": functions["run"],
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from accelift_codemod.facts.index import Index, position
 
@@ -28,6 +29,16 @@ class Fills:
 
     entries: list[Fill] = field(default_factory=list)
     otherwise: bool = False  # it is changed in other ways, too
+
+    @cached_property
+    def keys(self) -> frozenset[object]:
+        """The keys that are written out."""
+        return frozenset(entry.key.value for entry in self.entries if isinstance(entry.key, ast.Constant))
+
+    @cached_property
+    def anywhere(self) -> bool:
+        """Whether an entry has no key that is written out."""
+        return not all(isinstance(entry.key, ast.Constant) for entry in self.entries)
 
 
 def find(index: Index, loads: Iterable[ast.Name]) -> Fills:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from accelift_codemod.facts.indexing import Indexing
 from accelift_codemod.facts.memo import memoised
@@ -103,6 +104,15 @@ class Index(Indexing):
                 return scope.node
             scope = scope.parent
         return None
+
+    @cached_property
+    def reads(self) -> dict[tuple[Scope | None, str], list[ast.Name]]:
+        """The reads of every variable, in nested scopes too, by the scope that it belongs to."""
+        found: dict[tuple[Scope | None, str], list[ast.Name]] = {}
+        for scope in self.scopes.values():
+            for name, loads in scope.loads.items():
+                found.setdefault((scope.owner(name), name), []).extend(loads)
+        return found
 
     def set_in(self, cls: ast.AST | None, attribute: str) -> list[Binding]:
         """Where the code of a class (None: what is in no class) sets an attribute of an object."""

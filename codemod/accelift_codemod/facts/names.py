@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import cached_property
 
 from accelift_codemod.facts import fills, library
 from accelift_codemod.facts.fills import Fills
@@ -117,16 +116,7 @@ class Names:
 
     @memoised
     def _fills(self, variable: tuple[Scope, str]) -> Fills:
-        return fills.find(self.index, self._reads.get(variable, ()))
-
-    @cached_property
-    def _reads(self) -> dict[tuple[Scope | None, str], list[ast.Name]]:
-        """The reads of every variable."""
-        found: dict[tuple[Scope | None, str], list[ast.Name]] = {}
-        for scope in self.index.scopes.values():
-            for name, loads in scope.loads.items():
-                found.setdefault((scope.owner(name), name), []).extend(loads)
-        return found
+        return fills.find(self.index, self.index.reads.get(variable, ()))
 
     def readers(self, target: ast.Name) -> list[ast.Name]:
         """The reads of a variable that may see what a place in the script binds it to."""
@@ -136,7 +126,7 @@ class Names:
     @memoised
     def _readers(self, variable: tuple[Scope, str]) -> dict[ast.AST, list[ast.Name]]:
         found: dict[ast.AST, list[ast.Name]] = {}
-        for read in self._reads.get(variable, ()):
+        for read in self.index.reads.get(variable, ()):
             for node in {binding.node for binding in self.reaching(read, variable[0])}:
                 found.setdefault(node, []).append(read)
         return found

@@ -9,6 +9,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, position
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import children
+from accelift_codemod.facts.uses import is_called
 
 Moment = tuple[int, int]
 
@@ -100,17 +101,19 @@ class Timeline:
         owner = self.index.scope(function)
         found: list[ast.AST] = []
         if self.resolver.is_method(function):
-            for read in self.index.attributes.get(function.name, []):
-                parent = self.index.parents.get(read)
-                called = isinstance(parent, ast.Call) and parent.func is read
-                if not called and any(v.declaration is owner.node for v in self.resolver.values(read.value)):
-                    found.append(read)
-            return found
+            reads = self._uncalled(function.name)
+            return [n for n in reads if any(v.declaration is owner.node for v in self.resolver.values(n.value))]
         for name in owner.loads.get(function.name, []):
             parent = self.index.parents.get(name)
             if not (isinstance(parent, ast.Call) and parent.func is name) and self.resolver.may_be(name, function):
                 found.append(name)
         return found
+
+    @memoised
+    def _uncalled(self, attribute: str) -> list[ast.Attribute]:
+        """The reads of an attribute that are not what a call calls."""
+        reads = self.index.attributes.get(attribute, [])
+        return [n for n in reads if not is_called(self.index, n)]
 
     def repeats(self, node: ast.AST, other: ast.AST) -> bool:
         """Whether two nodes of one function may run again and again in turns: in a loop, or the function is called

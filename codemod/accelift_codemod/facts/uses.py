@@ -9,7 +9,7 @@ from accelift_codemod.facts.index import COMPREHENSIONS, LOOPS, Index, Scope
 
 def reads(index: Index, owner: Scope, name: str) -> list[ast.Name]:
     """The loads of a scope's variable, in nested scopes too."""
-    return [n for s in index.scopes.values() for n in s.loads.get(name, ()) if s.owner(name) is owner]
+    return [*index.reads.get((owner, name), ())]
 
 
 def is_called(index: Index, node: ast.AST) -> bool:

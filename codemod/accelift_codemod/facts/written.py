@@ -40,9 +40,7 @@ def _refills(resolver: Resolver, container: ast.expr, key: object) -> bool:
     if owner is None or not isinstance(container, ast.Name):
         return False
     fills = resolver.fills(owner, container.id)
-    return fills.otherwise or any(
-        e.key.value == key if isinstance(e.key, ast.Constant) else True for e in fills.entries
-    )
+    return fills.otherwise or fills.anywhere or key in fills.keys
 
 
 def field(resolver: Resolver, node: ast.Attribute) -> Binding | None:

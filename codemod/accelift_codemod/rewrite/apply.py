@@ -187,7 +187,7 @@ class _Rewriter:
             new = statements(edit.code, indent, self.unit, self.source.newline, self.line_length) if edit.code else []
         block, _ = self.index.block(statement)
         kept = comments("".join(self.lines[first - 1 : last]))
-        if not new and all(s in gone - self.kept for s in block) and block[0] is statement:
+        if not new and block[0] is statement and all(s in gone and s not in self.kept for s in block):
             new = [f"{indent}pass{self.source.newline}"]
         new = [*(f"{indent}{comment}{self.source.newline}" for comment in kept), *new]
         if not new and not self.composer.after.get(last):
