@@ -14,7 +14,7 @@ from accelift_codemod.facts.values import Key, Role, Value, Values, key
 _PARAMETERS = frozenset({"parameters", "named_parameters", "children", "modules", "state_dict"})
 _GOES_THROUGH = frozenset({"children", "named_children", "modules", "named_modules"})
 _TENSORS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "torch.tensor")
-_COLLECTS = frozenset({"append", "extend", "insert", "add", "update"})
+_COLLECTS = ("append", "extend", "insert", "add", "update")  # in this order: so are models prepared
 _LOOKS = frozenset({"keys"})  # what of a dict does not hand out its entries
 _ASKING = frozenset({"len", "print", "str", "sorted", "list"})
 _ENTRIES = frozenset({"items", "values", "get"})
