@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Binding, signatures
 from accelift_codemod.facts.index import FUNCTIONS, How
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.showing import PRINTS, is_logging, prints
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -115,7 +116,7 @@ class Printing(Rule):
     def _handed(self, draft: Draft, call: ast.Call) -> ast.expr | None:
         """The builtin print that a call may run, as a parameter was given it, or has it by default: `self.log(x)`; or
         that it is given, if it is none of a function of the script: `map(print, lines)`."""
-        resolver, index = draft.facts.resolver, draft.facts.index
+        resolver = draft.facts.resolver
         if resolver.callee(call) is None and resolver.qualified(call.func) != signatures.PARTIAL:
             names = (
                 n for n in (*call.args, *(k.value for k in call.keywords)) if isinstance(n, (ast.Name, ast.Attribute))
@@ -125,18 +126,14 @@ class Printing(Rule):
                 return direct
         bindings = list(resolver.bindings(call.func)) if isinstance(call.func, ast.Name) else []
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-            own = index.parents.get(draft.function(call) or call)  # of the class that the call is in
-            for stored in index.attribute_bindings.get(call.func.attr, []):
-                value = _beside(stored)
-                if value is None or index.parents.get(draft.function(stored.node) or call) is not own:
-                    continue
+            for value in _stored(draft, call.func.attr).get(_home(draft, call), ()):  # in the class that the call is in
                 if prints(resolver, value) is not None and not draft.guarded(call):
                     return value
                 bindings += resolver.bindings(value) if isinstance(value, ast.Name) else []
         if not bindings or draft.guarded(call):
             return None
-        kept = [b.value for b in bindings if b.how is How.ASSIGN and isinstance(b.value, ast.Name)]  # in a variable
-        bindings += [one for value in kept for one in resolver.bindings(value)]
+        held = [b.value for b in bindings if b.how is How.ASSIGN and isinstance(b.value, ast.Name)]  # in a variable
+        bindings += [one for value in held for one in resolver.bindings(value)]
         for binding in bindings:
             if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
                 for value in filter(None, resolver.handed(binding)):
@@ -226,3 +223,20 @@ def _beside(binding: Binding) -> ast.expr | None:
             return None
         value = value.elts[place]
     return value
+
+
+def _home(draft: Draft, node: ast.AST) -> ast.AST | None:
+    """The class (or what else) that the function around a node stands in; None outside of functions."""
+    function = draft.function(node)
+    return draft.facts.index.parents.get(function) if function is not None else None
+
+
+@kept
+def _stored(draft: Draft, attribute: str) -> dict[ast.AST | None, list[ast.expr]]:
+    """What an attribute is set to, by the class in which it is."""
+    found: dict[ast.AST | None, list[ast.expr]] = {}
+    for binding in draft.facts.index.attribute_bindings.get(attribute, []):
+        value = _beside(binding)
+        if value is not None:
+            found.setdefault(_home(draft, binding.node), []).append(value)
+    return found

@@ -52,8 +52,7 @@ class _Modules(Modules):
         self, name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], cls: ast.ClassDef
     ) -> Shape:
         found = super().own(name, call, arguments, keywords, cls)
-        bindings = self.index.attribute_bindings.get(name, [])
-        made = [b.value for b in bindings if self.index.enclosing_class(b.node) is cls]
+        made = [binding.value for binding in self.index.set_in(cls, name)]
         values = [v for value in made for v in self.resolver.values(value)]
         return _supposed(found) if _is_foreign(values) and _of_samples(arguments, keywords) else found
 
