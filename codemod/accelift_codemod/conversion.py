@@ -183,9 +183,9 @@ def _left_beside(source: Source, options: Options, place: Path) -> Iterator[Find
         plans = parts.divide(program, _without_ignored(plan, options)) if draft is not None else {}
     except (CannotLink, parts.CannotSpell):
         return  # nor would a script
-    others = {Path(p.path).name: p for p in plans.values() if p.path != source.path}
-    changed = [name for name, one in others.items() if one.edits]
-    codes = {f.code for one in others.values() for f in one.findings if f.severity is not Severity.NOTE}
+    others = [plan for plan in plans.values() if plan.path != source.path]
+    changed = [Path(os.path.relpath(one.path, place.parent)).as_posix() for one in others if one.edits]
+    codes = {finding.code for one in others for finding in one.findings if finding.severity is not Severity.NOTE}
     would = [f"change {', '.join(changed)}"] * bool(changed) + [f"tell of {', '.join(sorted(codes))}"] * bool(codes)
     if would:
         message = (

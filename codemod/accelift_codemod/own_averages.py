@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from accelift_codemod import ready_networks
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import position, torch_ops
+from accelift_codemod.facts import position
+from accelift_codemod.facts.norms import keeps_averages
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 
@@ -35,11 +36,7 @@ def _averages(draft: Draft, value: Value) -> bool:
     seen = set(queue)
     while queue and len(seen) < _PARTS:
         for call in (n for n in walk(queue.pop()) if isinstance(n, ast.Call)):
-            module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
-            if module.startswith("torch.nn") and name in torch_ops.BATCH_NORM:
-                if not any(k.arg == "track_running_stats" for k in call.keywords):
-                    return True
-            if ready_networks.is_normed(draft, call):
+            if keeps_averages(draft.facts.resolver, call) or ready_networks.is_normed(draft, call):
                 return True
             more = [n for part in draft.facts.objects.models(call) for n in _made_by(draft, part) if n not in seen]
             queue += more

@@ -172,8 +172,9 @@ def _longest(draft: Draft, node: ast.expr, depth: int) -> bool:
     return False
 
 
-def only_cuts(draft: Draft, node: ast.AST) -> bool:
-    """Whether a number says nothing but how much is taken of a dimension that is not the first."""
+def only_cuts(draft: Draft, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a number says nothing but how much is taken of a dimension that is not the first; of those that have been
+    seen, others tell."""
     child = node
     for parent in draft.facts.index.ancestors(node):
         if isinstance(parent, ast.Subscript) and child is parent.slice:
@@ -183,7 +184,9 @@ def only_cuts(draft: Draft, node: ast.AST) -> bool:
             target = parent.targets[0]
             owner = draft.facts.index.scope(target).owner(target.id) if isinstance(target, ast.Name) else None
             reads = draft.facts.loads(owner, target.id) if owner is not None and isinstance(target, ast.Name) else []
-            return len(parent.targets) == 1 and bool(reads) and all(only_cuts(draft, read) for read in reads)
+            more = [read for read in reads if read not in seen]
+            told = all(only_cuts(draft, read, seen.union(more)) for read in more)
+            return len(parent.targets) == 1 and bool(reads) and told
         if isinstance(parent, ast.stmt):
             return False
         child = parent

@@ -87,7 +87,8 @@ REASONS = (
     Reason(
         "OPT-UNKNOWN",
         "hides what its optimizer trains",
-        "The networks whose parameters an optimizer updates cannot be told, so they cannot be prepared.",
+        "The networks whose parameters an optimizer updates cannot be told, so they cannot be prepared; or, for "
+        "Accelerate, it is stepped by methods of its own, which the one that prepare returns there does not have.",
     ),
     Reason(
         "DDP-FREEPARAM",

@@ -22,6 +22,10 @@ PATH = "/train.py"
 CREATED = "accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))"
 REBOUND = f"{CREATED}\ndevice = accelerator.device"
 
+# Slots of a script without a training loop of its own; and without models and optimizers, too.
+NO_LOOP = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+NO_BODY = {**NO_LOOP, "model": "", "optimizer": ""}
+
 # One epoch of training, as the body of a function.
 TRAINS = """\
     for x, y in loader:
@@ -170,6 +174,13 @@ def converted(text: str, **options: object) -> str:
     again = convert(output, **options)
     assert again.output is None and again.outcome is Outcome.NOTHING, "converting the output again changes it"
     return output
+
+
+def severities(text: str, code: str, **options: object) -> list[str]:
+    """How severe the findings of one code are."""
+    plan = convert(text, **options).plan
+    assert plan is not None
+    return [finding.severity.value for finding in plan.findings if finding.code == code]
 
 
 def unchanged(text: str, **options: object) -> Finding:

@@ -18,6 +18,7 @@ from accelift_codemod.facts import Facts
 from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import Source
+from accelift_codemod.writing import write_together
 from cli_runs import CONVERTED, SCRIPT, accelift, convert, process, tree
 
 CANNOT_READ = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
@@ -329,15 +330,31 @@ def test_read_only_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert ran.code == 0 and Path("out/b.py").read_text() == CONVERTED
 
 
-def test_pipes_and_devices_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SCRIPT)
     os.mkfifo("pipe")
     reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE, text=True)
-    assert convert("train.py", "--write", "--config-out", "pipe").code == 0
-    assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
-    assert "num_processes: 1" in reader.communicate(timeout=60)[0]
+    try:
+        assert convert("train.py", "--write", "--config-out", "pipe").code == 0
+        assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
+        assert "num_processes: 1" in reader.communicate(timeout=60)[0]
+    finally:
+        reader.kill()
+        reader.wait()
     assert Path("train.py").read_text() == CONVERTED
+
+
+def test_a_device_is_written_to_beside_other_files(tmp_path: Path) -> None:
+    writer, terminal = os.openpty()  # a device of its own: to what else could a test write?
+    try:
+        name = Path(os.ttyname(terminal))
+        write_together({name: b"a proof", tmp_path / "file": b"a file"})
+        assert os.read(writer, 99) == b"a proof" and stat.S_ISCHR(name.stat().st_mode)
+    finally:
+        os.close(terminal)
+        os.close(writer)
+    assert tree(tmp_path) == {"file": b"a file"}
 
 
 @CANNOT_READ

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, script, unchanged
+from scripts import NO_BODY, NO_LOOP, convert, converted, script, unchanged
 
 TRAINER = """\
 class Trainer:
@@ -28,7 +28,6 @@ def load(model, optimizer, strict=True):
 
 
 """
-NO_BODY = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
 PREPARED = "self.model, self.optimizer = accelerator.prepare("
 
 
@@ -91,7 +90,7 @@ def fit(net, data):
 
 
 def fit(looks: str, **slots: str) -> str:
-    body = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    body = NO_LOOP
     return script(definitions=FIT.format(looks=looks), after="fit(model, loader)", **{**body, **slots})
 
 

@@ -333,6 +333,7 @@ FROZEN = "optimizer.zero_grad()\nloss = F.cross_entropy(model(encoder(x)), y)"
         (f"{NORMED}.eval()", {}, False),
         (NORMED.replace("BatchNorm1d", "LayerNorm"), SWITCHED, False),
         (NORMED.replace("(8))", "(8, track_running_stats=False))"), SWITCHED, False),
+        (NORMED.replace("(8))", "(8, track_running_stats=True))"), SWITCHED, True),
         ("Encoder().to(device)", SWITCHED, True),
         ("Encoder().to(device)", {"before": "print(encoder)", **SWITCHED}, True),
         ("Steady().to(device)", SWITCHED, False),

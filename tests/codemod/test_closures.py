@@ -104,4 +104,5 @@ def test_what_an_optimizer_of_the_script_returns_is_not_known() -> None:
 
 def test_a_closure_that_decides_does_so_by_its_own_share() -> None:
     deciding = CLOSURE.replace("    loss.backward()", "    if loss.item() < 10:\n        loss.backward()")
-    assert findings(script(**{**SLOTS, "forward": deciding, "optimizer": LBFGS, "step": SHOWN}))
+    text = script(**{**SLOTS, "forward": deciding, "optimizer": LBFGS, "step": SHOWN})
+    assert findings(text) == ["COLL-RANKFLOW", "METRIC-TRAIN"]

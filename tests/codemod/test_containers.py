@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import added, converted, findings, lifted, removed, script, unchanged
+from scripts import NO_BODY, added, converted, findings, lifted, removed, script, unchanged
 
 TRAINED = "optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y)"
 TWO_NETS = {
@@ -226,7 +226,7 @@ def fit(lr):
         optimizer.step()
     return model
 """
-    empty = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
+    empty = NO_BODY
     text = script(definitions=fit, after="a, b = fit(0.1), fit(0.2)\ntorch.save(b.state_dict(), 'b.pt')", **empty)
     calls = prepared(text)
     assert calls == ["model, optimizer", "loader"]

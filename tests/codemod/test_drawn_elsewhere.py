@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, lifted, script, unchanged
+from scripts import NO_BODY, converted, findings, lifted, script, unchanged
 
 NEXT = """\
 def next_batch():
@@ -84,7 +84,6 @@ class Trainer:
             self.optimizer.step()
 """
 BOTH = "self.loader = loader\n        self.batches = iter({})"
-NO_BODY = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
 
 
 @pytest.mark.parametrize(
@@ -143,4 +142,5 @@ def test_two_iterators_side_by_side_are_told_apart() -> None:
         two, begun, f"{DRAWN}\nu, _ = more()", forward="optimizer.zero_grad()\nloss = model(u).sum() + model(x).sum()"
     )
     assert "DATA-MIXED" in findings(text)
-    assert b"others" in (convert(text).output or b"").partition(b"accelerator.prepare(")[2]
+    for name in ("loader", "others"):
+        assert f"{name} = accelerator.prepare_data_loader({name}, device_placement=False)\n" in converted(text)

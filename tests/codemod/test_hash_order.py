@@ -71,34 +71,6 @@ def test_words_that_are_numbered_in_the_order_of_a_set(setup: str, what: str) ->
     assert orders(made(setup)) == [(what, Severity.WARNING)]
 
 
-PAIR = """
-def numbered(known, words):
-    order = {order}
-    return {returned}
-"""
-
-
-@pytest.mark.parametrize(
-    ("order", "returned", "bound", "told"),
-    [
-        ("known + ['other']", "order, len(order)", "known, many", True),
-        ("known + ['other']", "len(order), order", "many, known", True),
-        ("known + ['other']", "(order, words)", "(known, many)", True),
-        ("sorted(known)", "order, len(order)", "known, many", False),
-        ("known + ['other']", "words, order", "known, many", False),
-    ],
-)
-def test_an_order_that_a_function_returns_with_something_else(
-    order: str, returned: str, bound: str, told: bool
-) -> None:
-    setup = (
-        f"{WORDS}\n{bound} = numbered(list(set(words)), words)\n"
-        "vocab = {w: i for i, w in enumerate(known)}\nids = [vocab[w] for w in words]"
-    )
-    found = orders(made(setup, definitions=PAIR.format(order=order, returned=returned)))
-    assert found == ([("set(words)", Severity.WARNING)] if told else [])
-
-
 def test_several_things_at_once() -> None:
     tail = "vocab = {w: i for i, w in enumerate(known)}\nids = [vocab[w] for w in words]"
     assert orders(made(f"{WORDS}\nknown, many = list(set(words)), 3\n{tail}")) == [("set(words)", Severity.WARNING)]
@@ -165,6 +137,7 @@ READ = "def read(words):\n    found = list(set(words))\n    return {}"
     ("returned", "taken", "told"),
     [
         ("found, len(found)", "known, size = read(words)", True),
+        ("found + ['other'], words", "known, rest = read(words)", True),
         ("len(found), (words, found)", "size, (kept, known) = read(words)", True),
         ("[found, 1]", "pair = read(words)\nknown, size = pair", True),
         ("(found, 1) if words else (words, 2)", "known, size = read(words)", True),

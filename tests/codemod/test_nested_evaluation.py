@@ -51,4 +51,4 @@ def test_so_does_what_those_of_the_training_say() -> None:
     ],
 )
 def test_what_a_share_says_does_not(evaluate: str, measured: str) -> None:
-    assert nested(evaluate, measured)
+    assert nested(evaluate, measured) == ["METRIC-TRAIN", "METRIC-TRAIN"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, script, unchanged
+from scripts import NO_LOOP, convert, converted, findings, script, unchanged
 
 AROUND = """\
 class Around(nn.Module):
@@ -80,11 +80,12 @@ def test_two_parts_of_one_network_with_an_optimizer_each() -> None:
 class Pair(nn.Module):
     def __init__(self, encoder, decoder):
         super().__init__()
-        self.encoder, self.decoder = encoder, decoder
+        self.encoder = encoder
+        self.decoder = decoder
 
     def forward(self, x):
         return self.decoder(self.encoder(x))
-""".replace("self.encoder, self.decoder = encoder, decoder", "self.encoder = encoder\n        self.decoder = decoder")
+"""
     text = script(
         definitions=pair,
         model="encoder = nn.Linear(8, 4).to(device)\ndecoder = nn.Linear(4, 3).to(device)\n"
@@ -106,12 +107,15 @@ class Pair(nn.Module):
         {"forward": "around(x, y) + model(x).sum()"},
         {"forward": "around(x, y) + model.layer(x).sum()"},
         {"imports": "from other import penalty", "forward": "around(x, y) + penalty(model)"},
-        {"made": "around = Around(model)\nother = Around(model)", "forward": "around(x, y) + other(x, y)"},
     ],
 )
 def test_a_network_that_is_trained_by_itself_too_is_prepared_itself(parts: dict[str, str]) -> None:
-    text = (convert(around(**parts)).output or b"").decode()
-    assert "accelerator.prepare(around" not in text and "accelerator.prepare(\n    around" not in text
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in lines(around(**parts))
+
+
+def test_a_network_that_is_a_part_of_two_is_not_prepared() -> None:
+    text = around(made="around = Around(model)\nother = Around(model)", forward="around(x, y) + other(x, y)")
+    assert unchanged(text).code == "OPT-UNKNOWN"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +221,7 @@ def fit(net):
 
 
 def test_an_object_asks_a_prepared_network_for_its_parameters() -> None:
-    nothing = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    nothing = NO_LOOP
     text = converted(script(definitions=AVERAGE, after="fit(model)", **nothing))
     assert "for n, p in accelerator.unwrap_model(net).named_parameters()\n" in text
     assert "for n, p in accelerator.unwrap_model(self.net).named_parameters():" in text
@@ -234,7 +238,7 @@ def test_a_trainer_prepares_what_it_moves_itself() -> None:
 """
     text = script(
         definitions=HOLDER + fit,
-        **dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), ""),
+        **NO_LOOP,
         after="Holder(model, device).fit(loader, optimizer)",
     )
     assert "self.net = accelerator.prepare(self.net)" in "\n".join(lines(text))

@@ -246,6 +246,20 @@ def test_project_files_that_a_script_would_change_are_told_of(tmp_path: Path, li
     assert ignored.plan is not None and all(f.code != "NOT-LINKED" for f in ignored.plan.findings)
 
 
+def test_project_files_of_one_name_are_told_of_each(tmp_path: Path) -> None:
+    for name, line in (("one", "torch.save(model.state_dict(), path)"), ("two", "return len(path)")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "utils.py").write_text(UTILS.format(line))
+        (tmp_path / name / "__init__.py").write_text("")
+    imports = "from one.utils import keep\nfrom two.utils import keep as measure"
+    code = script(from_imports=imports, after="keep(model, 'model.pt')\nmeasure(model, 'model.pt')")
+    book = tmp_path / "train.ipynb"
+    book.write_bytes(notebook(*map(cell, code.split("\n\n\n"))))
+    plan = convert_file(book, Options()).plan
+    assert plan is not None
+    assert ["change one/utils.py" in f.message for f in plan.findings if f.code == "NOT-LINKED"] == [True]
+
+
 def test_a_notebook_without_project_files_is_told_nothing_of_them(tmp_path: Path) -> None:
     book = tmp_path / "train.ipynb"
     book.write_bytes(of_script())

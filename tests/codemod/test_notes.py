@@ -350,6 +350,8 @@ ORDERED = "order = torch.argsort(n, descending=True)\nx, y, n = x[order], y[orde
         ("n = n + 1\nx = x[:, : n[0]]", ["BATCH-PLACES"]),  # in no order
         (f"{SORTED}x = x * n[0]", ["BATCH-PLACES"]),  # more than a cut
         (f"{SORTED}most = n[0]\nx = x[:, :most] * most", ["BATCH-PLACES", "BATCH-PADDED"]),
+        (f"{SORTED}most = n[0]\nmost = int(most)\nx = x[:, :most]", ["BATCH-PADDED"]),
+        (f"{SORTED}most = n[0]\nmost = int(most)\nx = x[:, :most] * most", ["BATCH-PLACES", "BATCH-PADDED"]),
     ],
 )
 def test_batches_that_are_cut_to_the_first_when_they_are_in_order(forward: str, codes: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, script
+from scripts import NO_LOOP, converted, findings, script
 
 _RATE = "rate = 0.1 * min(1.0, float(seen) / 100)\nfor group in optimizer.param_groups:\n    group['lr'] = rate"
 
@@ -62,7 +62,6 @@ def run(train):
             optimizer.step()
     return sum(losses) / len(losses)
 """
-_EMPTY = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +73,6 @@ _EMPTY = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step")
 )
 def test_a_list_of_both_kinds_of_pass_that_decides_is_averaged(end: str, told: bool) -> None:
     body = f"best = 3.0\nrun(True)\nmean = run(False)\n{end}"
-    text = script(definitions=_RUN, before=body, **_EMPTY)
+    text = script(definitions=_RUN, before=body, **NO_LOOP)
     assert ("METRIC-LOCAL" in findings(text)) is told
     assert ("reduce(loss.detach()" in converted(text)) is not told

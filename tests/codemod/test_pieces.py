@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import script, severities
 
 ENDS = "    part.backward(retain_graph=True)"
 OUT = "optimizer.zero_grad()\nout = model(x)\n"
@@ -15,7 +15,7 @@ KEYED = f"losses = {{}}\nlosses['class'] = {FIRST}\nlosses['size'] = {SECOND}"
 
 def pieces(made: str, loop: str, definitions: str = "") -> list[str]:
     body = f"{OUT}{made}\n{loop}\n{ENDS}"
-    return findings(script(definitions=definitions, forward=body, backward="")).count("COLL-RANKFLOW") * ["error"]
+    return severities(script(definitions=definitions, forward=body, backward=""), "COLL-RANKFLOW")
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,13 @@ def pieces(made: str, loop: str, definitions: str = "") -> list[str]:
         (LOSSES, "for part in losses[1:]:"),
         (LOSSES, "for number, part in enumerate(losses):"),
         (LOSSES, "for part in [2 * loss for loss in losses]:"),
+        (LOSSES, "for part in [w * loss for loss in losses for w in (1, 2)]:"),
         (LOSSES, "for part, weight in zip(losses, [1.0, 0.5]):"),
         (f"{LOSSES}\nmore = losses + [out.abs().mean()]", "for part in more:"),
         (f"first, second = {FIRST}, {SECOND}", "for part in (first, second):"),
         (FILLED, "for part in losses:"),
         (f"losses = []\nfor weight in (1, 2):\n    losses.append(weight * {FIRST})", "for part in losses:"),
-        (f"{FILLED}\nif epochs:\n    losses.append(out.abs().mean())", "for part in losses:"),
+        (f"{FILLED}\nif epoch:\n    losses.append(out.abs().mean())", "for part in losses:"),
         (f"{LOSSES}\nlosses += [out.abs().mean()]", "for part in losses:"),
         (KEYED, "for part in losses.values():"),
         (KEYED, "for name, part in losses.items():"),
@@ -49,6 +50,7 @@ def test_as_many_losses_on_every_process_are_no_matter(made: str, loop: str) -> 
         ("", "for part in out.sum(1):"),
         ("losses = [row.sum() for row in out]", "for part in losses:"),
         ("losses = [out.mean(), *(row.sum() for row in out)]", "for part in losses:"),
+        ("losses = [row.sum() for both in [out, out * 2] for row in both]", "for part in losses:"),
         (f"{LOSSES}\nfor row in out:\n    losses.append(row.sum())", "for part in losses:"),
         (f"{LOSSES}\nif y[0] > 1:\n    losses.append(out.abs().mean())", "for part in losses:"),
         (f"{LOSSES}\nlosses.extend(row.sum() for row in out)", "for part in losses:"),

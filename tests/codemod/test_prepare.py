@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import REBOUND, TRAINS, added, convert, converted, findings, lifted, removed, script, unchanged
+from scripts import NO_LOOP, REBOUND, TRAINS, added, convert, converted, findings, lifted, removed, script, unchanged
 
 SCHEDULER = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)"
 OPTIMIZER = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
@@ -202,7 +202,6 @@ def train():
         {backward}
         optimizer.step()
 """
-_NO_LOOP = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
 
 
 @pytest.mark.parametrize("gone", ["del loader", "del model, optimizer", "if len(data) > 3:\n    del loader"])
@@ -210,7 +209,7 @@ def test_variables_that_are_deleted_when_training_is_done(gone: str) -> None:
     loss = "F.cross_entropy(model(x), y)"
     old = _TRAIN.format(move="x, y = x.to(device), y.to(device)", backward=f"{loss}.backward()")
     new = _TRAIN.replace("        {move}\n", "").format(backward=f"accelerator.backward({loss})")
-    slots = {**_NO_LOOP, "after": f"train()\n{gone}"}
+    slots = {**NO_LOOP, "after": f"train()\n{gone}"}
     assert converted(script(definitions=old, **slots)) == lifted(definitions=new, **slots)
 
 
@@ -220,7 +219,7 @@ def test_variables_that_are_deleted_when_training_is_done(gone: str) -> None:
 def test_variables_that_are_bound_to_something_else_once_they_are_deleted(other: str) -> None:
     """Nothing else is said of them than if they were not deleted before."""
     old = _TRAIN.format(move="x, y = x.to(device), y.to(device)", backward="F.cross_entropy(model(x), y).backward()")
-    slots = {**_NO_LOOP, "definitions": f"from other import make\n\n{old}"}
+    slots = {**NO_LOOP, "definitions": f"from other import make\n\n{old}"}
     bound = script(**slots, after=f"train()\n{other}\ntrain()")
     deleted = script(**slots, after=f"train()\ndel loader\n{other}\ntrain()")
     assert findings(bound) == findings(deleted)
@@ -422,7 +421,9 @@ def test_one_that_a_loop_makes_is_not(header: str) -> None:
         ("shuffle=True", True),
         ("shuffle=len(data) > 3", True),
         ("shuffle=False", False),
-        ("sampler=torch.utils.data.RandomSampler(data)", False),
+        ("sampler=torch.utils.data.RandomSampler(data)", True),
+        ("sampler=torch.utils.data.RandomSampler(data, generator=torch.Generator().manual_seed(0))", False),
+        ("sampler=torch.utils.data.SequentialSampler(data)", False),
         ("shuffle=True, generator=torch.Generator().manual_seed(0)", False),
         ("batch_size=4", False),
     ],

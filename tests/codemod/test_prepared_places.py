@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import REBOUND, convert, converted, findings, lifted, script, unchanged
+from scripts import NO_LOOP, REBOUND, convert, converted, findings, lifted, script, unchanged
 from test_trainers import DATA, lines, trainer
 
 LOADER = f"DataLoader({DATA}, batch_size=16)"
@@ -334,7 +334,7 @@ ONCE = {
     "        loss = F.cross_entropy(net(x.to(device)), y.to(device))\n"
     "        optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()\n    return net",
     "loader": "loader = DataLoader(data, batch_size=16)\nother = DataLoader(data, batch_size=16)",
-    **dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), ""),
+    **NO_LOOP,
 }
 TESTED = "for x, y in other:\n    print(best(x.to(device)).argmax(1))"
 

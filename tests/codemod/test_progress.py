@@ -177,6 +177,7 @@ def test_a_bar_or_other_batches(other: str) -> None:
         ("bar = tqdm(total=10)", "step = bar.n", False),
         ("bar = trange(10)", "while bar.n < 5:\n    bar.update(1)", False),
         ("bar = tqdm(total=10)", "left = bar.format_dict['n']", False),
+        ("bar = tqdm(total=10)", "torch.manual_seed(bar.n)", False),
         ("bar = tqdm(total=10)", "print(bar.n)", True),
         ("bar = tqdm(total=10)", "bar.update(3 - bar.n)", True),
         ("bar = tqdm(total=10)", "if bar.total > 5:\n    break", True),

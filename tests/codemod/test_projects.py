@@ -686,6 +686,8 @@ def test_files_that_cannot_be_looked_at_together_are_told_of(folder: Path) -> No
         ("sys.path.insert(0, 'a')\nsys.path.insert(0, 'b')", "b/engine.py"),  # the later one comes first
         ("sys.path.append('a')\nsys.path.append('b')", "a/engine.py"),
         ("sys.path.append('a')\nsys.path.insert(0, 'b')", "b/engine.py"),
+        ("sys.path.append('a')\nsys.path.insert(1, 'b')", "b/engine.py"),  # behind the script's own folder
+        ("sys.path.append('a')\nsys.path.insert(2, 'b')", "a/engine.py"),
     ],
 )
 def test_the_order_of_folders_on_the_path(folder: Path, paths: str, found: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import converted, script, unchanged
+from scripts import NO_BODY, converted, script, unchanged
 
 TRAINER = """\
 class Trainer:
@@ -28,7 +28,6 @@ class Trainer:
             self.optimizer.step()
         print(self.told)
 """
-NO_BODY = dict.fromkeys(("model", "optimizer", "epochs", "loop", "move", "forward", "backward", "step"), "")
 
 
 def trainer(told: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, findings, script
+from scripts import NO_BODY, convert, findings, script
 
 NET = """\
 class Grown(nn.Module):
@@ -196,14 +196,13 @@ trainer = Trainer()
 for n in range(3):
     trainer.fit(n)
 """
-NO_LOOP = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step", "model", "optimizer"), "")
 
 
 @pytest.mark.parametrize(
     ("change", "count"), [("self.model.layer = nn.Linear(8, 3)", 1), ("self.model.expand(3)", 1), ("self.n = n", 0)]
 )
 def test_the_model_of_a_trainer(change: str, count: int) -> None:
-    text = _script(**{**NO_LOOP, "model": "", "before": TRAINER.format(change=change)})
+    text = _script(**{**NO_BODY, "model": "", "before": TRAINER.format(change=change)})
     assert convert(text).output is not None and findings(text).count("MODEL-CHANGED") == count
 
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 from accelift_codemod.plan import Severity
-from scripts import convert, converted, findings, lifted, script
+from scripts import NO_LOOP, convert, converted, findings, lifted, script
 
 PLATEAU = (
     "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
@@ -845,7 +845,7 @@ def test_a_sum_that_is_divided_by_what_one_process_counts_too(counted: str, othe
 )
 def test_what_a_function_adds_up_and_its_caller_divides(returned: str, use: str, whole: bool) -> None:
     function = _EPOCH.replace("return total / size", f"return {returned}")
-    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    empty = NO_LOOP
     before = f"size = len(data)\n{use.replace('{}', 'epoch_of(model, loader, optimizer, 64)')}"
     text = script(definitions=function, before=before, **empty)
     assert ("gather_for_metrics" in converted(text)) is whole
@@ -861,7 +861,7 @@ def test_what_is_counted_under_one_header_with_what_is_measured(said: str, codes
 @pytest.mark.parametrize(("sizes", "whole"), [(["len(data)"] * 2, True), (["len(data)", "measured()"], False)])
 def test_the_size_of_the_data_that_a_function_is_handed(sizes: list[str], whole: bool) -> None:
     calls = "\n".join(f"print(epoch_of(model, loader, optimizer, {size}))" for size in sizes)
-    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    empty = NO_LOOP
     text = script(from_imports="from other import measured", definitions=_EPOCH, before=calls, **empty)
     assert ("gather_for_metrics" in converted(text)) is whole
 

@@ -88,3 +88,5 @@ def test_a_seed_that_is_drawn_is_named() -> None:
     text = script(imports="import random", setup="torch.manual_seed(random.randint(1, 10000))", data=RANDOM)
     (told,) = [m for m in messages(text) if m.startswith("the data set is made of")]
     assert told.startswith("the data set is made of random numbers by a seed that each process draws for itself: ")
+    remedies = {finding.remedy for finding in convert(text).plan.findings if finding.message == told}  # type: ignore[union-attr]
+    assert remedies == {"seed it by a number that is the same on every process"}

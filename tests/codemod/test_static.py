@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from projects import HEAD, MODEL, outputs, reason, write
 from projects import script as program
-from scripts import added, converted, findings, lifted, script, unchanged
+from scripts import NO_LOOP, added, converted, findings, lifted, script, unchanged
 
 TRAIN = """\
 class Training:{base}
@@ -22,7 +22,6 @@ class Training:{base}
 MOVE = "x, y = x.to({0}), y.to({0})\n            "
 LEGACY = {"more": ", device", "move": MOVE.format("device"), "backward": "loss.backward()", "rest": "", "base": ""}
 LIFTED = {**LEGACY, "more": ", accelerator", "move": "", "backward": "accelerator.backward(loss)"}
-NO_LOOP = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
 CALL = "Training.fit(model, loader, optimizer, {})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripts import TRAINS, added, converted, findings, script
+from scripts import NO_LOOP, TRAINS, added, converted, findings, script
 
 AVERAGED = 'accelerator.reduce(loss.detach(), reduction="mean").item()'
 PLATEAU = """\
@@ -541,7 +541,7 @@ class Trainer:
         {use.replace("kept", "self.kept").replace("model(", "self.model(")}
         self.optimizer.step()
 """
-    slots = dict.fromkeys(("loop", "move", "forward", "backward", "step", "epochs"), "")
+    slots = NO_LOOP
     text = script(definitions=trainer, **slots, epoch="", after="Trainer(model, optimizer, loader).fit()")
     assert ("COLL-RANKFLOW" in findings(text)) is told
 

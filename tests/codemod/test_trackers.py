@@ -487,6 +487,9 @@ def test_a_test_of_the_writer_under_which_more_than_logging_stands(test: str, bl
         ("    if writer is None:\n        return\n    writer.add_scalar('loss', value, 0)\n    return value", False),
         ("    if writer is None:\n        return\n    writer.add_scalar('loss', value, 0)\n    seen.append(1)", False),
         ("    if not writer:\n        return 1\n    writer.add_scalar('loss', value, 0)", False),
+        ("    if not writer:\n        return\n    writer.add_scalar('loss', value, 0)", True),
+        # goes on where there is none
+        ("    writer.add_scalar('loss', value, 0)\n    if writer:\n        return\n    print(value)", False),
         ("    kept = writer is None\n    writer.add_scalar('loss', value, 0)\n    return kept", False),
         ("    value = 1 if writer else 2\n    writer.add_scalar('loss', value, 0)", False),
         ("    while writer:\n        writer.add_scalar('loss', value, 0)\n        break", False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+from scripts import NO_LOOP, convert, converted, findings, lifted, script
 
 NET = """\
 class Encoder(nn.Module):
@@ -226,7 +226,7 @@ def test_a_function_that_is_given_one_model_before_another_is_prepared() -> None
         "        optimizer.step()\n    torch.save(net.state_dict(), 'net.pt')\n"
     )
     second = "other = Net()\nadam = torch.optim.Adam(other.parameters())"
-    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    empty = NO_LOOP
     output = converted(script(definitions=fit, before=f"fit(model, optimizer)\n{second}\nfit(other, adam)", **empty))
     assert "accelerator.save(accelerator.unwrap_model(net).state_dict(), 'net.pt')" in output
     assert (
@@ -379,7 +379,7 @@ def test_a_model_is_asked_for_itself_only_where_a_trainer_may_have_prepared_it()
         definitions=TRAINER,
         before="print(model.layer)\ntrainer = Trainer(model, optimizer)\ntrainer.fit(loader)",
         after="print(model.layer)",
-        **dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), ""),
+        **NO_LOOP,
     )
     output = converted(text)
     assert "self.model = accelerator.prepare(self.model)\n" in output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import convert, findings, script
+from scripts import findings, script, severities
 
 SUM = 'optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y, reduction="sum")'
 CLIP = "nn.utils.clip_grad_norm_(model.parameters(), {})"
@@ -59,9 +59,7 @@ def test_gradients_of_a_sum_that_the_rows_of_a_share_divide(change: str, severit
 
 
 def told(text: str) -> list[str]:
-    plan = convert(text).plan
-    assert plan is not None
-    return [finding.severity.value for finding in plan.findings if finding.code == "COLL-RANKFLOW"]
+    return severities(text, "COLL-RANKFLOW")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from accelift_codemod.cli.seconds import Gigabytes
+from accelift_codemod.cli.numbers import GIGABYTES
 from accelift_codemod.plan import Finding, Outcome, Plan, Severity
 from accelift_codemod.render import text
 from accelift_codemod.render.proof import conclusion
@@ -76,11 +76,11 @@ def test_a_parameter_that_only_chance_moves_decides_nothing_for_the_others() -> 
 @pytest.mark.parametrize(
     ("hidden", "verdict"), [(1, Verdict.EQUIVALENT), (2, Verdict.UNDECIDED), (12, Verdict.UNDECIDED)]
 )
-def test_a_fault_shows_in_other_steps_than_a_few(hidden: int, verdict: str) -> None:
+def test_a_fault_shows_in_other_steps_than_a_few(hidden: int, verdict: Verdict) -> None:
     ours = [((1.0 + 0.1 * n, 0.0),) for n in range(1, 13)]
     apart = [((first, 0.1),) if n >= 12 - hidden else ((first, 0.0001),) for n, ((first, _),) in enumerate(ours)]
     shaken = recording(*[((first, 0.04),) for ((first, _),) in ours])
-    assert parameters(recording(*ours), recording(*apart), shaken).value == verdict
+    assert parameters(recording(*ours), recording(*apart), shaken) is verdict
 
 
 def test_what_hardly_moves_is_no_matter() -> None:
@@ -117,7 +117,7 @@ def test_memory_is_some(given: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\n")
     ran = accelift("verify", tmp_path / "train.py", "--memory", given)
     assert ran.code == 2 and "Invalid value for '--memory'" in ran.stderr
-    assert Gigabytes().convert("0.5", None, None) == 0.5
+    assert GIGABYTES.convert("0.5", None, None) == 0.5
 
 
 def test_notes_of_a_conversion_that_is_not_proved_are_no_refusals() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import converted, findings, script, unchanged
+from scripts import NO_LOOP, converted, findings, script, unchanged
 
 MOVE = """\
 def to_device(data, device):
@@ -216,13 +216,13 @@ class Trainer:
 
 @pytest.mark.parametrize("over", ["(bar := tqdm(self.loader))", "tqdm(bar := self.loader)", "(bar := self.loader)"])
 def test_what_a_loop_is_over_has_a_name_there(over: str) -> None:
-    nothing = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    nothing = NO_LOOP
     made = {"imports": "from tqdm import tqdm", "definitions": NAMED.format(over=over)}
     text = converted(script(**nothing, **made, after="Trainer(model, loader).fit()"))
     assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)" in text
 
 
 def test_what_a_loop_is_over_is_not_known() -> None:
-    nothing = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+    nothing = NO_LOOP
     made = {"imports": "from elsewhere import wrap", "definitions": NAMED.format(over="(bar := wrap(self.loader))")}
     assert unchanged(script(**nothing, **made, after="Trainer(model, loader).fit()")).code == "LOADER-UNKNOWN"

@@ -154,7 +154,7 @@ class _Choice:
                 continue
             if any(v.origin is optimizer.call for v in self.resolver.values(func.value)):
                 raise refuse(
-                    "LOOP-IN-CLASS",
+                    "OPT-UNKNOWN",
                     call.lineno,
                     f"the optimizer is stepped by {func.attr}() of its class {cls.name}, which the optimizer that "
                     "Accelerate prepares does not have",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.onward import Read, reached
 
@@ -71,17 +72,6 @@ def _of_data(draft: Draft, cls: ast.ClassDef | None) -> bool:
 
 def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
     """The reads of what a call draws, or of what is computed from it."""
-    resolver, loops = draft.facts.resolver, draft.blueprint.loops
-
-    def stops(node: ast.AST) -> bool:
-        """Texts, layers, and what a loop over batches makes of it, which belongs to the batch."""
-        if isinstance(node, (ast.Lambda, *FUNCTIONS)) or node in loops or _is_text(draft, node):
-            return True
-        name = resolver.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
-        if name.startswith(_PREPARED) and not name.startswith(_FUNCTIONS):
-            return True
-        return any(loop in loops for loop in draft.facts.index.enclosing_loops(node))
-
     starts: list[Read] = [start]
     shuffled = start.args[0] if start.args and _shuffles(start) else None
     if isinstance(shuffled, ast.Name):
@@ -89,7 +79,24 @@ def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
         starts = [*draft.facts.loads(scope, shuffled.id)] if scope is not None else []
     elif isinstance(shuffled, ast.Attribute):
         starts = _reads_of_attribute(draft, shuffled)
-    return reached(draft, starts, stop=stops)
+    return reached(draft, starts, stop=_stops(draft, draft.facts.tree))
+
+
+@kept
+def _stops(draft: Draft, _: ast.AST) -> Callable[[ast.AST], bool]:
+    """What ends the way of a number: texts, layers, and what a loop over batches makes of it, which belongs to the
+    batch. One function for all numbers, so that what they have in common is gone through once."""
+    resolver, loops = draft.facts.resolver, draft.blueprint.loops
+
+    def stops(node: ast.AST) -> bool:
+        if isinstance(node, (ast.Lambda, *FUNCTIONS)) or node in loops or _is_text(draft, node):
+            return True
+        name = resolver.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+        if name.startswith(_PREPARED) and not name.startswith(_FUNCTIONS):
+            return True
+        return any(loop in loops for loop in draft.facts.index.enclosing_loops(node))
+
+    return stops
 
 
 def _is_text(draft: Draft, node: ast.AST) -> bool:

@@ -32,6 +32,9 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
     return False
 
 
+_OWN = "by a seed that each process draws for itself"
+
+
 def without(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> str:
     """How to say that a call draws unseeded: with the setting that would seed it, or the seed that is drawn itself."""
     own = [k.value for k in call.keywords if k.arg in ("random_state", "generator")]
@@ -40,8 +43,12 @@ def without(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> str:
     setting = next((a for a in settings if unset(draft, a) or _is_filled_in(draft, a)), None)
     if setting is not None:
         return f"without a seed unless `{draft.facts.segment(setting)}` is given"
-    drawn = any(_by_chance(draft, argument) for argument in told)
-    return "by a seed that each process draws for itself" if drawn else "without a seed"
+    return _OWN if any(_by_chance(draft, argument) for argument in told) else "without a seed"
+
+
+def remedy(how: str, missing: str = "seed the generator before") -> str:
+    """What to do about a call that draws in that way; `missing`, if there is no seed."""
+    return "seed it by a number that is the same on every process" if how == _OWN else missing
 
 
 def _is_filled_in(draft: Draft, node: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from accelift_codemod import timelimit
-from accelift_codemod.cli.seconds import Seconds
+from accelift_codemod.cli.numbers import SECONDS
 from accelift_codemod.discover import Files, Nowhere
 from accelift_codemod.results import FileResult
 
@@ -23,7 +23,7 @@ def options(command: Command) -> Command:
     for option in (
         click.option(
             "--time-limit",
-            type=Seconds(),
+            type=SECONDS,
             default=timelimit.DEFAULT,
             show_default=True,
             metavar="SECONDS",

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from accelift_codemod.api import convert_files
-from accelift_codemod.cli.seconds import Gigabytes, Seconds
+from accelift_codemod.cli.numbers import GIGABYTES, SECONDS
 from accelift_codemod.options import Options
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify.gate import changed_members, known
@@ -42,15 +42,15 @@ _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seeds python, numpy and torch before each run.")
 @click.option("--env-from", type=_SCRIPT, metavar="YAML", help="A launch config for the run on several processes.")
 @click.option("--gpu", is_flag=True, help="Run on the GPUs of this machine, not on its CPU.")
-@click.option("--timeout", type=Seconds(), default=600.0, show_default=True, help="Seconds that each run may take.")
+@click.option("--timeout", type=SECONDS, default=600.0, show_default=True, help="Seconds that each run may take.")
 @click.option(
     "--idle",
-    type=Seconds(),
+    type=SECONDS,
     default=120.0,
     show_default=True,
     help="Seconds for which a run's processes may do nothing.",
 )
-@click.option("--memory", type=Gigabytes(), metavar="GB", help="Memory that each run may take.")
+@click.option("--memory", type=GIGABYTES, metavar="GB", help="Memory that each run may take.")
 @click.option("--format", "format_", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("--output-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it here.")
 @click.option("--keep", is_flag=True, help="Keep the scratch folder with all runs, and say where it is.")
@@ -80,7 +80,7 @@ def command(
     parameters, learning rates, samples, printed values and checkpoints are compared step by step: bit for bit on one
     process, up to rounding on several.
 
-    Exit codes: 0 proved; 1 something differs; 2 it could not be run.
+    Exit codes: 0 proved; 1 something differs, or cannot be decided; 2 it could not be run.
     """
     if output_file is not None and not output_file.absolute().parent.is_dir():
         raise click.UsageError(f"--output-file: there is no folder {output_file.parent}; make it first.")

@@ -317,11 +317,7 @@ class Facts:
     @memoised
     def readers_of(self, variable: tuple[Scope, str]) -> dict[ast.AST, list[ast.Name]]:
         """The loads of a variable by what they may read: the nodes that bind it."""
-        found: dict[ast.AST, list[ast.Name]] = {}
-        for load in self.loads(*variable):
-            for node in {binding.node for binding in self.resolver.reaching(load, variable[0])}:
-                found.setdefault(node, []).append(load)
-        return found
+        return self.resolver.by_binding(self.loads(*variable), variable[0])
 
     def asked(self, owner: Scope, name: str) -> list[ast.Attribute]:
         """The reads of an attribute that is a variable where others ask an object for it: `trainer.epoch`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
+from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, Index, position
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import LOADS, STORES, children, walk
@@ -24,6 +25,17 @@ def stores(node: ast.AST) -> set[str]:
     if known is None:
         known = node.__dict__[STORES] = _stores(node)
     return known.copy()
+
+
+def computes_with(node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression goes by what is in some variables, and not only by how large that is, or of which type."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT:
+        return False
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return False
+    return any(computes_with(child, names) for child in children(node))
 
 
 def _loads(node: ast.AST) -> list[ast.Name]:

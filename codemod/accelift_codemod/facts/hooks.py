@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from accelift_codemod.facts import Facts, torch_ops
+from accelift_codemod.facts import Facts
+from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.keeping import PUTS
 from accelift_codemod.facts.tree import walk
@@ -95,7 +96,7 @@ def _puts(facts: Facts, hook: Hook) -> Iterator[tuple[ast.Name | ast.Attribute, 
         nodes = [n for statement in hook.body for n in walk(statement)]
     own = given | {p.arg for p in parameters[: 0 if method else 1]}
     for setting in (n for n in nodes if isinstance(n, _SETS)):
-        if setting.value is not None and _of(setting.value, given):
+        if setting.value is not None and computes_with(setting.value, given):
             names = {t.id for t in _targets(setting) if isinstance(t, ast.Name) and not _is_outer(facts, hook, t)}
             given |= names
             own |= names
@@ -113,7 +114,7 @@ def _filled(facts: Facts, node: ast.AST, given: set[str]) -> Iterator[ast.Name |
         held, into = [node.value], [*_targets(node)]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PUTS:
         held, into = [*node.args, *(k.value for k in node.keywords)], [node.func.value]
-    if any(_of(part, given) for part in held):
+    if any(computes_with(part, given) for part in held):
         yield from (place for target in into for place in [_place(facts, target)] if place is not None)
 
 
@@ -147,14 +148,3 @@ def _class_of_self(facts: Facts, node: ast.expr) -> ast.ClassDef | None:
             return cls if first and first[0].arg == node.id else None  # type: ignore[attr-defined]
         function = facts.index.function(function)
     return None
-
-
-def _of(node: ast.AST, names: set[str]) -> bool:
-    """Whether an expression depends on what is in some variables, and not only on how large that is."""
-    if isinstance(node, ast.Name):
-        return node.id in names
-    if isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT:
-        return False
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-        return False
-    return any(_of(child, names) for child in ast.iter_child_nodes(node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from accelift_codemod.facts import fills, library
 from accelift_codemod.facts.fills import Fills
@@ -125,9 +126,13 @@ class Names:
 
     @memoised
     def _readers(self, variable: tuple[Scope, str]) -> dict[ast.AST, list[ast.Name]]:
+        return self.by_binding(self.index.reads.get(variable, ()), variable[0])
+
+    def by_binding(self, reads: Iterable[ast.Name], owner: Scope) -> dict[ast.AST, list[ast.Name]]:
+        """Reads of a variable by what they may see: the nodes that bind it."""
         found: dict[ast.AST, list[ast.Name]] = {}
-        for read in self.index.reads.get(variable, ()):
-            for node in {binding.node for binding in self.reaching(read, variable[0])}:
+        for read in reads:
+            for node in dict.fromkeys(binding.node for binding in self.reaching(read, owner)):
                 found.setdefault(node, []).append(read)
         return found
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import position
+from accelift_codemod.facts.norms import keeps_averages
+from accelift_codemod.facts.ranks import Guard
 from accelift_codemod.facts.values import Evidence, Role, Value
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import Lint
@@ -38,17 +39,19 @@ def hands_buffers(world: World, call: ast.Call) -> str:
     return "before it the wrapper hands buffers (those of BatchNorm, say) to the other processes, which do not join in"
 
 
+def balanced(world: World, one: tuple[ast.AST, Guard], other: tuple[ast.AST, Guard]) -> bool:
+    """Whether what a guard keeps from some processes may be what these do at another place of the same function."""
+    return one[1].chosen is not other[1].chosen and world.index.function(one[0]) is world.index.function(other[0])
+
+
 def _has_buffers(world: World, model: Value) -> bool:
     """Whether a model certainly has buffers: layers of BatchNorm, or some that its class registers."""
     resolver = world.resolver
     made: list[ast.AST] = [model.origin]
     made += [part for cls in resolver.ancestry(model.declaration) for part in cls.body]
     for call in (n for part in made for n in ast.walk(part) if isinstance(n, ast.Call)):
-        module, _, name = (resolver.qualified(call.func) or "").rpartition(".")
-        if module == "torch.nn" and name in torch_ops.BATCH_NORM:
-            if not any(k.arg == "track_running_stats" for k in call.keywords):
-                return True
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "register_buffer":
+        registers = isinstance(call.func, ast.Attribute) and call.func.attr == "register_buffer"
+        if registers or keeps_averages(resolver, call):
             return True
     return False
 
@@ -77,11 +80,9 @@ scheduler.step()
         changes = [(call, world.ranks.guard(call)) for call in world.calls if self._changes(world, call)]
         found = [(call, guard) for call, guard in changes if guard is not None]
         for call, guard in found:
-            home = world.index.function(call)
-            others = (one for one, other in found if other.chosen is not guard.chosen)
-            if any(world.index.function(one) is home for one in others) or not self._trains_on(world, call):
+            if any(balanced(world, (call, guard), other) for other in found):
                 continue
-            if self._handed_on(world, call):
+            if not self._trains_on(world, call) or self._handed_on(world, call):
                 continue
             yield Finding(
                 self.code,

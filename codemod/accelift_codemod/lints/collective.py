@@ -61,18 +61,15 @@ if accelerator.is_main_process:
 
     def _alone(self, world: World) -> Iterator[Finding]:
         """Iterators of prepared loaders, and forward passes of prepared models with buffers, of some processes."""
-        known: list[tuple[ast.Call, Guard, str]] = []
+        known: list[tuple[ast.Call, ast.AST, Guard, str]] = []
         for call in world.calls:
             what = alone.draws(world, call) or alone.hands_buffers(world, call)
             node, guard = self._guarded(world, call) if what else (call, None)
             if guard is not None:
-                known.append((call, guard, what))
-        for call, guard, what in known:
-            home = world.index.function(call)
-            others = (one for one, other, _ in known if other.chosen is not guard.chosen)
-            if any(world.index.function(one) is home for one in others):
+                known.append((call, node, guard, what))
+        for call, node, guard, what in known:
+            if any(alone.balanced(world, (call, guard), (one, other)) for one, _, other, _ in known):
                 continue
-            node, _ = self._guarded(world, call)
             yield Finding(
                 self.code,
                 self.severity,
@@ -86,11 +83,7 @@ if accelerator.is_main_process:
         self, world: World, one: tuple[ast.AST, Together, Guard], other: tuple[ast.AST, Together, Guard]
     ) -> bool:
         """Whether the other processes do the same elsewhere in the function."""
-        return (
-            one[1].verb == other[1].verb
-            and one[2].chosen is not other[2].chosen
-            and world.index.function(one[0]) is world.index.function(other[0])
-        )
+        return one[1].verb == other[1].verb and alone.balanced(world, (one[0], one[2]), (other[0], other[2]))
 
     def _finding(self, world: World, call: ast.AST, together: Together, guard: Guard) -> Finding:
         where = _where(world, guard, call)

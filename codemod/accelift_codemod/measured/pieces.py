@@ -7,6 +7,7 @@ import ast
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
+from accelift_codemod.facts.tree import walk
 
 _VIEWS = frozenset({"items", "values", "keys", "copy"})  # of a dict
 _SAME = frozenset({"enumerate", "reversed", "list", "tuple", "sorted", "iter"})
@@ -24,9 +25,13 @@ def as_many(draft: Draft, node: ast.expr, local: set[str], steps: int = _STEPS) 
     if isinstance(node, ast.Dict):
         return all(isinstance(entry, ast.Constant) for entry in node.keys)
     if isinstance(node, _COMPREHENSIONS):
-        return all(not g.ifs and as_many(draft, g.iter, local, steps - 1) for g in node.generators) and not (
-            isinstance(node, ast.DictComp) and _differs(node.key, local)
-        )
+        inner = local
+        for generator in node.generators:
+            if generator.ifs or not as_many(draft, generator.iter, inner, steps - 1):
+                return False
+            if _differs(generator.iter, inner):
+                inner = inner | {n.id for n in walk(generator.target) if isinstance(n, ast.Name)}
+        return not (isinstance(node, ast.DictComp) and _differs(node.key, inner))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return as_many(draft, node.left, local, steps - 1) and as_many(draft, node.right, local, steps - 1)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):

@@ -18,7 +18,7 @@ _HERE = frozenset({"os.getcwd", "pathlib.Path.cwd"})  # a script is started from
 
 def searched(source: Source, folder: Path) -> list[Path]:
     """Where Python looks for modules that a script in a folder imports: there, and in the folders that the script puts
-    on `sys.path`, by literals and `__file__`, before it or behind it."""
+    on `sys.path`, by literals and `__file__`, in the order that this comes to."""
     found = [folder]
     if b"sys" not in source.data or b"path" not in source.data:
         return found
@@ -27,8 +27,8 @@ def searched(source: Source, folder: Path) -> list[Path]:
     for call in sorted(calls, key=lambda n: (n.lineno, n.col_offset)):
         value = names.path(call.args[-1]) if call.args else None
         if value is not None and (folder / value).is_dir():
-            first = len(call.args) > 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0
-            found.insert(0 if first else len(found), Path(os.path.realpath(folder / value)))
+            place = call.args[0].value if len(call.args) > 1 and isinstance(call.args[0], ast.Constant) else None
+            found.insert(place if isinstance(place, int) else len(found), Path(os.path.realpath(folder / value)))
     return found
 
 

@@ -20,6 +20,7 @@ from accelift_codemod.rules import Explained, Rule
 _RULE = "BATCHSIZE"
 _COUNTS = Assumption("the batch size counts samples here")
 _NUMBER = Assumption("this number counts the samples of a batch", Safety.UNSAFE)
+_FROM_TENSORS = "take the number of rows from the tensors that the function is given"
 
 
 class BatchSize(Rule):
@@ -292,31 +293,13 @@ class BatchSize(Rule):
     def _mixed(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:
         """Functions that are handed the batch size for a number of rows, and for something else, too, or have it by
         default."""
-        seen: set[ast.AST] = set()
-        for node in nodes:
-            for size in said_rows.maybe_compared(draft, loop, node):
-                if size not in seen and batch_sizes.is_size(draft, size, loop, sizes):
-                    seen.add(size)
-                    yield draft.finding(
-                        "BATCH-MIXED",
-                        Severity.WARNING,
-                        size,
-                        f"`{draft.facts.segment(node)}` compares the size of the whole batch with what may be the "
-                        "number of rows of a process's share",
-                        "divide the batch size by accelerator.num_processes if rows are compared here",
-                    )
-        for call in (n for n in nodes if isinstance(n, ast.Call)):
-            for size in fallbacks.mixed(draft, said_rows.asked(draft, call)):
-                if size not in seen and batch_sizes.is_size(draft, size, loop, sizes):
-                    seen.add(size)
-                    yield draft.finding(
-                        "BATCH-MIXED",
-                        Severity.WARNING,
-                        size,
-                        f"`{draft.facts.segment(size)}`, the size of the whole batch, is a number of rows here where "
-                        "no other is said, and more than that; a process has only its share of the batch",
-                        "take the number of rows from the tensors that the function is given",
-                    )
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        told: set[ast.expr] = set()
+        for size, why, remedy in self._meant_otherwise(draft, loop, nodes, calls):
+            if size not in told and batch_sizes.is_size(draft, size, loop, sizes):
+                told.add(size)
+                yield draft.finding("BATCH-MIXED", Severity.WARNING, size, why, remedy)
+        for call in calls:
             function = draft.facts.resolver.callee(call)
             bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
             for name, given in (bound or {}).items():
@@ -329,21 +312,39 @@ class BatchSize(Rule):
                         call,
                         f"`{draft.facts.segment(call.func)}` takes `{name}` for a number of rows, and for more than "
                         "that; a process has only its share of the batch",
-                        "take the number of rows from the tensors that the function is given",
+                        _FROM_TENSORS,
                     )
-            unsaid = made_for.by_default(draft, call, function) if isinstance(function, FUNCTIONS) else {}
-            for name, size in unsaid.items():
-                if size in seen or not is_place(size) or not batch_sizes.is_size(draft, size, loop, sizes):
-                    continue
-                if function is not None and row_numbers.used(draft, function, name):
-                    seen.add(size)
-                    yield draft.finding(
-                        "BATCH-MIXED",
-                        Severity.WARNING,
+
+    def _meant_otherwise(
+        self, draft: Draft, loop: BatchLoop, nodes: list[ast.AST], calls: list[ast.Call]
+    ) -> Iterator[tuple[ast.expr, str, str]]:
+        """What may be the size of the whole batch where a number of rows is meant; why, and what to do."""
+        for node in nodes:
+            for size in said_rows.maybe_compared(draft, loop, node):
+                yield (
+                    size,
+                    f"`{draft.facts.segment(node)}` compares the size of the whole batch with what may be the number "
+                    "of rows of a process's share",
+                    "divide the batch size by accelerator.num_processes if rows are compared here",
+                )
+        for call in calls:
+            for size in fallbacks.mixed(draft, said_rows.asked(draft, call)):
+                yield (
+                    size,
+                    f"`{draft.facts.segment(size)}`, the size of the whole batch, is a number of rows here where no "
+                    "other is said, and more than that; a process has only its share of the batch",
+                    _FROM_TENSORS,
+                )
+            function = draft.facts.resolver.callee(call)
+            if not isinstance(function, FUNCTIONS):
+                continue
+            for name, size in made_for.by_default(draft, call, function).items():
+                if is_place(size) and row_numbers.used(draft, function, name):
+                    yield (
                         size,
                         f"`{draft.facts.segment(call.func)}` takes the size of the whole batch, its default for "
                         f"`{name}`, for a number of rows, and a process has only its share of one",
-                        "take the number of rows from the tensors that the function is given",
+                        _FROM_TENSORS,
                     )
 
     def _kept(self, draft: Draft, loop: BatchLoop, sizes: list[ast.expr], nodes: list[ast.AST]) -> Iterator[Finding]:

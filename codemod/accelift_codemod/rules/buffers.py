@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.effects import computes_with
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
@@ -68,7 +68,7 @@ class Buffers(Rule):
         for loop in draft.blueprint.train_loops:
             for call, model, method in runs(draft, loop):
                 given = changing(draft, loop, call, method, (Layout.CONST, Layout.ZERO, Layout.COUNT))
-                seen = visits(draft, model, method, given, _depends, set())
+                seen = visits(draft, model, method, given, computes_with, set())
                 for write in (write for visit in seen for write in _writes(draft, visit)):
                     if write.name in reported:
                         continue
@@ -87,7 +87,7 @@ def _writes(draft: Draft, visit: Visit) -> Iterator[Write]:
     """What a method writes into tensors that its object keeps, of what depends on the batch."""
     kept, tainted, nodes = _kept(draft, visit.cls), visit.tainted, visit.nodes
     for node in nodes:
-        if isinstance(node, (ast.Assign, ast.AugAssign)) and _depends(node.value, tainted):
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and computes_with(node.value, tainted):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 name = attribute(target)
@@ -96,14 +96,18 @@ def _writes(draft: Draft, visit: Visit) -> Iterator[Write]:
                     yield Write(node, name)
         elif isinstance(node, ast.Call):
             given = [*node.args, *(k.value for k in node.keywords)]
-            if any(_depends(a, tainted) for a in given):
+            if any(computes_with(a, tainted) for a in given):
                 names = {attribute(a) for a in overwritten(draft, node)}
                 yield from (Write(node, name) for name in sorted(names & kept))
             if not isinstance(node.func, ast.Attribute):
                 continue
             name = attribute(node.func.value)
             fills = node.func.attr in _FILLS and _computed_with(draft, visit.cls, name, nodes)
-            if name in kept and (node.func.attr.endswith("_") or fills) and any(_depends(a, tainted) for a in given):
+            if (
+                name in kept
+                and (node.func.attr.endswith("_") or fills)
+                and any(computes_with(a, tainted) for a in given)
+            ):
                 yield Write(node, name)
 
 
@@ -170,14 +174,3 @@ def _reads(node: ast.AST) -> set[str]:
         return set()
     own = {attribute(node)} if isinstance(node, ast.Attribute) else set()
     return own.union(*map(_reads, ast.iter_child_nodes(node)))
-
-
-def _depends(node: ast.AST, tainted: set[str]) -> bool:
-    """Whether an expression reads one of some variables, and not only its size."""
-    if isinstance(node, ast.Name):
-        return node.id in tainted
-    if isinstance(node, ast.Attribute) and node.attr in torch_ops.ABOUT:
-        return False
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-        return False
-    return any(_depends(child, tainted) for child in ast.iter_child_nodes(node))

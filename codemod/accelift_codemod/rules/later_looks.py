@@ -59,7 +59,7 @@ class LaterLooks(Rule):
         statement = draft.facts.index.statement(call)
         if not isinstance(statement, ast.Assign):
             return None
-        for read in reached(draft, reads_of(draft, statement), stop=lambda node: isinstance(node, ast.Subscript)):
+        for read in reached(draft, reads_of(draft, statement), stop=_is_part):
             part = draft.facts.index.parents.get(read)
             if isinstance(part, ast.Subscript) and part.value is read and self._is_row(draft, part.slice):
                 if Role.TUPLE not in draft.facts.resolver.roles(read):
@@ -89,3 +89,7 @@ class LaterLooks(Rule):
                 return False
             part = parent
         return False
+
+
+def _is_part(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript)

@@ -26,6 +26,14 @@ def gives_loader(name: str) -> str:
     return f"{name} gives a torch DataLoader"
 
 
+# Samplers that draw from a generator: Accelerate gives them one if they have none.
+_DRAWING = frozenset(
+    f"torch.utils.data{module}.{name}"
+    for module in ("", ".sampler")
+    for name in ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+)
+
+
 class Prepare(Rule):
     """Rebinds every trained model, its optimizer and the loaders to what `accelerator.prepare` returns.
 
@@ -177,7 +185,7 @@ for x, y in loader:
                     f"{_called(item)} may end with a smaller batch, which Accelerate fills up with repeated samples",
                     "add drop_last=True, or convert with --target runtime",
                 )
-            if trains and self._shuffles_globally(loader):
+            if trains and self._shuffles_globally(draft, loader):
                 yield draft.finding(
                     "DATA-ORDER",
                     Severity.NOTE,
@@ -195,11 +203,17 @@ for x, y in loader:
                     "check that every sample is dealt, or convert with --target runtime",
                 )
 
-    def _shuffles_globally(self, loader: Loader) -> bool:
+    def _shuffles_globally(self, draft: Draft, loader: Loader) -> bool:
         """Whether a loader may put its samples in order by torch's global generator."""
-        shuffle = loader.arguments.get("shuffle")
-        none = not loader.arguments.keys() & {"generator", "sampler", "batch_sampler"}
-        return none and shuffle is not None and not (isinstance(shuffle, ast.Constant) and not shuffle.value)
+        if "batch_sampler" in loader.arguments:
+            return False
+        shuffle, sampler = loader.arguments.get("shuffle"), loader.arguments.get("sampler")
+        if sampler is not None:
+            drawn = [v for v in draft.facts.resolver.values(sampler) if v.name in _DRAWING]
+            made = [v.origin for v in drawn if isinstance(v.origin, ast.Call)]
+            return any(all(k.arg not in ("generator", None) for k in call.keywords) for call in made)
+        told = "generator" in loader.arguments or shuffle is None
+        return not told and not (isinstance(shuffle, ast.Constant) and not shuffle.value)
 
     def _unfrozen(self, draft: Draft) -> Iterator[Finding]:
         """Parameters that are frozen when DistributedDataParallel wraps their model, and trained later."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
+from accelift_codemod.measured import said
 from accelift_codemod.plan import Edit, Finding, Need, Operation
 from accelift_codemod.rules import Rule
 
@@ -85,4 +86,4 @@ def _shows(draft: Draft, read: ast.Attribute) -> bool:
     if not isinstance(call, ast.Call):
         return False
     own = isinstance(call.func, ast.Attribute) and ast.dump(call.func.value) == ast.dump(read.value)
-    return own or draft.facts.resolver.builtin(call.func) == "print" or bool(draft.facts.resolver.qualified(call.func))
+    return own or bool(said.how(draft, call))

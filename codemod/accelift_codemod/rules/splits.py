@@ -76,7 +76,7 @@ class Splits(Rule):
                     call,
                     f"`{draft.facts.segment(call)}` is drawn once {how}, and `{draft.facts.segment(use)}` is "
                     "used on the data: every process would use another one",
-                    "seed the generator before",
+                    seeds.remedy(how),
                 )
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
@@ -97,7 +97,7 @@ class Splits(Rule):
             Severity.ERROR,
             call,
             f"the data is split at random {how}: every process would split it differently",
-            f"seed the generator before the split ({seed})",
+            seeds.remedy(how, f"seed the generator before the split ({seed})"),
         )
         torch = draft.facts.imported("torch", call)
         code = f"generator={torch}.Generator().manual_seed(0)" if by_torch else "random_state=0"
@@ -145,7 +145,7 @@ class Splits(Rule):
                     Severity.ERROR,
                     call,
                     f"`{draft.facts.segment(kept)}` is shuffled {how}: every process would have other samples",
-                    "seed the generator before",
+                    seeds.remedy(how),
                 )
 
     def _drawn(self, draft: Draft, call: ast.Call, picks: picked.Place, how: str, what: str = "shuffled") -> Finding:
@@ -159,7 +159,7 @@ class Splits(Rule):
         elif isinstance(picks, ast.Call) and picked.makes_loader(draft, picks):
             message = f"what `{name}` deals is chosen, or put in order, {how}: every process would have other "
             message += "samples, or another order"
-        return draft.finding(code, Severity.ERROR, call, message, "seed the generator before")
+        return draft.finding(code, Severity.ERROR, call, message, seeds.remedy(how))
 
     def _chosen(self, draft: Draft) -> Iterator[Finding]:
         """Samples that are taken, or left out, by numbers drawn without a seed."""
@@ -171,7 +171,7 @@ class Splits(Rule):
                 call,
                 f"`{draft.facts.segment(call)}` decides {how} which samples `{segment}` gets: every process would "
                 "have others, and perhaps another number of them",
-                "seed the generator before",
+                seeds.remedy(how),
             )
 
     def _streamed(self, draft: Draft) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ class Splits(Rule):
                     Severity.ERROR,
                     call,
                     f"the data set is made of random numbers {how}: every process would train on another one",
-                    "seed the generator before",
+                    seeds.remedy(how),
                 )
                 return
 

@@ -226,6 +226,8 @@ if accelerator.is_main_process:
         rest: list[ast.stmt] = [holder]
         function = draft.facts.index.parents[holder]
         if isinstance(function, FUNCTIONS) and _leaves(holder.body) and not holder.orelse:
+            if not _says_there_is_none(test, question):
+                return False
             rest = block[place + 1 :]  # `if writer is None: return`
         return all(self_contained(draft, statement) for statement in rest)
 
@@ -263,6 +265,13 @@ if accelerator.is_main_process:
                 return draft.edit(_RULE, keyword, Operation.SURROUND, reason, code, need=Need.WEAK, otherwise=otherwise)
         code = 'mode=None if {accelerator}.is_main_process else "disabled"'
         return draft.edit(_RULE, call, Operation.ADD_ARGUMENT, reason, code, need=Need.WEAK, otherwise=otherwise)
+
+
+def _says_there_is_none(test: ast.expr, asked: ast.expr) -> bool:
+    """Whether a test holds where there is no such object: `not writer`, `writer is None`."""
+    if isinstance(test, ast.UnaryOp):
+        return isinstance(test.op, ast.Not) and test.operand is asked
+    return isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.Eq))
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

@@ -34,7 +34,7 @@ CAUSES = {
     "GRAD-OTHER": "gradients differ from the same loss: a parameter is frozen, detached or has another graph, or the "
     "optimizer has a copy of the model",
     "ACCUMULATION": "other optimizer steps are made: accumulation ends at other batches, or an optimizer is left out",
-    "LEARNING-RATE": "the learning rate is another one from the beginning: scaled by the number of processes?",
+    "LEARNING-RATE": "the learning rate is another one from the beginning, perhaps scaled by the number of processes",
     "SCHEDULER": "learning rates differ: a scheduler steps more or less often, or was made with other numbers",
     "OPTIMIZER": "the same gradients give other updates: the optimizer's settings (weight decay, momentum, groups) or "
     "state differ",
