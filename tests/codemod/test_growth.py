@@ -124,6 +124,12 @@ SHAPES: dict[str, Callable[[int], str]] = {
         loop="for step, (x, y) in enumerate(loader):",
         batch_end=each(n, "if step == {0}:\n    continue"),
     ),
+    # each calls the next one twice: there are two to the power of n ways through
+    "ladders": lambda n: script(
+        definitions=f"def rung{n}(x):\n    return x\n\n\n"
+        + "\n\n".join(f"def rung{i}(x):\n    return rung{i + 1}(x) + rung{i + 1}(x)\n" for i in range(n)),
+        batch_end="print(rung0(1))",
+    ),
     "deletions": lambda n: script(batch_end=each(n, "q{0} = loss.detach()\ndel q{0}")),
 }
 

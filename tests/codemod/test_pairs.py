@@ -180,6 +180,14 @@ def test_quotients_of_sums_over_each_sample(over: str) -> None:
     assert said(DICE.format(over, ""), setup=setup) == []
 
 
+@pytest.mark.parametrize(
+    ("over", "setup"),
+    [("dims", "dims = [1]\nif len(data):\n    dims.append(0)"), ("tuple(range(3, -1, -1))", "")],
+)
+def test_dimensions_that_cannot_be_told_are_not(over: str, setup: str) -> None:
+    assert said(f"loss = z.pow(2).mean({over}).sum()", setup=setup) == ["LOSS-UNKNOWN"]
+
+
 NORMALIZED = "F.mse_loss(F.batch_norm(z, None, None, training={}), z)"
 
 

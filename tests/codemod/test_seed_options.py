@@ -70,6 +70,9 @@ def test_options_that_are_set_otherwise_may_be_none(otherwise: str) -> None:
     [
         "if args.seed is not None:\n    args.seed = random.randint(1, 10000)\ntorch.manual_seed(args.seed)",
         "if args.seed is None:\n    pass\nelse:\n    args.seed = random.random()\ntorch.manual_seed(args.seed)",
+        # set to None where it is none
+        "if args.seed is None:\n    pass\nelse:\n    args.seed = None\nseed = 0\nif args.seed is None:\n"
+        "    seed = random.randint(1, 10000)\ntorch.manual_seed(seed)",
         "if args.seed == 0:\n    args.seed = random.randint(1, 10000)\ntorch.manual_seed(args.seed)",
     ],
 )

@@ -62,6 +62,12 @@ def training(loss: str, model: str, given: str) -> list[str]:
     return findings(text)
 
 
+def test_a_long_sum_is_read_once() -> None:
+    """If each of its parts were read twice, this would not end."""
+    compared = f"    return (z1 @ z2.t() + {' + '.join(['0.1'] * 40)}).pow(2).mean()"
+    assert "LOSS-INBATCH" in training(compared, *USES[0])
+
+
 @pytest.mark.parametrize(("model", "given"), USES)
 @pytest.mark.parametrize("loss", MEETING)
 def test_rows_of_unknown_networks_are_compared(loss: str, model: str, given: str) -> None:

@@ -251,9 +251,9 @@ class Facts:
         names_in: dict[ast.AST | None, list[tuple[Scope, str]]] = {}
         defined = {d.name for d in (*self.index.functions, *self.index.classes)}
         for scope in self.index.scopes.values():
-            holder = self._holder(scope)
+            home = self.index.holder(scope)
             for name in scope.loads.keys() & defined:
-                names_in.setdefault(holder, []).append((scope, name))
+                names_in.setdefault(home, []).append((scope, name))
         queue: list[ast.AST | None] = [None]
         seen: set[ast.AST | None] = {None}
         while queue:
@@ -273,15 +273,6 @@ class Facts:
                             reached.add(target)
                             queue.append(target)
         return frozenset(reached)
-
-    def _holder(self, scope: Scope) -> ast.AST | None:
-        """The function in which a scope's code runs; None for module level (class bodies run there, too)."""
-        current: Scope | None = scope
-        while current is not None:
-            if isinstance(current.node, FUNCTIONS):
-                return current.node
-            current = current.parent
-        return None
 
     @memoised
     def runs(self, node: ast.AST) -> bool:
@@ -328,7 +319,8 @@ class Facts:
     @cached_property
     def _loads(self) -> dict[tuple[Scope, str], list[ast.Name]]:
         """The loads of every variable, in source order; of imports, also those of what they bring from other files."""
-        found: dict[tuple[Scope, str], list[ast.Name]] = {}
+        reads = self.index.reads
+        found = {(owner, name): [*loads] for (owner, name), loads in reads.items() if owner is not None}
         imports = {
             self.original(binding.node): (scope, name)
             for scope in (self.index.scopes.values() if self.source.reads else ())
@@ -336,14 +328,9 @@ class Facts:
             for binding in bindings
             if binding.how is How.IMPORT
         }
-        for scope in self.index.scopes.values():
-            for name, loads in scope.loads.items():
-                owner = scope.owner(name)
-                if owner is not None:
-                    found.setdefault((owner, name), []).extend(loads)
-                for load in loads if imports else ():
-                    for alias in self.source.reads.get(self.original(load), ()):
-                        found.setdefault(imports[alias], []).append(load)
+        for load in (n for loads in reads.values() for n in loads) if imports else ():
+            for alias in self.source.reads.get(self.original(load), ()):
+                found.setdefault(imports[alias], []).append(load)
         for loads in found.values():
             loads.sort(key=position)
         return found

@@ -55,7 +55,7 @@ class Calls:
                 return self.resolver.values(argument)
             stream = self._stream(call, target)
             return self._made_by(call, target) if stream is None else (stream,)
-        if isinstance(func, ast.Attribute) and not self._is_imported(func.value):
+        if isinstance(func, ast.Attribute) and not any(map(self.is_imported, self.resolver.values(func.value))):
             return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
@@ -235,9 +235,10 @@ class Calls:
             return parts.data(call, arguments)
         return (Value(Role.OBJECT, call, qualified),)
 
-    def _is_imported(self, node: ast.expr) -> bool:
-        """Whether an expression is a module of a library that `importlib.import_module` gives."""
-        return any(v.role is Role.LIBRARY and isinstance(v.origin, ast.Call) for v in self.resolver.values(node))
+    def is_imported(self, value: Value) -> bool:
+        """Whether a value is a module of a library that `importlib.import_module` gives, or something in it."""
+        made = value.origin if value.role is Role.LIBRARY else None
+        return isinstance(made, ast.Call) and self.resolver.qualified(made.func) == "importlib.import_module"
 
     def _partial(self, call: ast.Call, values: Values) -> Values:
         """What `functools.partial` makes of functions and classes of the script, which keep what it gives them by its

@@ -75,17 +75,20 @@ class CommandLine:
 
     def never(self, node: ast.AST) -> bool:
         """Whether a statement is only for an option that is None, which it never is, whatever the command line says."""
-        chain = self.resolver.index.chain(node)
-        around = ((upper, lower) for upper, lower in pairwise(chain) if isinstance(upper, ast.If))
-        return any(lower in upper.body and self._is_set(is_none(upper.test)) for upper, lower in around)
+        return any(map(self._is_set, self._where_none(node)))
 
     def fallback(self, binding: Binding) -> bool:
         """Whether an option is set to something where it is None: `if args.seed is None: args.seed = ...`."""
         target = binding.node
         if not isinstance(target, ast.Attribute) or binding.how is not How.ASSIGN:
             return False
-        tested = (is_none(p.test) for p in self.resolver.index.chain(target) if isinstance(p, ast.If))
-        return any(asked is not None and ast.unparse(asked) == ast.unparse(target) for asked in tested)
+        return any(ast.unparse(asked) == ast.unparse(target) for asked in self._where_none(target))
+
+    def _where_none(self, node: ast.AST) -> list[ast.expr]:
+        """What the tests around a node ask whether it is None, where the node is for that case."""
+        pairs = pairwise(self.resolver.index.chain(node))
+        around = (upper.test for upper, lower in pairs if isinstance(upper, ast.If) and lower in upper.body)
+        return [asked for test in around if (asked := is_none(test)) is not None]
 
     def _is_set(self, node: ast.expr | None) -> bool:
         """Whether an option is surely not None: its default is not, and the command line has no word for it."""

@@ -22,7 +22,7 @@ class Expressions:
     """Answers what the expressions of one module evaluate to, from what their parts do."""
 
     def __init__(self, resolver: Resolver, calls: Calls) -> None:
-        self.resolver = resolver
+        self.resolver, self.calls = resolver, calls
         self.index = resolver.index
         self.grouped: dict[str, dict[object, list[tuple[int, Binding]]]] = {}
         self._kinds: dict[type[ast.AST], Callable[[Any], Iterable[Value]]] = {
@@ -236,7 +236,7 @@ class Expressions:
         for value in receivers:
             if value.role in parts.BATCH_LIKE:
                 found.append(value if node.attr == "data" else parts.as_data(node, value))
-            elif value.role is Role.LIBRARY and isinstance(value.origin, ast.Call):  # a module that is imported by name
+            elif self.calls.is_imported(value):
                 found.append(Value(Role.LIBRARY, value.origin, f"{value.name}.{node.attr}"))
             elif value.role is Role.OBJECT and node.attr == "parent":
                 found += parts.alike(node, (value,), "pathlib.")

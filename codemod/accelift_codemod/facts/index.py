@@ -98,7 +98,10 @@ class Index(Indexing):
     @memoised
     def function(self, node: ast.AST) -> Function | None:
         """The function whose body contains the node; None at module level."""
-        scope: Scope | None = self.scope(node)
+        return self.holder(self.scope(node))
+
+    def holder(self, scope: Scope | None) -> Function | None:
+        """The function in which a scope's code runs; None for module level (class bodies run there, too)."""
         while scope is not None:
             if isinstance(scope.node, FUNCTIONS):
                 return scope.node

@@ -156,13 +156,10 @@ class Insides:
         if isinstance(self.index.parents[call], ast.Raise) and isinstance(call.func, ast.Name):
             return True
         qualified, builtin = self.names.qualified(call.func) or "", self.names.builtin(call.func)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "parameters" and not call.args:
+        first = builtin == "next" and len(call.args) == 1 and _asks_for_parameters(call.args[0])
+        if first or _asks_for_parameters(call):
             return True
-        drawn = call.args[0] if builtin == "next" and len(call.args) == 1 else None
-        first = (
-            isinstance(drawn, ast.Call) and isinstance(drawn.func, ast.Attribute) and drawn.func.attr == "parameters"
-        )
-        return first or builtin in _MEASURING or qualified == "torch.device" or qualified.startswith("os.path.")
+        return builtin in _MEASURING or qualified == "torch.device" or qualified.startswith("os.path.")
 
     # ---- the object inside its methods
 

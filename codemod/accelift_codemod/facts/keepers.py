@@ -7,13 +7,11 @@ import ast
 from accelift_codemod.facts.classes import Classes
 from accelift_codemod.facts.index import Function, How, Index
 from accelift_codemod.facts.memo import kept
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import unmoved, walk
 from accelift_codemod.facts.values import Role
 
 _KEPT = frozenset({Role.LOADER, Role.MODEL, Role.OPTIMIZER})
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
-# Methods of a network that give back the network.
-_SAME = frozenset({"to", "cuda", "train", "eval"})
 
 
 def keepers(index: Index) -> set[ast.ClassDef]:
@@ -21,7 +19,7 @@ def keepers(index: Index) -> set[ast.ClassDef]:
     something, or give a network the state of another; of those that are no networks or datasets themselves, also
     those that make a network or an optimizer that they keep, or run what they were given, or ask it for parameters, and
     those that others ask for an optimizer they were given: `state.optimizer.step()`."""
-    names, given = Classes(index, {}, {}), _given(index)
+    names = Classes(index, {}, {})
     found = {cls for cls in _asked(index) if names.class_role(cls) is None}
     for call in index.calls:
         function = index.function(call)
@@ -31,7 +29,7 @@ def keepers(index: Index) -> set[ast.ClassDef]:
         steps = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and _is_kept(call.func.value)
         made = _makes(call, names)
         kept = made in _KEPT and _keeps(index, call, function)
-        plain = (kept or _runs(call, cls, given)) and names.class_role(cls) is None
+        plain = (kept or _runs(index, call, cls)) and names.class_role(cls) is None
         if steps or _saves(call, names) or (kept and made is Role.LOADER) or plain:
             found.add(cls)
     return found
@@ -60,26 +58,19 @@ def _makes(call: ast.Call, names: Classes) -> Role | None:
     return names.class_role(cls) if cls is not None else names.library_role(names.qualified(call.func) or "")
 
 
-def _given(index: Index) -> set[tuple[ast.ClassDef | None, str]]:
-    """The attributes in which objects of classes keep what a method is handed."""
-    bound = ((name, b) for name, found in index.attribute_bindings.items() for b in found)
-    return {(index.enclosing_class(b.node), name) for name, b in bound if _is_parameter(b.value, index)}
-
-
-def _runs(call: ast.Call, cls: ast.ClassDef, given: set[tuple[ast.ClassDef | None, str]]) -> bool:
+def _runs(index: Index, call: ast.Call, cls: ast.ClassDef) -> bool:
     """Whether what an object was given is called, as a network is (`self.model(x)`), or asked for what networks have:
     `self.model.named_parameters()`."""
     func = call.func
     if isinstance(func, ast.Attribute) and func.attr in _PARAMETERS:
         func = func.value
-    return isinstance(func, ast.Attribute) and (cls, func.attr) in given
+    kept_in = index.set_in(cls, func.attr) if isinstance(func, ast.Attribute) else []
+    return any(_is_parameter(binding.value, index) for binding in kept_in)
 
 
 def _is_parameter(node: ast.expr | None, index: Index) -> bool:
     """Whether an expression is what a function is handed, or moves that: `model.to(device)`."""
-    name = node
-    while isinstance(name, ast.Call) and isinstance(name.func, ast.Attribute) and name.func.attr in _SAME:
-        name = name.func.value
+    name = unmoved(node)
     if not isinstance(name, ast.Name):
         return False
     owner = index.scope(name).owner(name.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,6 +47,8 @@ class Loops:
         self.resolver = resolver
         self.index = resolver.index
         self._reaches: dict[Function, bool] = {}
+        self._stepless = set[Function]()
+        self._drawless = set[Function]()
         self._passes = Passes(resolver, self.reaches_backward)
 
     @cached_property
@@ -225,6 +228,7 @@ class Loops:
         """
         return [stream for stream, _ in self.draws(loop)]
 
+    @memoised
     def draws(self, loop: ast.AST) -> list[tuple[ast.expr, ast.Call]]:
         """The same, each with the call in the loop that draws from it, perhaps by functions: `self.next_batch()`."""
         found: list[tuple[ast.expr, ast.Call]] = []
@@ -234,7 +238,7 @@ class Loops:
         parts = [loop.test] if isinstance(loop, ast.While) else []
         calls = [c for p in (*parts, *getattr(loop, "body", ())) if not isinstance(p, LOOPS) for c in self.own_calls(p)]
         calls = [call for call in calls if self._innermost(call) is loop]
-        steps = any(self._steps(call, frozenset()) for call in calls)
+        steps = any(map(self._steps, calls))
         for call in calls:
             stream = drawn_from(call, self.resolver)
             if isinstance(stream, kinds):
@@ -243,13 +247,25 @@ class Loops:
                 found += ((inner, call) for inner in self._drawn_inside(call, frozenset()))
         return found
 
-    def _steps(self, call: ast.Call, seen: frozenset[Function]) -> bool:
+    def _steps(self, call: ast.Call) -> bool:
         """Whether a call runs a backward pass, in no loop of the functions that it runs."""
-        target = self.resolver.callee(call)
-        if call in self._backward_calls or not isinstance(target, FUNCTIONS) or target in seen:
-            return call in self._backward_calls
-        return any(self._steps(inner, seen | {target}) for inner in self._at_once(target))
+        return self._leads_to(call, self._backward_calls.__contains__, self._stepless)
 
+    def _leads_to(self, call: ast.Call, wanted: Callable[[ast.Call], bool], none: set[Function]) -> bool:
+        """Whether a call is of some kind, or one in no loop of the functions that it runs; `none` are functions that
+        are known to run no such call."""
+        queue, seen = [call], set[Function]()
+        for one in queue:
+            if wanted(one):
+                return True
+            target = self.resolver.callee(one)
+            if isinstance(target, FUNCTIONS) and target not in seen and target not in none:
+                seen.add(target)
+                queue += self._at_once(target)
+        none |= seen  # whatever they run has been looked at
+        return False
+
+    @memoised
     def _at_once(self, function: Function) -> list[ast.Call]:
         """The calls of a function that are in no loop."""
         calls = (call for statement in function.body for call in self.own_calls(statement))
@@ -260,14 +276,20 @@ class Loops:
         target = self.resolver.callee(call)
         if not isinstance(target, FUNCTIONS) or target in seen or self.resolver.yields(target):
             return []
+        if not self._may_draw(call):
+            return []
         found: list[ast.expr] = []
         for inner in self._at_once(target):
             stream = drawn_from(inner, self.resolver)
             if isinstance(stream, _VARIABLES):
                 found += self._seen_by(call, target, stream)
             elif stream is None:
-                found += (s for s in self._drawn_inside(inner, seen | {target}))
+                found += self._drawn_inside(inner, seen | {target})
         return found if found and (self._function_reaches(target) or self._gives_batches(target)) else []
+
+    def _may_draw(self, call: ast.Call) -> bool:
+        """Whether a call draws a single batch, or a function that it runs does."""
+        return self._leads_to(call, lambda one: drawn_from(one, self.resolver) is not None, self._drawless)
 
     def _seen_by(self, call: ast.Call, function: Function, stream: ast.expr) -> list[ast.expr]:
         """A variable of a function as a call sees it: what is kept in between, or what it is handed."""
@@ -281,6 +303,7 @@ class Loops:
             return []
         return [given, *(node for node in again if node is not None)]  # it is begun again when it is at its end
 
+    @memoised
     def _gives_batches(self, function: Function) -> bool:
         """Whether a function gives back a batch, or parts of one."""
         given = (v for r in self.resolver.returns(function) for v in inside(self.resolver.values(r.value)))

@@ -65,9 +65,8 @@ class Names:
         if len(found) <= 1:
             return found
         if owner.is_class and "." in name.id and (maker := self._maker(name, owner)) is not None:
-            later = self._later(maker)
-            found = [b for b in found if index.function(b.node) not in later]
-            reaching = self._among(found, maker, (owner, name.id))
+            reaching = self._in_maker((owner, name.id, maker))
+            found = reaching.bindings
         else:
             reaching = self._ordered((owner, name.id))
         if index.function(name) is not reaching.home or not reaching.local:
@@ -86,6 +85,14 @@ class Names:
     def _ordered(self, variable: tuple[Scope, str]) -> Reaching:
         owner = variable[0].node
         return self._among(self._bound(variable), owner if isinstance(owner, FUNCTIONS) else None, variable)
+
+    @memoised
+    def _in_maker(self, asked: tuple[Scope, str, Function]) -> Reaching:
+        """Of an attribute, what can reach reads of it in the constructor."""
+        owner, name, maker = asked
+        later = self._later(maker)
+        bound = [b for b in self._bound((owner, name)) if self.index.function(b.node) not in later]
+        return self._among(bound, maker, (owner, name))
 
     def _among(self, bindings: list[Binding], home: Function | None, variable: tuple[Scope, str]) -> Reaching:
         return Reaching(self.index, bindings, home, self._set_by(variable), self._passes)

@@ -36,6 +36,7 @@ class Reaching:
     ) -> None:
         """`sure` are the statements that bind the variable whenever they run; `passes` tells whether all in a statement
         has run where the program goes on after it."""
+        self.bindings = bindings
         self.home = home
         self.local = all(b.how is How.PARAMETER or index.function(b.node) is home for b in bindings)
         self._index = index

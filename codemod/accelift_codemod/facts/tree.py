@@ -20,6 +20,7 @@ _LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind",
 _KEPT = (ast.Module, ast.stmt)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+_GIVE_BACK = frozenset({"to", "cuda", "train", "eval"})
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -87,3 +88,10 @@ def is_spelled_out(node: ast.expr) -> bool:
             return False
         node = node.value
     return isinstance(node, ast.Name)
+
+
+def unmoved(node: ast.expr | None) -> ast.expr | None:
+    """A network without what only moves it or sets its mode, which gives it back: `model` of `model.to(device)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVE_BACK:
+        node = node.func.value
+    return node

@@ -15,12 +15,10 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, Function, How
 from accelift_codemod.facts.loops import Loops
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
-from accelift_codemod.facts.tree import walk
+from accelift_codemod.facts.tree import unmoved, walk
 from accelift_codemod.facts.values import Key, Role, Value, Values, key
 
 _DEPTH = 4  # of networks in networks
-# Methods of a network that give back the network.
-_SAME = frozenset({"to", "cuda", "train", "eval"})
 # Methods of a network that do not run it, and what only looks at one.
 _ASKS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children train eval to "
@@ -95,7 +93,7 @@ class Wholes:
         if len(kept) != 1 or self.index.enclosing_loops(kept[0].node):
             return False
         attribute = kept[0].node.attr  # type: ignore[attr-defined]
-        return [b for c in self.resolver.ancestry(cls) for b in self._bound_of.get((c, attribute), ())] == kept
+        return [b for c in self.resolver.ancestry(cls) for b in self.index.set_in(c, attribute)] == kept
 
     @cached_property
     def _bound_in(self) -> dict[Function | None, list[Binding]]:
@@ -105,20 +103,9 @@ class Wholes:
             found.setdefault(self.index.function(binding.node), []).append(binding)
         return found
 
-    @cached_property
-    def _bound_of(self) -> dict[tuple[ast.ClassDef | None, str], list[Binding]]:
-        """The bindings of attributes, by the class whose methods bind them, and their name."""
-        found: dict[tuple[ast.ClassDef | None, str], list[Binding]] = {}
-        for name, bound in self.index.attribute_bindings.items():
-            for binding in bound:
-                found.setdefault((self.index.enclosing_class(binding.node), name), []).append(binding)
-        return found
-
     def _is_handed(self, binding: Binding, name: str) -> bool:
         """Whether an attribute is bound to a parameter that is bound to nothing else."""
-        node = binding.value
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-            node = node.func.value
+        node = unmoved(binding.value)
         if not isinstance(node, ast.Name) or node.id != name or not isinstance(binding.node, ast.Attribute):
             return False
         owner = self.index.scope(node).owner(name)

@@ -318,7 +318,7 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
     if pair <= {Layout.QUOTIENT, *_MEANS, *FIXED}:
         return Layout.QUOTIENT
-    if pair <= {Layout.SUM, Layout.ZERO} or pair == {Layout.SUM, Layout.COUNT}:
+    if pair <= {Layout.SUM, Layout.ZERO}:
         return Layout.SUM
     if Layout.SUM in pair and pair <= {*SCALARS, *FIXED}:
         return Layout.PART_SUM

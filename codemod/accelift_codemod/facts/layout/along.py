@@ -26,8 +26,9 @@ def spelled_out(resolver: Resolver, call: ast.Call, tensors: int) -> ast.Call:
 def _dimensions(resolver: Resolver, node: ast.expr, steps: int = _MOST_STEPS) -> ast.expr:
     """The numbers that an expression is, or a list of those that it surely has; else the expression."""
     if isinstance(node, ast.Name) and steps:
-        bindings = resolver.bindings(node)
+        bindings, owner = resolver.bindings(node), resolver.index.scope(node).owner(node.id)
         plain = len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path
+        plain = plain and owner is not None and not resolver.changed(owner, node.id)
         value = bindings[0].value if plain else None
         found = _dimensions(resolver, value, steps - 1) if value is not None else node
         return found if integer(found) is not None or isinstance(found, (ast.Tuple, ast.List)) else node
@@ -43,7 +44,8 @@ def _dimensions(resolver: Resolver, node: ast.expr, steps: int = _MOST_STEPS) ->
         found = _dimensions(resolver, node.args[0], steps)
         return found if isinstance(found, (ast.Tuple, ast.List)) else node
     begin = integer(node.args[0]) if len(node.args) > 1 else 0
-    counts = builtin == "range" and begin is not None and begin >= 0  # those that follow are greater
+    upwards = len(node.args) < 3
+    counts = builtin == "range" and upwards and begin is not None and begin >= 0  # those that follow are greater
     return ast.Tuple([ast.Constant(begin)]) if counts else node
 
 

@@ -9,8 +9,13 @@ from accelift_codemod.facts.layout.algebra import Layout, Shape
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.signatures import argument
 
-_TOTALS = {"mean": Layout.MEAN, "sum": Layout.SUM}
+_TOTALS = {"mean": Layout.MEAN, "sum": Layout.SUM, "weighted": Layout.WEIGHTED}
 _SAMPLES = 1  # their dimension
+
+
+def over_samples(name: str) -> Layout:
+    """What a function makes of all samples where it reduces their dimension."""
+    return _TOTALS.get(ops.REDUCES[name], Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN)
 
 
 def columns(name: str, call: ast.Call, offset: int) -> Shape:
@@ -20,7 +25,7 @@ def columns(name: str, call: ast.Call, offset: int) -> Shape:
     kind = ops.REDUCES.get(name)
     if kind is None or name in ops.TURNS:
         return Layout.UNKNOWN
-    over = _TOTALS.get(kind, Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN)
+    over = over_samples(name)
     told = argument(call, ops.DIMENSION_PLACE.get(name, 0) + offset, "dim")
     if told is None:
         return over if name not in ops.DIMENSION_DEFAULT else Layout.UNKNOWN

@@ -231,18 +231,7 @@ class Layouts:
             return tuple(self.read(e, env, frame) for e in node.elts)
         if isinstance(node, ast.BinOp):
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
-            if self.neighbours(node.left, node.right, env, frame):
-                return Layout.MIXED
-            if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
-                return Layout.MIXED
-            if isinstance(node.op, ast.MatMult) and self.one_for_each((left, right), (node.left, node.right)):
-                return Layout.ROWS
-            averaged = products.averaged(node)
-            if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
-                return of  # a number, which is its own average by whatever weights
-            if {left, right} == {Layout.ROWS, Layout.COLUMNS} and not isinstance(node.op, ast.MatMult):
-                return self._for_each_column(node, node.left if left is Layout.ROWS else node.right)
-            return combine(node.op, left, right)
+            return self.operated(node, left, right, env, frame)
         if isinstance(node, ast.UnaryOp):
             return self.read(node.operand, env, frame)
         if isinstance(node, ast.Compare):
@@ -264,6 +253,21 @@ class Layouts:
         if isinstance(node, ast.JoinedStr):
             return Layout.CONST
         return Layout.UNKNOWN
+
+    def operated(self, node: ast.BinOp, left: Shape, right: Shape, env: Environment, frame: Frame) -> Shape:
+        """What an operator makes of its two sides."""
+        if self.neighbours(node.left, node.right, env, frame):
+            return Layout.MIXED
+        if isinstance(node.op, ast.MatMult) and products.squares(node.left, node.right) and left not in FIXED:
+            return Layout.MIXED
+        if isinstance(node.op, ast.MatMult) and self.one_for_each((left, right), (node.left, node.right)):
+            return Layout.ROWS
+        averaged = products.averaged(node)
+        if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
+            return of  # a number, which is its own average by whatever weights
+        if {left, right} == {Layout.ROWS, Layout.COLUMNS} and not isinstance(node.op, ast.MatMult):
+            return self._for_each_column(node, node.left if left is Layout.ROWS else node.right)
+        return combine(node.op, left, right)
 
     def _for_each_column(self, node: ast.BinOp, rows: ast.expr) -> Shape:
         """What has the samples in dimension 1, and what has them in dimension 0: if that is the only one, they pair up.

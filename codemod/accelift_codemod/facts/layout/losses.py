@@ -19,7 +19,7 @@ def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
     return _reduced(
         given,
         _compared(name, arguments),
-        ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & {"weight", "ignore_index"}),
+        ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & _WEIGHTS),
     )
 
 
@@ -35,7 +35,7 @@ def told(name: str, call: ast.AST, arguments: list[Shape]) -> Shape:
     return _reduced(
         given,
         _compared(name, arguments),
-        name in ops.WEIGHTED_LOSSES and bool(given.keys() & {"weight", "ignore_index"}),
+        name in ops.WEIGHTED_LOSSES and bool(given.keys() & _WEIGHTS),
     )
 
 

@@ -21,7 +21,7 @@ from accelift_codemod.facts.layout.algebra import (
     tensor,
     written_out,
 )
-from accelift_codemod.facts.layout.columns import columns
+from accelift_codemod.facts.layout.columns import columns, over_samples
 from accelift_codemod.facts.layout.pairs import paired
 from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
@@ -50,8 +50,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         for part in first:
             total = combine(ast.Add(), total, part)
         return total
-    if name in ("max", "min") and len(arguments) > 1 and _bends(arguments):
-        return Layout.PART_SUM if set(arguments) <= {Layout.SUM, *FIXED} else Layout.MIXED
+    if name in ("max", "min") and len(arguments) > 1 and (extreme := _extreme(arguments)) is not None:
+        return extreme
     if name in ("list", "tuple") and (isinstance(first, tuple) or first is Layout.MIXED):
         return first
     if name == "zip" and Layout.MIXED in arguments:
@@ -105,8 +105,8 @@ def method(
         return receiver if name in ops.ROW_WISE | ops.REORDERS else Layout.UNKNOWN
     if receiver in CURVING and name in ops.CURVED:
         return _curved(name, receiver)
-    if name in ops.EXTREMES and len(arguments) == 1 and _bends([receiver, *arguments]):
-        return operation(name, call, [receiver, *arguments], keywords, 0)
+    if name in ops.EXTREMES and len(arguments) == 1 and (extreme := _extreme([receiver, *arguments])) is not None:
+        return extreme
     if receiver in CURVING and name in ops.SELECTS:
         return Layout.MIXED
     if receiver is Layout.RATE:
@@ -140,10 +140,14 @@ def _widens(name: str, call: ast.Call, arguments: list[Shape]) -> bool:
     return widened and (arguments[1] is Layout.COUNT or integer(call.args[1]) == -1)
 
 
-def _bends(parts: list[Shape]) -> bool:
-    """Whether the larger or smaller of two numbers is that of what is one for the whole batch: which of two means is
-    larger in a share may not be so in the batch."""
-    return any(part in CURVING for part in parts) and all(part in (*CURVING, *FIXED) for part in parts)
+def _extreme(parts: list[Shape]) -> Layout | None:
+    """The larger or smaller of numbers some of which are one for the whole batch; None for others.
+
+    Which of two means is larger in a share may not be so in the batch.
+    """
+    if not any(part in CURVING for part in parts) or not all(part in (*CURVING, *FIXED) for part in parts):
+        return None
+    return Layout.PART_SUM if set(parts) <= {Layout.SUM, *FIXED} else Layout.MIXED
 
 
 def _curved(name: str, of: Shape) -> Shape:
@@ -222,8 +226,8 @@ def operation(
         return first
     if first in CURVING and name in ops.CURVED:
         return _curved(name, first)
-    if name in ops.EXTREMES and len(arguments) == 2 and _bends(arguments):
-        return Layout.PART_SUM if set(arguments) <= {Layout.SUM, *FIXED} else Layout.MIXED
+    if name in ops.EXTREMES and len(arguments) == 2 and (extreme := _extreme(arguments)) is not None:
+        return extreme
     if first in CURVING and name in ops.SELECTS:
         return Layout.MIXED
     if name == "bincount" and first is Layout.ROWS:
@@ -333,10 +337,7 @@ def _tensordot(call: ast.Call, left: Shape, right: Shape, offset: int) -> Shape:
 
 
 def _reduce(name: str, call: ast.Call, offset: int, rank: int | None = None) -> Shape:
-    kind = ops.REDUCES[name]
-    over = {"mean": Layout.MEAN, "sum": Layout.SUM, "weighted": Layout.WEIGHTED}.get(
-        kind, Layout.MIXED if name in ops.STATISTICS else Layout.UNKNOWN
-    )
+    kind, over = ops.REDUCES[name], over_samples(name)
     place = ops.DIMENSION_PLACE.get(name, 0) + offset
     if name == "cosine_similarity":
         place = 1 + offset

@@ -30,14 +30,10 @@ class Supposing(Layouts):
         self.modules = _Modules(self)
         self.calls = _Calls(self)
 
-    def read(
-        self, node: ast.expr | None, env: Environment, frame: Frame | None = None, trusted: ast.expr | None = None
-    ) -> Shape:
-        found = super().read(node, env, frame, trusted)
-        if isinstance(node, ast.BinOp) and found in (Layout.MIXED, Layout.SHIFTED):
-            sides = {tensor(super().read(node.left, env, frame)), tensor(super().read(node.right, env, frame))}
-            if Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}:
-                return Layout.UNKNOWN  # what is supposed to have rows may be a loss
+    def operated(self, node: ast.BinOp, left: Shape, right: Shape, env: Environment, frame: Frame) -> Shape:
+        found, sides = super().operated(node, left, right, env, frame), {tensor(left), tensor(right)}
+        if found in (Layout.MIXED, Layout.SHIFTED) and Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}:
+            return Layout.UNKNOWN  # what is supposed to have rows may be a loss
         return found
 
 
