@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo test test-all check docs goldens bench clean
+.PHONY: help demo test test-all test-gpu check docs goldens bench clean
 
 help:
 	@echo "make demo     convert a script, show the diff and the launch config, and compare the runs"
 	@echo "make test     everything CI runs: lint, types, tests"
 	@echo "make test-all also the exhaustive tests, of which CI runs a part"
+	@echo "make test-gpu what only a GPU of NVIDIA's can show"
 	@echo "make check    lint and types only"
 	@echo "make docs     write docs/rules and docs/check.md from the rules and lints"
 	@echo "make goldens  convert the fixtures anew (read the diff before you commit it)"
@@ -26,7 +27,11 @@ test: check
 
 test-all: check
 	@echo "==> tests, also the exhaustive ones"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m ''
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not gpu'
+
+test-gpu: $(READY)
+	@echo "==> tests that need a GPU"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m gpu tests/gpu
 
 check: $(READY)
 	@echo "==> lint and format (ruff)"

@@ -28,6 +28,8 @@ def verdict(original: Recording, again: Recording, converted: Recording) -> Verd
         ("Step: 1s28ms | loss 2", "Step: 1s28ms | loss 2", "Step: 128ms | loss 2"),
         ("speed 120.5 images/sec", "speed 120.5 images/sec", "speed 99 images/sec"),
         ("run 17", "run 18", "run 19"),  # another number each time
+        ("on cuda, loss 2", "on cuda, loss 2", "on cuda:0, loss 2"),  # one device
+        ("on cuda:0", "on cuda:0", "on cuda:1"),  # each process has its own
     ],
 )
 def test_the_same(original: str, again: str, converted: str) -> None:
@@ -48,6 +50,9 @@ def test_a_number_that_changes_in_one_line_may_in_all_that_are_alike() -> None:
         ("3 shapes", "4 shapes"),  # no unit
         ("5 models", "6 models"),
         ("size 4mm", "size 5mm"),
+        ("on cuda:0", "on cpu"),
+        ("cuda 2", "cuda 3"),
+        ("fold:0", "fold:1"),
     ],
 )
 def test_other_numbers(original: str, converted: str) -> None:

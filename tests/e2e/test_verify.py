@@ -71,6 +71,16 @@ def test_a_conversion_is_proved_and_nothing_is_touched(tmp_path: Path) -> None:
     assert tree(script.parent) == before
 
 
+def test_nothing_is_proved_of_a_script_that_does_not_repeat_itself(tmp_path: Path) -> None:
+    script = project(tmp_path / "project", TRAIN.replace("torch.manual_seed(0)", "torch.seed()"))
+    done = accelift("verify", script, "--steps", "3", "--format", "json", cwd=tmp_path)
+    assert done.code == 1, done.stderr
+    proof = json.loads(done.stdout)
+    assert not proof["proved"] and [one["verdict"] for one in proof["comparisons"]] == ["undecided"]
+    assert set(proof["runs"]) == {"original", "original, again", "converted, 1 process"}
+    assert proof["notes"][0] == "the original does not repeat itself: two runs with one seed differ"
+
+
 def test_a_wrong_conversion_is_not_proved(tmp_path: Path) -> None:
     script = project(tmp_path / "project", TRAIN)
     wrong = tmp_path / "wrong.py"

@@ -37,7 +37,7 @@ def run_ranks(command: list[str], ranks: int, timeout: float = 240, **environmen
     jobs = [
         subprocess.Popen(
             [sys.executable, *command],
-            env=plain_environment(RANK=str(rank), LOCAL_RANK=str(rank), **shared),
+            env=plain_environment(**{"RANK": str(rank), "LOCAL_RANK": str(rank), **shared}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

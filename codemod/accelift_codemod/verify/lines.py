@@ -12,6 +12,7 @@ from accelift_codemod.verify.recording import Line, Rank, Recording
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
 _UNIT = r"\s?(?:[mµun]?s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|(?:it|samples|images)/s(?:ec)?)(?![a-zA-Z])"
 _TIMES = re.compile(rf"(?:(?:{_NUMBER.pattern}){_UNIT}\s?)+")  # 1m 3.5s: never the same, and never a result
+_DEVICE = re.compile(r"\b(cuda|hpu|mps|npu|xpu):\d+\b")  # cuda and cuda:0 are one device, and each process has its own
 _ALIGNED = 4000  # lines; more are compared in their order
 _ALLOWANCE = 30.0
 PRINTED = "the same printed values"
@@ -107,12 +108,17 @@ def _mode(rank: Rank, line: Line) -> str:
 
 def template(text: str) -> str:
     """A text without its numbers and times."""
-    return " ".join(_NUMBER.sub("#", _TIMES.sub("~ ", text)).split())
+    return " ".join(_NUMBER.sub("#", _comparable(text)).split())
 
 
 def numbers(text: str) -> list[str]:
     """The numbers in a text that are no times."""
-    return _NUMBER.findall(_TIMES.sub("~ ", text))
+    return _NUMBER.findall(_comparable(text))
+
+
+def _comparable(text: str) -> str:
+    """A text without what says nothing of the training: times, and which of several devices."""
+    return _DEVICE.sub(r"\1", _TIMES.sub("~ ", text))
 
 
 def _allowed(number: str, drift: float) -> float:

@@ -161,7 +161,8 @@ class _Prover:
         self._check(original)
         one = self._run("converted, 1 process", None, converted=True)
         self._compare_one(original, one)
-        if self._request.processes > 1:
+        repeats = self._proof.comparisons[0].verdict is not Verdict.UNDECIDED
+        if self._request.processes > 1 and repeats:
             self._compare_many(original)
         self._note_writes(original)
         return self._proof
@@ -175,9 +176,7 @@ class _Prover:
             if compare_training(original.recording, again.recording, None).first is not None:
                 self._proof.notes.append("the original does not repeat itself: two runs with one seed differ")
                 reason = "the original computes something else each time, with the same seed"
-                comparison = Comparison(
-                    comparison.title, [Answer("the same parameters", Verdict.NOT_COMPARABLE, reason)]
-                )
+                comparison = Comparison(comparison.title, [Answer("the same parameters", Verdict.UNDECIDED, reason)])
             else:
                 comparison = self._compare("converted, 1 process", original, one, None)
         self._proof.comparisons.append(comparison)

@@ -47,7 +47,7 @@ class Chance:
         """Seed everything, ask for deterministic algorithms, and begin to watch."""
         set_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cudnn.benchmark = False
+        self._without_benchmarks()
         torch.set_num_threads(1)
         self._watch_batch_norm()
         self._watch_autocast()
@@ -85,6 +85,12 @@ class Chance:
                         by = rand(parameter.shape, generator=self._own, dtype=parameter.dtype) * 2 - 1
                         scale = torch.finfo(parameter.dtype).eps * self._disturbance
                         parameter.mul_(1 + by.to(parameter.device) * scale)
+
+    def _without_benchmarks(self) -> None:
+        """Let cuDNN take the same algorithms in each run: which are the fastest is measured, and differs."""
+        torch.backends.cudnn.benchmark = False
+        never = property(lambda _: False, lambda _, value: None)  # scripts like to set it themselves
+        setattr(type(torch.backends.cudnn), "benchmark", never)  # noqa: B010 - mypy knows of no such attribute
 
     def _watch_batch_norm(self) -> None:
         normalize = F.batch_norm
