@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
-from accelift_codemod import diff, gates, timelimit
+from accelift_codemod import diff, gates, remembered, timelimit
 from accelift_codemod.api import guarded
 from accelift_codemod.conversion import line_limit
 from accelift_codemod.facts.accelerate import AccelerateFacts
@@ -14,6 +16,11 @@ from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
 from accelift_codemod.plan import Finding, Outcome, Plan
+from accelift_codemod.project import parts
+from accelift_codemod.project.linking import link
+from accelift_codemod.project.naming import CannotLink
+from accelift_codemod.project.program import Program
+from accelift_codemod.project.recent import understood
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
@@ -35,33 +42,54 @@ class Choice:
         return (not self.select or code in self.select) and code not in self.ignore
 
 
-def check_source(source: Source, choice: Choice) -> FileResult:
-    """Check one decoded script.
+def check_source(source: Source, choice: Choice, place: Path | None = None) -> FileResult:
+    """Check one decoded script, with the project files that it imports if it has a place.
+
+    What is found in those files is in the result's members.
 
     Raises:
         BadSource: it does not parse.
     """
-    facts = AccelerateFacts(source)
+    program = _program(source, place) if place is not None else None
+    facts = AccelerateFacts(program or source)
     if already_uses(facts.index) is None and not _star(facts):
         return FileResult(source.path, skipped=True)
-    world = World(facts)
+    findings = _found(World(facts), choice)
+    fixes = choice.fix and not source.path.endswith(".ipynb")
+    edits = tuple(edit for finding in findings for edit in finding.fix) if fixes else ()
+    left = tuple(finding for finding in findings if not (fixes and finding.fix))
+    plan = Plan(source.path, source.digest, edits, left, Outcome.CHECKED)
+    if program is None:
+        return _fixed(source, facts.written, plan, choice)
+    try:
+        divided = parts.divide(program, plan)
+    except parts.CannotSpell:  # a fix would need what its file does not import
+        divided = parts.divide(program, replace(plan, edits=(), findings=findings))
+    plans = {unit: replace(one, outcome=Outcome.CHECKED) for unit, one in divided.items()}
+    results = {unit: _fixed(unit.source, unit.index, one, choice) for unit, one in plans.items()}
+    return replace(results.pop(program.entry), members=tuple(results.values()))
+
+
+def _program(source: Source, place: Path) -> Program | None:
+    """A script with the project files that it imports; None if it uses none, or they are beyond what can be followed."""
+    try:
+        return link(source, place)
+    except CannotLink:
+        return None
+
+
+def _found(world: World, choice: Choice) -> tuple[Finding, ...]:
     found: list[Finding] = []
     if world.library:
         for lint in all_lints():
             if choice.chooses(lint.code) and lint.library in ("", world.library):
                 found += lint.check(world)
-    findings = tuple(sorted(dict.fromkeys(found), key=lambda f: (f.line, f.code)))
-    if not choice.fix or source.path.endswith(".ipynb"):
-        return FileResult(source.path, Plan(source.path, source.digest, (), findings, Outcome.CHECKED))
-    return _fixed(source, facts, findings, choice)
+    return tuple(sorted(dict.fromkeys(found), key=lambda f: (f.line, f.code)))
 
 
-def _fixed(source: Source, facts: AccelerateFacts, findings: tuple[Finding, ...], choice: Choice) -> FileResult:
-    """The script with what is certain set right, by the same rewriter and gates as a conversion."""
-    edits = tuple(edit for finding in findings for edit in finding.fix)
-    left = tuple(f for f in findings if not f.fix)
-    plan = Plan(source.path, source.digest, edits, left, Outcome.CHECKED)
-    if not edits:
+def _fixed(source: Source, index: Index, plan: Plan, choice: Choice) -> FileResult:
+    """A file with what is certain set right, by the same rewriter and gates as a conversion."""
+    if not plan.edits:
         return FileResult(source.path, plan)
 
     def again(output: Source, _: Index) -> bool:
@@ -69,13 +97,13 @@ def _fixed(source: Source, facts: AccelerateFacts, findings: tuple[Finding, ...]
         return result.plan is not None and any(f.fix for f in result.plan.findings)
 
     try:
-        rewritten = rewrite(source, facts.written, edits, line_limit(source.path))
-        problems = gates.failures(source, facts.written, rewritten, again)
+        rewritten = rewrite(source, index, plan.edits, line_limit(source.path))
+        problems = gates.failures(source, index, rewritten, again)
     except CannotRewrite as error:
         problems = [str(error)]
     if problems:
         message = f"{source.path}: cannot be fixed ({'; '.join(problems)}); leave --fix out, and please report it"
-        return FileResult(source.path, replace(plan, edits=(), findings=findings), error=message, fault=True)
+        return FileResult(source.path, replace(plan, edits=()), error=message, fault=True)
     text = diff.unified(source.path, source.lines, rewritten.changes, source.bom)
     return FileResult(source.path, plan, text, source.encoding, source.encode(rewritten.text))
 
@@ -84,18 +112,26 @@ def _star(facts: AccelerateFacts) -> bool:
     return any(module.partition(".")[0] in ("accelerate", "accelift") for module in facts.index.star_imports)
 
 
-def check_bytes(data: bytes, path: str, choice: Choice) -> FileResult:
-    """Check a script or notebook given as bytes."""
-    check = _check_notebook if path.endswith(".ipynb") else _check_script
-    return guarded(path, lambda: check(data, path, choice), choice.time_limit)
+def check_bytes(data: bytes, path: str, choice: Choice, place: Path | None = None) -> FileResult:
+    """Check a script or notebook given as bytes.
+
+    Args:
+        data: the script.
+        path: what it is called.
+        choice: what is looked for.
+        place: where it lies, if the project files that it imports are to be looked at with it.
+    """
+    if path.endswith(".ipynb"):
+        return guarded(path, lambda: _check_notebook(data, path, choice), choice.time_limit)
+    return guarded(path, lambda: _check_script(data, path, choice, place), choice.time_limit)
 
 
-def _check_script(data: bytes, path: str, choice: Choice) -> FileResult:
-    source = Source.decode(data, path)
+def _check_script(data: bytes, path: str, choice: Choice, place: Path | None) -> FileResult:
+    source = Source.decode(data, path) if place is None else understood(data, path)
     if not any(mark in data for mark in _MARKS):
         source.tree  # noqa: B018  (raises if it does not parse)
         return FileResult(path, skipped=True)
-    return check_source(source, choice)
+    return check_source(source, choice, place)
 
 
 def _check_notebook(data: bytes, path: str, choice: Choice) -> FileResult:
@@ -119,15 +155,38 @@ def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:
         return FileResult(path, error=str(error))
     if not named and not any(mark in data for mark in _MARKS):
         return FileResult(path, skipped=True)
-    return check_bytes(data, path, choice)
+    return check_bytes(data, path, choice, Path(path))
 
 
 def check_files(files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:
-    """Check files, in their order, on several processes if asked to."""
+    """Check files, in their order, on several processes if asked to; then the other files in which something is found."""
+    remembered.forget()  # what an earlier run saw
     work = partial(check_file, choice=choice)
     if jobs <= 1 or len(files) < 2:
-        yield from map(work, files)
-        return
-    from accelift_codemod import workers  # late
+        results = list(map(work, files))
+    else:
+        from accelift_codemod import workers  # late
 
-    yield from workers.each(work, files, jobs, chunk=max(1, len(files) // (jobs * 4)))
+        results = list(workers.each(work, files, jobs, chunk=max(1, len(files) // (jobs * 4))))
+    yield from _merged(results)
+
+
+def _merged(results: Sequence[FileResult]) -> Iterator[FileResult]:
+    """Results of scripts, with what was found in a file by itself and from the scripts that import it in one place."""
+    found = {os.path.realpath(result.path): replace(result, members=()) for result in results}
+    for member in (member for result in results for member in result.members):
+        place = os.path.realpath(member.path)
+        own = found.get(place)
+        found[place] = member if own is None or own.plan is None else _joined(own, member)
+    yield from found.values()
+
+
+def _joined(own: FileResult, member: FileResult) -> FileResult:
+    """What was found in a file by itself, and what a script that imports it adds."""
+    assert own.plan is not None and member.plan is not None
+    known = {(finding.line, finding.code) for finding in own.plan.findings}
+    more = [finding for finding in member.plan.findings if (finding.line, finding.code) not in known]
+    findings = tuple(sorted((*own.plan.findings, *more), key=lambda f: (f.line, f.code)))
+    edited = own if own.plan.edits else replace(member, path=own.path)
+    assert edited.plan is not None
+    return replace(edited, plan=replace(edited.plan, findings=findings))

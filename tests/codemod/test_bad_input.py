@@ -163,7 +163,7 @@ def test_a_fault_of_the_tool_is_told_in_json(tmp_path: Path, monkeypatch: pytest
 def test_a_fault_while_a_file_is_checked_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def check(source: Source, choice: object) -> FileResult:
+    def check(source: Source, choice: object, place: object) -> FileResult:
         if "bad" in source.path:
             raise ValueError
         return FileResult(source.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Facts, parts
 from accelift_codemod.facts.calls import Calls
@@ -14,6 +15,9 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.timeline import Timeline
 from accelift_codemod.facts.values import Role, Value, Values
 from accelift_codemod.source import Source
+
+if TYPE_CHECKING:
+    from accelift_codemod.project.program import Program
 
 LIBRARIES = ("accelerate", "accelift")
 _ACCELERATORS = frozenset(f"{root}{home}.Accelerator" for root in LIBRARIES for home in ("", ".accelerator"))
@@ -198,7 +202,7 @@ class AccelerateFacts(Facts):
 
     resolver: AccelerateResolver
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source | Program) -> None:
         super().__init__(source)
         self.resolver = AccelerateResolver(self.index, self.instances)
 

@@ -84,6 +84,7 @@ def _finding(program: Program, unit: Unit, finding: Finding) -> Finding:
         message=_readable(unit, renamed_lines(finding.message, lambda line: _named(program, unit, line))),
         remedy=_readable(unit, finding.remedy),
         evidence=_evidence(program, unit, finding.evidence),
+        fix=tuple(_edit(program, unit, edit) for edit in finding.fix),
     )
 
 
