@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ from accelift_codemod import diff, gates, remembered, timelimit
 from accelift_codemod.api import guarded
 from accelift_codemod.conversion import line_limit
 from accelift_codemod.facts.accelerate import AccelerateFacts
-from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.index import FUNCTIONS, Index
+from accelift_codemod.facts.reached import Reached
 from accelift_codemod.facts.world import World
 from accelift_codemod.lints import all_lints
 from accelift_codemod.plan import Finding, Outcome, Plan
@@ -71,11 +73,19 @@ def check_source(source: Source, choice: Choice, place: Path | None = None) -> F
 
 
 def _program(source: Source, place: Path) -> Program | None:
-    """A script with the project files that it imports; None if it uses none, or they are beyond what can be followed."""
+    """A script with the project files that it imports, if they can be followed; their functions do nothing that it
+    does not run."""
     try:
-        return link(source, place)
+        program = link(source, place)
     except CannotLink:
         return None
+    if program is not None:
+        reached = Reached(Index(program.tree), apart=True)
+        for function in reached.index.functions if reached.known else ():
+            idle = program.unit(function.lineno) is not program.entry and function not in reached.functions
+            if idle and isinstance(function, FUNCTIONS):
+                function.body = [ast.copy_location(ast.Pass(), function.body[0])]
+    return program
 
 
 def _found(world: World, choice: Choice) -> tuple[Finding, ...]:
@@ -159,7 +169,7 @@ def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:
 
 
 def check_files(files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:
-    """Check files, in their order, on several processes if asked to; then the other files in which something is found."""
+    """Check files, on several processes if asked to: their results in order, then those of others they import."""
     remembered.forget()  # what an earlier run saw
     work = partial(check_file, choice=choice)
     if jobs <= 1 or len(files) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from accelift_codemod.checker import Choice, check_files
@@ -110,3 +111,27 @@ def test_what_is_certain_is_set_right_in_each_file(tmp_path: Path) -> None:
     assert check(tmp_path, "train", train=script, engine=RAW, fix=True) == {"train": [("SAVE-RACE", 13)]}
     assert (tmp_path / "engine.py").read_text() == ENGINE
     assert "accelerator.unwrap_model(model).state_dict()" in (tmp_path / "train.py").read_text()
+
+
+def test_what_a_script_does_not_run_of_a_file_is_not_its_own(tmp_path: Path) -> None:
+    other = """\
+        from torchvision.datasets import MNIST
+
+
+        def load():
+            return MNIST("data", download=True)
+
+
+        def main():
+            print(len(load()))
+
+
+        if __name__ == "__main__":
+            main()
+    """
+    loaded = "    {guard}\n        print(len(load()))\n    train(model"
+    for guard, codes in (("with accelerator.main_process_first():", []), ("if True:", ["DL-RACE"])):
+        script = SCRIPT.replace("from engine", "from other import load\nfrom engine")
+        script = script.replace("    train(model", loaded.format(guard=guard))
+        found = check(tmp_path, "train", train=script, other=dedent(other), engine=ENGINE)
+        assert [code for one in found.values() for code, _ in one] == codes

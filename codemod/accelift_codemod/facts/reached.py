@@ -25,11 +25,13 @@ def trains(index: Index, calls: Iterable[ast.Call]) -> bool:
 class Reached:
     """The functions that are reached from the code of a module, by names alone.
 
-    `known` tells whether they all are: nothing is run by a name that only shows when the script runs.
+    `known` tells whether they all are: nothing is run by a name that only shows when the script runs. With `apart`,
+    globals of one name in several files are told apart where they are not asked for as an attribute or by text.
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, apart: bool = False) -> None:
         self.index = index
+        self._apart = apart
         self.known = True
         self.functions: set[ast.AST] = set()
         self._named: dict[str, list[ast.AST]] = {}
@@ -62,10 +64,11 @@ class Reached:
             if node.decorator_list:
                 self._reach(node)  # whoever decorates it may run it
         elif isinstance(node, ast.Name):
-            self._say(node.id)
+            self._say(node.id, self._apart)
             self.known = self.known and not self._by_name(node, node.id)
             for cls in self._classes.get(_called(node.id), ()):
-                self._class(cls, node)
+                if not self._apart or cls.name == node.id:
+                    self._class(cls, node)
         elif isinstance(node, ast.Attribute):
             self._say(node.attr)
             self.known = self.known and not (node.attr not in _BUILTINS and self._by_name(node, node.attr))
@@ -74,13 +77,14 @@ class Reached:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self._say(node.value)
 
-    def _say(self, name: str) -> None:
-        name = _called(name)
-        if name in self._said:
+    def _say(self, name: str, apart: bool = False) -> None:
+        said = name if apart else _called(name)
+        if said in self._said:
             return
-        self._said.add(name)
-        for function in self._named.get(name, ()):
-            self._reach(function)
+        self._said.add(said)
+        for function in self._named.get(_called(name), ()):
+            if not apart or getattr(function, "name", "") == name:
+                self._reach(function)
 
     def _by_name(self, node: ast.AST, name: str) -> bool:
         """Whether something is asked for by a name that is not written out: `getattr(trainer, args.mode)`."""
