@@ -240,11 +240,8 @@ class Draft:
         return resolver.qualified(call.func) in _EXITS or resolver.builtin(call.func) in ("exit", "quit")
 
     def caught(self, handler: ast.ExceptHandler) -> set[str]:
-        """The built-in errors that a handler catches; an empty name stands for others."""
-        if handler.type is None:
-            return {"BaseException"}
-        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-        return {self.facts.resolver.builtin(kind) or "" for kind in kinds}
+        """See :meth:`Resolver.caught`."""
+        return self.facts.resolver.caught(handler)
 
     def collective(self, statement: ast.stmt) -> ast.AST | None:
         """A part of a statement that every process has to run together: a model's forward, a batch loop, a gather."""

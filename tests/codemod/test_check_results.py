@@ -132,6 +132,8 @@ WRONG = {
     "SAVE-RACE": [
         script(after="torch.save(accelerator.unwrap_model(model).state_dict(), 'm.pt')  # HERE"),
         script("accelift", imports="import os", setup="os.makedirs('out')  # HERE"),
+        script(imports="import os", setup="try:\n    os.mkdir('out')  # HERE\nexcept OSError:\n    raise"),
+        script(imports="import os", setup="try:\n    os.mkdir('out')  # HERE\nexcept KeyError:\n    pass"),
         script(after="with open('log.txt', 'a') as log:  # HERE\n    log.write('x')"),
         script(
             definitions="def save(net):\n    torch.save(net, 'm.pt')  # HERE\n", epoch_end="if epoch > 1:\n    save(3)"
@@ -274,6 +276,7 @@ RIGHT = {
             before="with accelerator.main_process_first():\n    load(True)\nload()",
         ),
         script(imports="import os", setup="os.makedirs('out', exist_ok=True)"),
+        script(imports="import os", setup="try:\n    os.makedirs('out')\nexcept OSError:\n    pass"),
         script(imports="import os", after="if os.environ.get('RANK', '0') == '0':\n    torch.save(3, 'm.pt')"),
         script(
             definitions="def save(net):\n    torch.save(net, 'm.pt')\n",

@@ -10,6 +10,8 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
+# What is raised where a file or folder is there already, or else covers that.
+IF_THERE = frozenset("FileExistsError OSError IOError EnvironmentError Exception BaseException".split())
 _READING, _WRITING = set("rbt"), set("wax+")  # the letters of a file's mode
 _LISTS = library.LISTS | {"os.path.exists", "os.path.isfile", "os.path.getmtime"}
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})

@@ -44,6 +44,13 @@ class Names:
             return node.id.rpartition(MARK)[2]
         return None
 
+    def caught(self, handler: ast.ExceptHandler) -> set[str]:
+        """The built-in errors that a handler catches; an empty name stands for others."""
+        if handler.type is None:
+            return {"BaseException"}
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        return {self.builtin(kind) or "" for kind in kinds}
+
     @memoised
     def bindings(self, name: ast.Name) -> list[Binding]:
         """The bindings that a load may see."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod.facts import library, paths
+from accelift_codemod.facts import files, library, paths
 from accelift_codemod.facts.ranks import mentions_process, words
 from accelift_codemod.facts.values import Evidence, Role
 from accelift_codemod.facts.world import World
@@ -205,6 +205,15 @@ accelerator.save(state, "checkpoint.pt")
             return "use accelerator.save, which only the main process does, or put it under a guard"
         return "put it under `if accelerator.is_main_process:`"
 
+    def _is_caught(self, world: World, call: ast.Call) -> bool:
+        """Whether the script goes on if a folder is there already."""
+        statement = world.index.statement(call)
+        block = world.index.parents[statement]
+        handlers = block.handlers if isinstance(block, ast.Try) and statement in block.body else []
+        return any(
+            world.resolver.caught(h) & files.IF_THERE and not isinstance(h.body[-1], ast.Raise) for h in handlers
+        )
+
     def _writes(self, world: World, call: ast.Call) -> str:
         qualified = world.qualified(call)
         if qualified in _SAVES:
@@ -212,7 +221,8 @@ accelerator.save(state, "checkpoint.pt")
         if qualified in _FOLDERS:
             flag = world.resolver.argument(call, 2, "exist_ok") if qualified == "os.makedirs" else None
             known = isinstance(flag, ast.Constant) and not flag.value
-            return "" if flag is not None and not known else "makes the same folder (and fails where it exists)"
+            harmless = (flag is not None and not known) or self._is_caught(world, call)
+            return "" if harmless else "makes the same folder (and fails where it exists)"
         if qualified in library.SIDE_EFFECTS:
             if qualified in library.HARMLESS_EVERYWHERE or qualified in _DUMPS:
                 return ""

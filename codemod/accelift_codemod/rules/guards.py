@@ -19,7 +19,6 @@ _RULE = "GUARD"
 _WRITES = Assumption("the method writes files and does nothing else, as that of its name in pandas or pathlib")
 _LIBRARIES = ("pandas.", "matplotlib.", "plotly.", "seaborn.", "transformers.", "PIL.", "pathlib.")
 _MAKES = ("os.makedirs", "os.mkdir")
-_FILE_ERRORS = {"FileExistsError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
 _READS = ("read", "readline", "readlines", "seek", "truncate")
 _HEADER = "if {accelerator}.is_main_process:"
 _SLOWER = "a slower process would find what the main process has made"
@@ -210,7 +209,7 @@ if accelerator.is_main_process:
         """Whether the script goes on if a folder is there already."""
         block = draft.facts.index.parents[statement]
         handlers = block.handlers if isinstance(block, ast.Try) and statement in block.body else []
-        return any(draft.caught(h) & _FILE_ERRORS and not draft.ends(h.body[-1]) for h in handlers)
+        return any(draft.caught(h) & files.IF_THERE and not draft.ends(h.body[-1]) for h in handlers)
 
     def _by_all(self, draft: Draft, call: ast.Call) -> Iterator[Edit | Finding]:
         """Every process makes the folder, so that it is there for each of them: another one may be the first."""
