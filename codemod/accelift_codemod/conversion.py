@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelift_codemod import diff, gates, settings
 from accelift_codemod.facts import Facts
@@ -29,6 +29,11 @@ from accelift_codemod.rewrite import CannotRewrite, rewrite
 from accelift_codemod.rewrite.layout import line_length
 from accelift_codemod.source import Source
 
+if TYPE_CHECKING:
+    from accelift_codemod.single import Single
+    from accelift_codemod.single.defaults import Several
+    from accelift_codemod.single.files import Folded
+
 _Global = tuple[Path, str]
 _Attempt = tuple[FileResult, frozenset[_Global]]  # with the globals that are gone, and that other files take
 _TRAINS = tuple(b"backward .step( .grad Trainer lightning fastai ignite accelerate accelift".split())
@@ -44,22 +49,58 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
     result = _as_written(source, options, place)
     if result.plan is None or all(f.code != "ALREADY-DISTRIBUTED" for f in result.plan.findings):
         return result
-    return _single(source, options, place) or result
+    return _single(source, options, place, result)
 
 
-def _single(source: Source, options: Options, place: Path | None) -> FileResult | None:
-    """The conversion of a script that also runs on one process, without its own distribution; None if there is none."""
+def _single(source: Source, options: Options, place: Path | None, result: FileResult) -> FileResult:
+    """The conversion of a script that also runs on one process, without its own distribution.
+
+    Where there is none, the result of the script as it is, which says why if it never makes a process group.
+    """
     from accelift_codemod import single  # late: few scripts need it
     from accelift_codemod.single.back import back
+    from accelift_codemod.single.defaults import Several
 
-    found = single.single(Facts(source, settings.roles(place or Path(source.path))), source)
-    result = _as_written(found.source, options, place) if found is not None else None
-    if found is None or result is None or result.output is None or (place is not None and _is_used(source, place)):
-        return None
+    known = settings.roles(place or Path(source.path))
+
+    def linked(files: Mapping[str, Source]) -> Source | Program:
+        entry = files.get(source.path, source)
+        try:
+            return (link(entry, place, known, files) if place is not None else None) or entry
+        except CannotLink:
+            return entry
+
     try:
-        return back(found, result)
+        found = single.single(linked, known)
+    except Several as several:
+        return _undecided(result, several)
+    new = _as_written(found.sources.get(source.path, source), options, place, found)
+    if place is not None and source.path in found.files and _is_used(source, place):
+        return _undecided(result, Several("" if found.switch else "asks for a process group, and others use it, too"))
+    if new.output is None and found.switch:
+        return result
+    try:
+        return back(found, new)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=True)
+
+
+def _undecided(result: FileResult, several: Several) -> FileResult:
+    """The result of a script that is left alone, with why it is not known to run on one process only."""
+    plan = result.plan
+    if plan is None or not several.why:
+        return result
+    path, line = several.at
+    own = path in ("", result.path)
+    where = "" if own else f"{path}:{line}: "
+    message, remedy = f"{where}{several.why}", "take out what it does with other processes, or keep it"
+    told = tuple(
+        replace(finding, line=line if own else 0, message=message, remedy=remedy)
+        if finding.code == "ALREADY-DISTRIBUTED"
+        else finding
+        for finding in plan.findings
+    )
+    return replace(result, plan=replace(plan, findings=told, reason=message))
 
 
 def _is_used(source: Source, place: Path) -> bool:
@@ -89,14 +130,17 @@ def convert_sparing(
     return result if result.output is not None else None
 
 
-def _as_written(source: Source, options: Options, place: Path | None) -> FileResult:
+def _as_written(source: Source, options: Options, place: Path | None, taken: Single | None = None) -> FileResult:
+    """The result of a script, and of its files; or of what is left of them."""
     if place is None:
         return convert_source(source, options)
     try:
-        program = link(source, place, settings.roles(place))
+        program = link(source, place, settings.roles(place), taken.sources if taken is not None else None)
     except CannotLink as reason:
         return _unlinked(convert_alone(source, options, place), str(reason))
-    return convert_program(program, options) if program is not None else convert_alone(source, options, place)
+    if program is None:
+        return convert_alone(source, options, place)
+    return convert_program(program, options, taken=taken)
 
 
 def _unlinked(result: FileResult, why: str) -> FileResult:
@@ -236,26 +280,36 @@ def convert_source(
     )
 
 
-def convert_program(program: Program, options: Options, spared: frozenset[tuple[str, str]] = frozenset()) -> FileResult:
+def convert_program(
+    program: Program,
+    options: Options,
+    spared: frozenset[tuple[str, str]] = frozenset(),
+    taken: Single | None = None,
+) -> FileResult:
     """Convert a script and the project files that it imports. Nothing is written.
 
     Args:
         program: these.
         options: the user's choices.
         spared: functions whose loops stay as they are, by file and name.
+        taken: what the program is made of, if its own distribution is taken out.
     """
     if not program.mentions(*_TRAINS):
         return convert_source(program.entry.source, options)
     names = frozenset(unit.marked(name) for unit in program.units for path, name in spared if path == str(unit.path))
-    return _sparing(lambda wanted: _convert_program(program, options, wanted, names))
+    return _sparing(lambda wanted: _convert_program(program, options, wanted, names, taken))
 
 
 def _convert_program(
-    program: Program, options: Options, wanted: frozenset[_Global], spared: frozenset[str]
+    program: Program,
+    options: Options,
+    wanted: frozenset[_Global],
+    spared: frozenset[str],
+    taken: Single | None,
 ) -> _Attempt:
     facts = Facts(program, settings.roles(program.entry.path))
-    taken = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
-    facts.wanted = frozenset(unit.marked(name) for unit, names in taken.items() for name in names)
+    read = {unit: {*unit.run_alone, *(name for path, name in wanted if path == unit.path)} for unit in program.units}
+    facts.wanted = frozenset(unit.marked(name) for unit, names in read.items() for name in names)
     facts.spared = spared
     plan, draft = make_plan(facts, options)
     if draft is None:
@@ -266,6 +320,11 @@ def _convert_program(
     except parts.CannotSpell as error:
         finding = Finding("ACC-REACH", Severity.ERROR, 0, str(error), "import it there")
         return FileResult.refused(program.path, program.digest, finding), frozenset()
+    folded = taken.files if taken is not None else {}
+    for unit in program.units:
+        plan = plans.get(unit) or Plan(unit.source.path, unit.source.digest)
+        if unit.source.path in folded and plan.outcome in (Outcome.NOTHING, Outcome.CHECKED):
+            plans[unit] = replace(plan, outcome=Outcome.CONVERTED)
     ready: list[bool] = []  # for each file: whether it now uses the accelerator; one is enough
 
     def noted(source: Source, index: Index) -> bool:
@@ -289,7 +348,8 @@ def _convert_program(
         distributes=facts.processes.managed,
         members=tuple(result for unit, result in results.items() if unit is not program.entry),
     )
-    return _shared(program.entry.path, entry, {unit.path: (unit.source, results.get(unit)) for unit in program.units})
+    files = {unit.path: (unit.source, results.get(unit)) for unit in program.units}
+    return _shared(program.entry.path, entry, files, folded)
 
 
 def _sparing(work: Callable[[frozenset[_Global]], _Attempt]) -> FileResult:
@@ -299,10 +359,21 @@ def _sparing(work: Callable[[frozenset[_Global]], _Attempt]) -> FileResult:
     return spared if spared is not None and spared.output is not None else result
 
 
-def _shared(script: Path, result: FileResult, files: Mapping[Path, tuple[Source, FileResult | None]]) -> _Attempt:
+def _shared(
+    script: Path,
+    result: FileResult,
+    files: Mapping[Path, tuple[Source, FileResult | None]],
+    folded: Mapping[str, Folded] | None = None,
+) -> _Attempt:
     """The result of a script, with what others who use its files have to know; and what these would miss."""
     changed = [
-        Changed(path, source.path, Index.of(source.tree), one.plan.edits if one is not None and one.plan else ())
+        Changed(
+            path,
+            source.path,
+            Index.of(source.tree),
+            one.plan.edits if one is not None and one.plan else (),
+            (folded or {}).get(source.path),
+        )
         for path, (source, one) in files.items()
     ]
     sharing = Sharing(script, changed)

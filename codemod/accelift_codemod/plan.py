@@ -99,6 +99,7 @@ STATEMENT_OPERATIONS = frozenset(
 
 
 FOR_EACH = "another process may make it at the same time, and each needs it"  # why folders may be there already
+TAKEN_OUT = "only the script's own distribution has a use for it"
 DEALT = "the prepared loader moves it"  # why the moves of batches go
 STATE = "PartialState()"  # what code asks about the processes where the accelerator is not at hand
 _STATE_CAN = frozenset("print is_main_process is_local_main_process main_process_first wait_for_everyone".split())

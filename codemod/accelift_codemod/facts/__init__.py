@@ -112,7 +112,7 @@ class Facts:
     @cached_property
     def processes(self) -> Processes:
         own = {call for call in self.index.calls if self._unfolded(call) in self.spawned.ranks}
-        return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks, self._idle)
+        return Processes(self.resolver, self.command_line, frozenset(own) or self.spawned.ranks, self.idle)
 
     @cached_property
     def devices(self) -> Devices:
@@ -191,10 +191,6 @@ class Facts:
         """The node of the source's own tree that a node stands for."""
         node = self._unfolded(node)
         return self.spawned.originals.get(node, node)
-
-    def _idle(self, node: ast.AST) -> bool:
-        """Whether code of an imported file is there for other scripts."""
-        return not self.same_file(node, self.tree.body[-1]) and not self.runs(node)
 
     def _unfolded(self, node: ast.AST) -> ast.AST:
         """The node that a node stands for in the tree in which classes are as they are written."""
@@ -283,6 +279,10 @@ class Facts:
                 return False
             function = self.index.function(function)
         return True
+
+    def idle(self, node: ast.AST) -> bool:
+        """Whether code of an imported file is there for other scripts."""
+        return not self.same_file(node, self.tree.body[-1]) and not self.runs(node)
 
     # ---- references
 

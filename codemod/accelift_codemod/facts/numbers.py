@@ -13,6 +13,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Binding, How, position
 from accelift_codemod.facts.machines import Machines, machines
 from accelift_codemod.facts.memo import memoised
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.spawned import SPAWN
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
@@ -27,11 +28,22 @@ class Part(Enum):
 
 NAMES = frozenset(library.DISTRIBUTED)
 _MEMBERS = frozenset("DistributedDataParallel DistributedSampler distributed spawn Process fsdp".split())
+AVAILABLE = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
 ASKED = {
     "torch.distributed.get_rank": Part.RANK,
     "torch.distributed.get_node_local_rank": Part.LOCAL_RANK,
     "torch.distributed.get_world_size": Part.WORLD_SIZE,
 }
+_STARTS = frozenset(
+    {
+        "torch.distributed.init_process_group",
+        SPAWN,
+        "torch.multiprocessing.Process",
+        "horovod.torch.init",
+        "deepspeed.init_distributed",
+        "deepspeed.initialize",
+    }
+)
 _VARIABLES = {"RANK": Part.RANK, "LOCAL_RANK": Part.LOCAL_RANK, "WORLD_SIZE": Part.WORLD_SIZE}
 _OPTIONS = {"--local_rank": Part.LOCAL_RANK, "--local-rank": Part.LOCAL_RANK}  # of torch.distributed.launch
 
@@ -64,7 +76,10 @@ class Numbers:
 
     @cached_property
     def uses(self) -> list[tuple[ast.Name | ast.Attribute, str]]:
-        """The whole names of torch.distributed and its like that the script writes, in source order."""
+        """The whole names of torch.distributed and its like that the script writes, in source order.
+
+        Not what asks whether torch has such a thing, which no process group changes.
+        """
         if not self._mentioned:
             return []
         names: Iterator[ast.Name | ast.Attribute] = (
@@ -78,6 +93,7 @@ class Numbers:
             qualified = self.resolver.qualified(node)
             if qualified is not None and library.matches(qualified, NAMES) is not None and not self.idle(node):
                 found.append((node, qualified.replace(".distributed_c10d.", ".")))
+        found = [use for use in found if use[1] not in AVAILABLE]
         return sorted(found, key=lambda use: position(use[0]))
 
     def calls(self, *names: str) -> list[ast.Call]:
@@ -87,6 +103,11 @@ class Numbers:
     def _called(self, node: ast.AST) -> bool:
         parent = self.index.parents.get(node)
         return isinstance(parent, ast.Call) and parent.func is node
+
+    @cached_property
+    def starts(self) -> list[ast.Name | ast.Attribute]:
+        """What makes a process group, or starts processes."""
+        return [node for node, name in self.uses if name in _STARTS]
 
     @cached_property
     def groups(self) -> list[ast.Call]:

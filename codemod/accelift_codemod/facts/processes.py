@@ -20,8 +20,6 @@ from accelift_codemod.facts.values import Role
 _LAUNCHER = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
 _REDUCTIONS = {"SUM": "sum", "AVG": "mean", "MAX": "max", "MIN": "min"}
 _REDUCE_OP = "torch.distributed.ReduceOp."
-# What may stay: it asks for nothing that a process group knows.
-_KEPT = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
 _PLACES = frozenset({"device_ids", "output_device", "dim"})  # of DistributedDataParallel: the accelerator knows them
 _SETTINGS = frozenset(
     {"broadcast_buffers", "bucket_cap_mb", "find_unused_parameters", "gradient_as_bucket_view", "static_graph"}
@@ -151,8 +149,6 @@ class Processes(Numbers):
             qualified.removeprefix("torch.distributed.") if known == "torch.distributed" else library.DISTRIBUTED[known]
         )
         plain = f"uses {qualified if known == 'torch.distributed' else name}"
-        if qualified in _KEPT:
-            return ""
         if qualified.startswith(_REDUCE_OP):
             return "" if isinstance(parent, (ast.keyword, ast.Call)) else plain
         if not isinstance(parent, ast.Call) or parent.func is not node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
@@ -23,10 +23,13 @@ _MOST_FILES = 200
 _MOST_BYTES = 3_000_000
 
 
-def link(entry: Source, path: Path, known: Collection[str] = ()) -> Program | None:
+def link(
+    entry: Source, path: Path, known: Collection[str] = (), instead: Mapping[str, Source] | None = None
+) -> Program | None:
     """The program of a script; None if it uses nothing of another project file.
 
-    What is `known` by its whole name is not looked into.
+    What is `known` by its whole name is not looked into. Files are read, if nothing stands `instead` of them, by their
+    paths as people see them.
 
     Raises:
         BadSource: the script does not parse.
@@ -35,7 +38,7 @@ def link(entry: Source, path: Path, known: Collection[str] = ()) -> Program | No
     acting = [statement for statement in entry.tree.body if _acts(statement)]
     if not acting:
         return None  # run by itself, it does nothing
-    linker = Linker(entry, path, known)
+    linker = Linker(entry, path, known, instead or {})
     brought = linker.brought(acting)
     if not brought or not may_train(linker.entry.path, linker.finder, brought):
         return None
@@ -46,7 +49,8 @@ def link(entry: Source, path: Path, known: Collection[str] = ()) -> Program | No
 class Linker:
     """Answers what the imports of a script's files bind, and puts together the files that are needed."""
 
-    def __init__(self, entry: Source, path: Path, known: Collection[str]) -> None:
+    def __init__(self, entry: Source, path: Path, known: Collection[str], instead: Mapping[str, Source]) -> None:
+        self.instead = instead
         self.known = {tuple(name.split(".")[-2:]) for name in known}
         own = Index.of(entry.tree)
         self.entry = Unit(Path(path).resolve(), "", entry.path, exports(own), entry)
@@ -140,7 +144,8 @@ class Linker:
 
     def _load(self, path: Path) -> Unit | None:
         shown = _beside(path, self.entry)
-        known = _exports(path, shown)
+        own = self.instead.get(shown)
+        known = _exports(path, shown) if own is None else exports(Index.of(own.tree))
         if known is None:
             return None
         parts = path.with_suffix("").parts
@@ -150,7 +155,7 @@ class Linker:
             if key not in self.keys:
                 break
         self.keys.add(key)
-        return Unit(path, key, shown, known)
+        return Unit(path, key, shown, known, own)
 
     # ---- names
 

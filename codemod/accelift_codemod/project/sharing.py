@@ -10,15 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accelift_codemod.draft import mentioned
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.plan import DEALT, FOR_EACH, STATE, Edit, Operation
+from accelift_codemod.plan import DEALT, FOR_EACH, STATE, TAKEN_OUT, Edit, Operation, Span
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.project.program import is_main, main_names
+from accelift_codemod.project.starting import distributing
 from accelift_codemod.project.users import NO_USE, use, users
+
+if TYPE_CHECKING:
+    from accelift_codemod.single.files import Folded
 
 _REMOVE = (Operation.DROP, Operation.DROP_NAME)
 _SIGNATURE = (Operation.PARAMETER, Operation.ADD_PARAMETER, Operation.DROP_PARAMETER)
@@ -50,6 +55,21 @@ class Changed:
     shown: str
     index: Index
     edits: Sequence[Edit]
+    folded: Folded | None = None  # what the file is made of, if a script's own distribution is taken out of it
+
+    @cached_property
+    def taken_out(self) -> dict[str, list[Edit]]:
+        """The globals out of which something is taken, which only several processes would run, and what that is."""
+        found: dict[str, list[Edit]] = {}
+        for span, operation, code in self.folded.gone if self.folded is not None else ():
+            for top in self.folded.original.tree.body if self.folded is not None else ():
+                if isinstance(top, _DEFINITIONS) and Span.of(top).contains(span):
+                    found.setdefault(top.name, []).append(Edit("DISTRIBUTED", span, operation, TAKEN_OUT, code))
+        return found
+
+    def place(self, edit: Edit) -> Span:
+        """Where an edit is made, in the file as it was written."""
+        return edit.span if self.folded is None or _takes_out(edit) else self.folded.written(edit.span)
 
     @cached_property
     def anew(self) -> frozenset[str]:
@@ -114,6 +134,8 @@ class Sharing:
             for edit in file.edits:
                 for name in file.touched(edit):
                     self._edits.setdefault((file.path, name), []).append(edit)
+            for name, gone in file.taken_out.items():
+                self._edits.setdefault((file.path, name), []).extend(gone)
         self._uses: dict[_Global, set[_Global]] = {}
         for user, used in self._found_uses() if self._edits else ():
             self._uses.setdefault(user, set()).add(used)
@@ -126,7 +148,7 @@ class Sharing:
         """
         program = {file.path for file in self.files}
         root = project_folder(Path(os.path.commonpath([path.parent for path in program])))
-        all_changed, all_asking = self._reaching(_changes), self._reaching(_asks)
+        all_changed, all_asking, all_taken = map(self._reaching, (_changes, _asks, _takes_out))
         unused = {one for one, edits in self._edits.items() if all(map(_tidies, edits))}
         found = []
         for file in self.files:
@@ -135,12 +157,15 @@ class Sharing:
             if file.path == self.script:
                 changed &= self._called_otherwise(file)
             gone = {name for path, name in unused if path == file.path != self.script}
-            wanted = changed | asking | gone
+            other = {name for path, name in all_taken if path == file.path != self.script} - changed
+            wanted = changed | asking | gone | other
             readers = list(users(root, file.path, wanted, program)) if wanted else []
             readers = [(path, read - (gone & use(path, file.path).own)) for path, read in readers]
-            changed |= gone
+            changed |= gone | other
             if file.path != self.script:
                 readers.append((file.path, (changed | asking) & main_names(file.index)))
+            several = distributing(root) if any(read & other for _, read in readers) else ()
+            readers = [(path, read if path in several else read - other) for path, read in readers]
             for path, read in readers:
                 if read:
                     names = tuple(sorted(read & changed))
@@ -164,8 +189,9 @@ class Sharing:
     def changes(self) -> dict[tuple[str, str], str]:
         """For each global that edits change: a digest of these."""
         found = {}
+        places = {file.path: file.place for file in self.files}
         for (path, name), edits in self._edits.items():
-            text = "\n".join(sorted(f"{e.span} {e.operation} {e.code} {e.place}" for e in edits))
+            text = "\n".join(sorted(f"{places[path](e)} {e.operation} {e.code} {e.place}" for e in edits))
             found[str(path), name] = sha256(text.encode(errors="surrogateescape")).hexdigest()
         return found
 
@@ -177,7 +203,12 @@ class Sharing:
             further = self._uses.get(queue.pop(), set()) - seen
             seen |= further
             queue += further
-        edited = ((str(where), name) for where, name in seen if any(map(_changes, self._edits.get((where, name), ()))))
+        edits = self._edits
+        edited = (
+            (str(where), name)
+            for where, name in seen
+            if any(_changes(edit) or _takes_out(edit) for edit in edits.get((where, name), ()))
+        )
         return tuple(sorted(edited))
 
     def _reaching(self, matches: Callable[[Edit], bool]) -> set[_Global]:
@@ -286,7 +317,12 @@ def _asks(edit: Edit) -> bool:
 def _changes(edit: Edit) -> bool:
     """Whether an edit changes what a global does for others: not if it only asks for the state, which is there for
     every script, nor if it lets a folder be there already."""
-    return STATE not in edit.code and edit.reason != FOR_EACH and not _tidies(edit)
+    return STATE not in edit.code and edit.reason != FOR_EACH and not _tidies(edit) and not _takes_out(edit)
+
+
+def _takes_out(edit: Edit) -> bool:
+    """Whether an edit takes away what only several processes run: nothing changes for scripts that are one process."""
+    return edit.reason == TAKEN_OUT
 
 
 def _tidies(edit: Edit) -> bool:

@@ -76,6 +76,16 @@ def distributing(source: Source) -> tuple[ast.stmt, Path] | None:
     return None
 
 
+@remembered
+def led_to(script: Path) -> frozenset[Path]:
+    """The project files that a script may import, directly or through each other, as far as their texts show."""
+    try:
+        finder = Finder(script, Source.read(script))
+    except BadSource:
+        return frozenset()
+    return frozenset(_led_to(finder.script, finder, surface(finder.script).imports))
+
+
 def _led_to(script: Path, finder: Finder, imports: Iterable[tuple[str, int]]) -> Iterator[Path]:
     """The project files that imports of a script lead to, directly or through each other."""
     seen = {script}

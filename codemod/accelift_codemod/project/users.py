@@ -125,15 +125,21 @@ def _exports(statement: ast.stmt) -> bool:
 
 
 @remembered
-def _naming(root: Path) -> dict[str, list[Path]]:
-    """The files of a project by the words that they name modules with."""
+def files_of(root: Path) -> tuple[Path, ...]:
+    """The files of a project."""
     files = Files()
     try:
         files.add(root)
     except Nowhere:
-        return {}
+        return ()
+    return tuple(Path(p).resolve() for p in files.named if p.endswith(".py"))[:_MOST_FILES]
+
+
+@remembered
+def _naming(root: Path) -> dict[str, list[Path]]:
+    """The files of a project by the words that they name modules with."""
     found: dict[str, list[Path]] = {}
-    for path in [Path(p).resolve() for p in files.named if p.endswith(".py")][:_MOST_FILES]:
+    for path in files_of(root):
         for word in surface(path).words:
             found.setdefault(word, []).append(path)
     return found

@@ -1,133 +1,163 @@
 """Scripts that run on one process, and also distribute themselves if they are told to: the one for one process.
 
 Research code often has both: `if args.distributed:` makes a process group, wraps the model, deals out the data. Without
-the option it is a script as any other. Where nothing of the other way runs by default, it is taken out, and what is
-left is converted.
+the option it is a script as any other. Or only files that it imports can do both, for another script makes the process
+group: `if not dist.is_initialized(): return 1`. Where nothing of the other way runs by default, it is taken out of the
+script and its files, and what is left is converted.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from accelift_codemod.facts import Facts
+from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
-from accelift_codemod.rewrite.layout import indentation
+from accelift_codemod.project.program import Program
 from accelift_codemod.single.defaults import UNKNOWN, Defaults, Several
-from accelift_codemod.single.expected import expected
 from accelift_codemod.single.expressions import Known
-from accelift_codemod.single.folding import CannotFold, Dead, Folding, Gone
+from accelift_codemod.single.files import Dead, Folded
+from accelift_codemod.single.folding import CannotFold
 from accelift_codemod.single.leftovers import unused
 from accelift_codemod.single.switches import Switches
 from accelift_codemod.source import BadSource, Source
 
 _ROUNDS = 6
+Linked = Callable[[Mapping[str, Source]], Source | Program]
 
 
 @dataclass(frozen=True)
 class Single:
-    """A script without its own distribution."""
+    """A script, and the project files that it imports, without their own distribution."""
 
-    original: Source
-    source: Source
-    lines: tuple[int, ...]  # for each line of the source, that of the original (from 1)
-    switch: str  # the condition by which it distributes itself
-    line: int  # where that stands, in the original
-    gone: tuple[Gone, ...]  # what is taken out, in the original
+    files: Mapping[str, Folded]  # those of which something is taken out, by their paths as people see them
+    path: str  # the script's
+    switch: str  # the condition by which it distributes itself; empty if it never does
+    at: tuple[str, int]  # the file in which that stands, and where
 
-    def written_line(self, line: int) -> int:
-        """The original's line of a line; 0 stays."""
-        return self.lines[min(line, len(self.lines)) - 1] if line > 0 else line
-
-    def written(self, span: Span) -> Span:
-        """The original's place of a place: what stood under a condition that is gone was further to the right."""
-        first, last = self.written_line(span.line), self.written_line(span.end_line)
-        ends = self._text(self.source, span.end_line)
-        whole = span.end_column == len(ends.encode())  # a line may have become shorter
-        end = len(self._text(self.original, last).encode()) if whole else span.end_column + self._shift(span.end_line)
-        return Span(first, span.column + self._shift(span.line), last, end)
-
-    def _shift(self, line: int) -> int:
-        before, now = self._text(self.original, self.written_line(line)), self._text(self.source, line)
-        return len(indentation(before)) - len(indentation(now))
-
-    def _text(self, source: Source, line: int) -> str:
-        return source.lines[line - 1].rstrip("\r\n") if 0 < line <= len(source.lines) else ""
+    @property
+    def sources(self) -> dict[str, Source]:
+        """The files without what is taken out."""
+        return {path: folded.source for path, folded in self.files.items()}
 
 
-def single(facts: Facts, source: Source) -> Single | None:
-    """The script for one process in one that also distributes itself; None if there is none to be told apart."""
+def single(linked: Linked, known: Mapping[str, Role]) -> Single:
+    """The script for one process in one that also distributes itself.
+
+    Args:
+        linked: the script as one program with its files, with other sources of some files.
+        known: what calling functions of libraries gives.
+
+    Raises:
+        Several: there is none to be told apart; with a reason, if nothing that the script runs makes a process group.
+    """
+    taking = _Taking(linked, known)
+    distributes = bool(taking.facts.processes.starts)
     try:
-        switches = Switches(facts)
-        found = _folded(source, _known(facts, switches), _at(switches.gone))
+        return taking.found()
+    except Several as several:
+        raise Several() if distributes else several.placed(taking.place) from None
+    except (BadSource, RecursionError):
+        raise Several("it is too deep, or is no Python any more") from None
+
+
+class _Taking:
+    """Takes the distribution out of a script and its files, step by step."""
+
+    def __init__(self, linked: Linked, known: Mapping[str, Role]) -> None:
+        self.linked = linked
+        self.known = known
+        self.files: dict[str, Folded] = {}
+        self.facts = self._facts()  # of what is left so far
+
+    def found(self) -> Single:
+        before = self.facts
+        switches = Switches(before)
+        first = switches.first
+        switch, at = ("", (before.source.path, 0)) if first is None else (before.short(first), self.place(first))
+        self._fold(_truths(before, switches), _places(switches.gone))
         for _ in range(_ROUNDS):
-            left = [*unused(facts, found.source)]
-            if not left:
+            self.facts = self._facts()
+            if not self._fold({}, _places(unused(before, self.facts))):
                 break
-            more = _folded(found.source, Known(), _at(left))
-            lines = tuple(found.lines[line - 1] for line in more.lines)
-            gone = tuple((found.written(span), operation, code) for span, operation, code in more.gone)
-            found = replace(found, source=more.source, lines=lines, gone=(*found.gone, *gone))
-        if _asks(Facts(found.source, facts.known)):
-            return None
-    except (Several, CannotFold, BadSource, RecursionError):
-        return None
-    assert switches.first is not None
-    return replace(found, switch=facts.short(switches.first), line=switches.first.lineno)
+        asked = next(_asked(self.facts), None)
+        if asked is not None:
+            raise Several(f"asks for `{self.facts.short(asked)}`, which a conversion would not keep", asked)
+        return Single(self.files, before.source.path, switch, at)
+
+    def _facts(self) -> Facts:
+        linked = self.linked({path: folded.source for path, folded in self.files.items()})
+        return Facts(linked, self.known)
+
+    def place(self, node: ast.AST) -> tuple[str, int]:
+        """The file in which a node stands, and the line as it was written."""
+        line: int = node.lineno  # type: ignore[attr-defined]
+        source, base = [part for part in _parts(self.facts) if part[1] < line][-1]
+        folded = self.files.get(source.path)
+        return source.path, folded.written_line(line - base) if folded is not None else line - base
+
+    def _fold(self, truths: Mapping[Span, tuple[bool | None, bool]], dead: list[_Place]) -> bool:
+        """Fold all files; whether anything has changed."""
+        changed = False
+        for source, base in _parts(self.facts):
+            here = range(base + 1, base + len(source.lines) + 1)
+            own = {_moved(span, base): known for span, known in truths.items() if span.line in here}
+            gone = frozenset((kind, _moved(span, base)) for kind, span in dead if span.line in here)
+            plain = frozenset(span for span, (_, is_plain) in own.items() if is_plain)
+            before = self.files.get(source.path) or Folded.of(source)
+            try:
+                after = before.without(Known({span: truth for span, (truth, _) in own.items()}, plain), Dead(gone))
+            except CannotFold as error:
+                raise Several(f"{source.path} is laid out in a way that is not foreseen ({error})") from None
+            if after.gone != before.gone:
+                self.files[source.path] = after
+                changed = True
+        return changed
 
 
-def _asks(facts: Facts) -> bool:
-    """Whether a script still does something with other processes, or asks a launcher for them."""
-    if facts.processes.uses:
-        return True
+_Place = tuple[type[ast.AST], Span]
+
+
+def _parts(facts: Facts) -> list[tuple[Source, int]]:
+    """The files of a script, each with the number of lines before its own; the script is the last."""
+    source = facts.source
+    if isinstance(source, Program):
+        return [(unit.source, unit.base) for unit in source.units]
+    return [(source, 0)]
+
+
+def _moved(span: Span, base: int) -> Span:
+    return Span(span.line - base, span.column, span.end_line - base, span.end_column)
+
+
+def _asked(facts: Facts) -> Iterator[ast.expr]:
+    """What a script still does with other processes, and what it asks a launcher for."""
+    yield from (node for node, _ in facts.processes.uses)
     defaults = Defaults(facts)
     for node in walk(facts.tree):
         of_environment = isinstance(node, ast.Compare) and facts.resolver.qualified(node.comparators[0]) == "os.environ"
         if defaults.variable(node) is not None or (of_environment and defaults.value(node) is not UNKNOWN):
-            return True
-    return False
+            if isinstance(node, ast.expr) and not facts.idle(node):
+                yield node
 
 
-def _known(facts: Facts, switches: Switches) -> Known:
-    """What tests are, by their places: the tree that is asked may have several copies of one."""
+def _truths(facts: Facts, switches: Switches) -> dict[Span, tuple[bool | None, bool]]:
+    """What tests are, by their places, and whether that is their very value. The tree may have several copies of one.
+
+    What others have in the files that the script imports is left alone.
+    """
     truths: dict[Span, bool | None] = {}
     plain: set[Span] = set()
     for node in walk(facts.tree):
-        if isinstance(node, ast.expr) and hasattr(node, "end_lineno"):
+        if isinstance(node, ast.expr) and hasattr(node, "end_lineno") and not facts.idle(node):
             truth, place = switches.truth(node), Span.of(node)
             truths[place] = truth if truths.get(place, truth) is truth else None
-            if truth is not None and switches.defaults.value(node) is truth:
+            if truth is not None and switches.is_plain(node, truth):
                 plain.add(place)
-    return Known(truths, frozenset(plain))
+    return {place: (truth, place in plain) for place, truth in truths.items()}
 
 
-def _at(nodes: Iterable[ast.AST]) -> Dead:
-    """Whether a node has the place and kind of one of these."""
-    places = {(type(node), Span.of(node)) for node in nodes}
-    return lambda node: isinstance(node, (ast.stmt, ast.alias)) and (type(node), Span.of(node)) in places
-
-
-def _folded(source: Source, known: Known, dead: Dead) -> Single:
-    """A script without the statements that are dead, and with one arm of the conditions that are known.
-
-    Raises:
-        CannotFold: its layout does not allow it.
-    """
-    folding = Folding(source, known, dead)
-    folding.fold(source.tree.body)
-    lines = folding.lines()
-    text = "".join(line for line, _ in lines)
-    try:
-        folded = Source.decode(text.encode(source.encoding), source.path)
-        same = ast.dump(folded.tree) == expected(source.text, known, dead)
-    except (BadSource, UnicodeError):
-        raise CannotFold("the text") from None
-    if not same or _yields(folded.tree) != _yields(source.tree):  # a function without its last one is no generator
-        raise CannotFold("the tree")
-    return Single(source, folded, tuple(n for _, n in lines), "", 0, tuple(folding.gone))
-
-
-def _yields(tree: ast.AST) -> int:
-    return sum(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk(tree))
+def _places(nodes: Iterable[ast.AST]) -> list[_Place]:
+    return [(type(node), Span.of(node)) for node in nodes]

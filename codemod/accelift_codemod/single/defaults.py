@@ -36,17 +36,39 @@ Guard = tuple[ast.expr, bool]
 
 
 class Several(Exception):
-    """The script runs on several processes, or may, whatever it is told; or it cannot be told in time."""
+    """The script runs on several processes, or may, whatever it is told; or it cannot be told in time.
+
+    Args:
+        why: what it does, in words that follow "it"; empty if it is the script's own way.
+        node: where.
+    """
+
+    def __init__(self, why: str = "", node: ast.AST | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.node = node
+        self.at = ("", 0)  # the file and the line
+
+    def placed(self, place: Callable[[ast.AST], tuple[str, int]]) -> Several:
+        """The same, with the place of its node."""
+        self.at = place(self.node) if self.node is not None else self.at
+        return self
 
 
 class Defaults:
-    """Answers it, for one script."""
+    """Answers it, for one script.
 
-    def __init__(self, facts: Facts) -> None:
+    Not `supposed`, nothing is taken for granted of options, launchers and GPUs: what is known then holds however the
+    script is started. If there is no process group, `alone`, that is known, too.
+    """
+
+    def __init__(self, facts: Facts, supposed: bool = True, alone: bool = True) -> None:
         self.facts = facts
         self.index = facts.index
         self.resolver = facts.resolver
-        self.options = {} if _set_otherwise(facts) else facts.command_line.options
+        self.supposed = supposed
+        self.alone = alone
+        self.options = {} if not supposed or _set_otherwise(facts) else facts.command_line.options
         self._active: set[ast.AST] = set()
         self._values: dict[ast.AST, Any] = {}
         self._steps = 0
@@ -59,7 +81,7 @@ class Defaults:
         """
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise Several
+            raise Several("has too many conditions to be told")
 
     def value(self, node: ast.AST | None) -> Any:
         """What an expression is; UNKNOWN if that cannot be told."""
@@ -192,7 +214,7 @@ class Defaults:
             return UNKNOWN
         left, right = node.left, node.comparators[0]
         if isinstance(node.ops[0], (ast.In, ast.NotIn)) and self.resolver.qualified(right) == "os.environ":
-            known = isinstance(left, ast.Constant) and left.value in LAUNCHER
+            known = isinstance(left, ast.Constant) and left.value in LAUNCHER and self.supposed
             return isinstance(node.ops[0], ast.NotIn) if known else UNKNOWN
         sides = self.value(left), self.value(right)
         if UNKNOWN in sides:
@@ -204,14 +226,14 @@ class Defaults:
 
     def _called(self, node: ast.Call) -> Any:
         if self.asks(node):
-            return False
+            return False if self.alone else UNKNOWN
         function = self.resolver.callee(node)
         if isinstance(function, FUNCTIONS):
             returns = [r for r in self.resolver.returns(function) if self.dead_by(r) is None]
             return self._same([r.value for r in returns])
         if self.resolver.qualified(node.func) in _GPUS:
-            return 1
-        asked = self.variable(node)
+            return 1 if self.supposed else UNKNOWN
+        asked = self.variable(node) if self.supposed else None
         if asked is not None:
             return self.value(asked[1]) if asked[1] is not None else None
         named = _BUILTINS.get(self.resolver.builtin(node.func) or "")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.idle import Idle
 from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.numbers import AVAILABLE
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.gates import unused_imports
-from accelift_codemod.source import Source
 
 _LISTS = frozenset({"vars", "locals", "globals"})  # what reads every option, or variable
 _MODULES = frozenset({"torch.distributed", "torch.multiprocessing", "torch.utils.data.distributed"})
@@ -32,18 +32,30 @@ def read(tree: ast.AST) -> Counter[str]:
     return found
 
 
-def unused(before: Facts, source: Source) -> Iterator[ast.stmt | ast.alias]:
-    """The statements of a folded script that only what was folded has used, and names that it imports for that."""
-    facts = Facts(source, before.known)
-    now = read(source.tree)
+def unused(before: Facts, facts: Facts) -> Iterator[ast.stmt | ast.alias]:
+    """The statements of a folded script that only what was folded has used, and names that it imports for that.
+
+    Of the globals of files that it imports, none: others may take them from there.
+    """
+    now = read(facts.written.tree)
     lost = {name for name in read(before.written.tree) if not now[name]}
     whole = _is_read_whole(facts)
-    if not whole:
-        yield from _options(facts, lost)
-    yield from _variables(facts, lost, whole)
-    yield from _functions(facts, lost)
-    yield from _empty(facts, before)
-    yield from _imports(Index.of(source.tree), before.written)
+    found = [
+        *(() if whole else _options(facts, lost)),
+        *_variables(facts, lost, whole),
+        *_functions(facts, lost),
+        *_empty(facts, before),
+        *_twice(facts),
+    ]
+    own = facts.tree.body[-1]
+    yield from (s for s in found if facts.same_file(s, own) or _is_inside(facts, s))
+    yield from (s for s in _imports(facts.written, before.written) if facts.same_file(s, own))
+
+
+def _is_inside(facts: Facts, statement: ast.stmt) -> bool:
+    """Whether a statement stands in a function that the script runs."""
+    holder = facts.index.function(statement)
+    return holder is not None and holder is not statement and not facts.idle(statement)
 
 
 def _is_read_whole(facts: Facts) -> bool:
@@ -101,6 +113,20 @@ def _empty(facts: Facts, before: Facts) -> Iterator[ast.stmt]:
         plain = isinstance(facts.index.parents.get(function), ast.Module) and not facts.references(function)
         if plain and all(isinstance(s, ast.Expr) for s in calls):
             yield from (function, *(s for s in calls if isinstance(s, ast.Expr)))
+
+
+def _twice(facts: Facts) -> Iterator[ast.stmt]:
+    """Tests of whether torch can distribute at all, if the function returns the same either way."""
+    for call in facts.index.calls:
+        around = facts.index.parents.get(call)
+        test = around if isinstance(around, ast.UnaryOp) else call
+        statement = facts.index.parents.get(test)
+        if not isinstance(statement, ast.If) or statement.test is not test or statement.orelse:
+            continue
+        if facts.resolver.qualified(call.func) in AVAILABLE and isinstance(statement.body[0], ast.Return):
+            block, place = facts.index.block(statement)
+            if [*map(ast.dump, statement.body)] == [*map(ast.dump, block[place + 1 : place + 2])]:
+                yield statement
 
 
 def _is_empty(function: ast.FunctionDef) -> bool:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Hashable, Iterator
 from functools import cached_property
 
-from accelift_codemod.facts import Facts, Function
+from accelift_codemod.facts import Facts, Function, library
 from accelift_codemod.facts.idle import Idle
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
-from accelift_codemod.facts.spawned import SPAWN
+from accelift_codemod.facts.numbers import AVAILABLE, NAMES
 from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, Several, guards
 
-_AVAILABLE = frozenset({"torch.distributed.is_available", "torch.distributed.is_nccl_available"})
-_STARTS = frozenset({"torch.distributed.init_process_group", SPAWN, "horovod.torch.init", "deepspeed.init_distributed"})
+# Libraries of which nothing makes a process group, beside those that something is known of, and that start none.
+_QUIET = sys.stdlib_module_names | frozenset(
+    "albumentations cv2 easydict einops h5py imageio imgaug kornia lxml matplotlib medpy nibabel numpy onnx opencv "
+    "pandas PIL prettytable ptflops psutil pycocotools requests scipy seaborn shapely SimpleITK skimage sklearn "
+    "tabulate tensorboard tensorboardX termcolor thop tifffile torchinfo torchmetrics torchsummary wandb yacs "
+    "yaml".split()
+)
+_LOUD = frozenset({*library.DISTRIBUTED, *library.FRAMEWORKS, *library.ACCELERATE, "timm.utils"})
 _DEPTH = 8
 
 
@@ -30,6 +37,8 @@ class Switches:
         self.index = facts.index
         self.resolver = facts.resolver
         self.defaults = Defaults(facts)
+        self._alone = Defaults(facts, supposed=False)
+        self._anyway = Defaults(facts, supposed=False, alone=False)
         self._idle = Idle(facts.resolver)
         self.first: ast.expr | None = None  # the test that is named to people
         self.apart: set[Function] = set()  # functions that only several processes run
@@ -66,12 +75,21 @@ class Switches:
             decides = isinstance(node.op, ast.Or)
             parts = [self.truth(v, depth + 1) for v in node.values]
             return decides if decides in parts else not decides if None not in parts else None
-        if isinstance(node, ast.Call):
-            return self._returned(node, depth)
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             left = self._left(self.defaults.bindings(node), depth)
-            return self._same(self.defaults.given(node) or [], depth) if left is None else left
-        return None
+            found = self._same(self.defaults.given(node) or [], depth) if left is None else left
+        elif isinstance(node, ast.Call):
+            found = self._returned(node, depth)
+        return self._settled(node) if found is None else found
+
+    def _settled(self, node: ast.AST) -> bool | None:
+        """What a test is in whatever has no process group, if that decides it: `world_size < 2`."""
+        known = self._alone.value(node)
+        return bool(known) if known is not UNKNOWN and self._anyway.value(node) is UNKNOWN else None
+
+    def is_plain(self, node: ast.AST, truth: bool) -> bool:
+        """Whether what a test is known to be is its very value."""
+        return self.defaults.value(node) is truth or self._alone.value(node) is truth
 
     def _left(self, bindings: list[Binding], depth: int) -> bool | None:
         """What a variable is that is only ever something else where the script distributes itself."""
@@ -135,29 +153,40 @@ class Switches:
 
     def _find(self) -> None:
         uses = [(n, name) for n, name in self.facts.processes.uses if not self._only_asks(n, name)]
-        for start in [n for n, name in uses if name in _STARTS]:
+        for start in self.facts.processes.starts:
             self._switch(start)
-        if self.first is None:
-            raise Several
+        unknown = next(self._unknown(), None) if self.first is None else None
+        if unknown is not None:
+            raise Several(
+                f"calls {self.facts.short(unknown.func)}(), and whether that makes a process group is not known",
+                unknown,
+            )
         for asked in self._asked():
             if not self.dead(asked):
-                self._alone(asked)
-        queue: list[ast.AST] = [n for n, _ in uses]
+                self._launched(asked)
+        queue: list[tuple[ast.AST, ast.AST, str]] = [(n, n, name) for n, name in uses]
         seen: set[ast.AST] = set()
         while queue:
-            node = queue.pop()
+            node, use, name = queue.pop()
             function = self.index.function(node)
             if node in seen or self.dead(node):
                 continue
             seen.add(node)
             if not isinstance(function, FUNCTIONS):
-                raise Several
+                raise Several(f"uses {name} without asking for a process group, and nothing is seen to make one", use)
             self.apart.add(function)
-            queue += self._callers(function)
+            queue += [(caller, use, name) for caller in self._callers(function)]
+
+    def _unknown(self) -> Iterator[ast.Call]:
+        """The calls of what is not looked into, and may make a process group."""
+        for call in self.index.calls:
+            qualified = self.resolver.qualified(call.func)
+            if qualified is not None and not _is_quiet(qualified) and not self.facts.idle(call) and not self.dead(call):
+                yield call
 
     def _only_asks(self, node: ast.AST, name: str) -> bool:
         parent = self.index.parents.get(node)
-        return name in _AVAILABLE or name in ASKS or (isinstance(parent, ast.Call) and self.defaults.asks(parent))
+        return name in ASKS or (isinstance(parent, ast.Call) and self.defaults.asks(parent))
 
     def _switch(self, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> None:
         """Learn from the innermost condition under which the script makes its process group, or starts processes.
@@ -170,13 +199,13 @@ class Switches:
                 continue  # `if not is_initialized():`
             known = self.defaults.value(test)
             if known is UNKNOWN or bool(known) is runs:
-                raise Several
+                raise Several(node=node)
             self.first = self.first or test
             self._learn(test, not runs)
             return
         function = self.index.function(node)
         if not isinstance(function, FUNCTIONS) or function in seen or not self._callers(function):
-            raise Several
+            raise Several(node=node)
         for caller in self._callers(function):
             self._switch(caller, seen | {function})
 
@@ -184,7 +213,7 @@ class Switches:
         """`if dist.is_available():`, `if not dist.is_initialized():`."""
         inner = test.operand if isinstance(test, ast.UnaryOp) else test
         name = self.resolver.qualified(inner.func) if isinstance(inner, ast.Call) else None
-        return name in _AVAILABLE or name in ASKS
+        return name in AVAILABLE or name in ASKS
 
     def _asked(self) -> Iterator[ast.AST]:
         """What reads or sets variables of a launcher that have to be there."""
@@ -193,7 +222,7 @@ class Switches:
                 if isinstance(node.slice, ast.Constant) and node.slice.value in LAUNCHER:
                     yield node
 
-    def _alone(self, node: ast.AST) -> None:
+    def _launched(self, node: ast.AST) -> None:
         """Note the condition around what only a launcher makes work: by default it does not hold."""
         for test, runs in guards(self.facts, node):
             known = self.defaults.value(test)
@@ -210,14 +239,16 @@ class Switches:
         cls = self.index.parents.get(function)
         if isinstance(cls, ast.ClassDef):  # of any object: which it is of is not asked
             if not self._idle.is_own(cls):
-                raise Several
+                raise Several(
+                    f"has {function.name}(), which works with other processes, and a base that may call it", function
+                )
             reads = [a for a in self.index.attributes.get(function.name, []) if self.resolver.qualified(a) is None]
             calls = [self.index.parents.get(a) for a in reads]
             if function.name.startswith("__") or not all(isinstance(c, ast.Call) for c in calls):
-                raise Several
+                raise Several(f"has {function.name}(), which works with other processes, and hands it on", function)
             return [c for c in calls if isinstance(c, ast.Call)]
         if self.facts.references(function):
-            raise Several
+            raise Several(f"hands on {function.name}(), which works with other processes", function)
         return self.resolver.sites(function)
 
     def _learn(self, test: ast.AST, truth: bool, depth: int = 0) -> None:
@@ -240,7 +271,7 @@ class Switches:
                     self._learn(source, truth, depth + 1)
             for binding in self.defaults.bindings(test):
                 if isinstance(binding.value, ast.Constant) and binding.value.value is (not truth):
-                    self._alone(binding.node)
+                    self._launched(binding.node)
 
     @cached_property
     def gone(self) -> set[Function]:
@@ -254,3 +285,10 @@ class Switches:
 
     def _goes(self, call: ast.Call, gone: set[Function]) -> bool:
         return self.dead(call) or any(parent in gone for parent in self.index.ancestors(call))
+
+
+def _is_quiet(qualified: str) -> bool:
+    """Whether nothing of a library makes a process group."""
+    root = qualified.partition(".")[0]
+    known = root in _QUIET or (root in library.PACKAGES and library.matches(qualified, _LOUD) is None)
+    return known or library.matches(qualified, NAMES) is not None  # which is looked at by itself
