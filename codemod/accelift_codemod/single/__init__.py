@@ -36,6 +36,7 @@ class Single:
     path: str  # the script's
     switch: str  # the condition by which it distributes itself; empty if it never does
     at: tuple[str, int]  # the file in which that stands, and where
+    assumed: tuple[str, ...] = ()  # modules of which nothing must make a process group
 
     @property
     def sources(self) -> dict[str, Source]:
@@ -85,7 +86,7 @@ class _Taking:
         asked = next(_asked(self.facts), None)
         if asked is not None:
             raise Several(f"asks for `{self.facts.short(asked)}`, which a conversion would not keep", asked)
-        return Single(self.files, before.source.path, switch, at)
+        return Single(self.files, before.source.path, switch, at, tuple(switches.assumed))
 
     def _facts(self) -> Facts:
         linked = self.linked({path: folded.source for path, folded in self.files.items()})

@@ -119,8 +119,9 @@ class _Back:
 
     def taken_out(self, folded: Folded) -> Iterator[Edit]:
         """What is taken out of a file, as edits."""
-        switch = self.single.switch
+        switch, assumed = self.single.switch, self.single.assumed
         assumes = Assumption(f"nobody starts it by `{switch}`") if switch else None
+        assumes = Assumption(f"nothing of {', '.join(assumed)} makes a process group") if assumed else assumes
         outer: list[Span] = []
         for span, operation, code in sorted(folded.gone, key=_outer_first):
             if not any(other.contains(span) for other in outer):

@@ -301,11 +301,24 @@ def guards(facts: Facts, node: ast.AST) -> Iterator[Guard]:
         if isinstance(child, ast.stmt) and not isinstance(parent, ast.Module):
             block, place = index.block(child)
             for statement in reversed(block[:place]):
-                if isinstance(statement, ast.If) and not statement.orelse and leaves(statement.body):
-                    yield statement.test, False
+                yield from _passed(statement)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             return
         child = parent
+
+
+def _passed(statement: ast.stmt) -> Iterator[Guard]:
+    """What holds behind a statement because some of its arms lead nowhere further."""
+    entered: list[ast.expr] = []
+    arm = statement
+    while isinstance(arm, ast.If):
+        if not leaves(arm.body):
+            entered.append(arm.test)
+        elif not entered:
+            yield arm.test, False
+        if leaves(arm.orelse) and entered:
+            yield entered[0] if len(entered) == 1 else ast.copy_location(ast.BoolOp(ast.Or(), entered), arm.test), True
+        arm = arm.orelse[0] if len(arm.orelse) == 1 else ast.Pass()
 
 
 def leaves(block: list[ast.stmt]) -> bool:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Hashable, Iterator
 from functools import cached_property
 
-from accelift_codemod.facts import Facts, Function, library
+from accelift_codemod.facts import Facts, Function
 from accelift_codemod.facts.idle import Idle
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How
-from accelift_codemod.facts.numbers import AVAILABLE, NAMES
+from accelift_codemod.facts.numbers import AVAILABLE
 from accelift_codemod.single.defaults import ASKS, LAUNCHER, UNKNOWN, Defaults, Several, guards
+from accelift_codemod.single.others import may_start, unknown
 
-# Libraries of which nothing makes a process group, beside those that something is known of, and that start none.
-_QUIET = sys.stdlib_module_names | frozenset(
-    "albumentations cv2 easydict einops h5py imageio imgaug kornia lxml matplotlib medpy nibabel numpy onnx opencv "
-    "pandas PIL prettytable ptflops psutil pycocotools requests scipy seaborn shapely SimpleITK skimage sklearn "
-    "tabulate tensorboard tensorboardX termcolor thop tifffile torchinfo torchmetrics torchsummary wandb yacs "
-    "yaml".split()
-)
-_LOUD = frozenset({*library.DISTRIBUTED, *library.FRAMEWORKS, *library.ACCELERATE, "timm.utils"})
 _DEPTH = 8
 
 
@@ -41,6 +33,7 @@ class Switches:
         self._anyway = Defaults(facts, supposed=False, alone=False)
         self._idle = Idle(facts.resolver)
         self.first: ast.expr | None = None  # the test that is named to people
+        self.assumed: dict[str, None] = {}  # modules of which nothing must make a process group
         self.apart: set[Function] = set()  # functions that only several processes run
         self._learned = False
         self._known: dict[Hashable, bool] = {}
@@ -155,12 +148,10 @@ class Switches:
         uses = [(n, name) for n, name in self.facts.processes.uses if not self._only_asks(n, name)]
         for start in self.facts.processes.starts:
             self._switch(start)
-        unknown = next(self._unknown(), None) if self.first is None else None
-        if unknown is not None:
-            raise Several(
-                f"calls {self.facts.short(unknown.func)}(), and whether that makes a process group is not known",
-                unknown,
-            )
+        if self.first is None:
+            self._look_around()
+        for one, _ in uses:
+            self._switched_off(one)
         for asked in self._asked():
             if not self.dead(asked):
                 self._launched(asked)
@@ -177,12 +168,26 @@ class Switches:
             self.apart.add(function)
             queue += [(caller, use, name) for caller in self._callers(function)]
 
-    def _unknown(self) -> Iterator[ast.Call]:
-        """The calls of what is not looked into, and may make a process group."""
-        for call in self.index.calls:
-            qualified = self.resolver.qualified(call.func)
-            if qualified is not None and not _is_quiet(qualified) and not self.facts.idle(call) and not self.dead(call):
-                yield call
+    def _look_around(self) -> None:
+        """Note the modules of which nothing must make a process group, as nothing that is looked into does.
+
+        Raises:
+            Several: something may be there to make one.
+        """
+        for call, module in unknown(self.facts, self.dead):
+            if may_start(self.facts, call, module):
+                name = self.facts.short(call.func)
+                raise Several(f"calls {name}(), and whether that makes a process group is not known", call)
+            self.assumed[module] = None
+
+    def _switched_off(self, use: ast.AST) -> None:
+        """Learn from a condition around what the script does with other processes that never holds."""
+        if not self.dead(use):
+            for test, runs in guards(self.facts, use):
+                known = self._anyway.value(test)
+                if known is not UNKNOWN and bool(known) is not runs:
+                    self._learn(test, not runs)
+                    return
 
     def _only_asks(self, node: ast.AST, name: str) -> bool:
         parent = self.index.parents.get(node)
@@ -285,10 +290,3 @@ class Switches:
 
     def _goes(self, call: ast.Call, gone: set[Function]) -> bool:
         return self.dead(call) or any(parent in gone for parent in self.index.ancestors(call))
-
-
-def _is_quiet(qualified: str) -> bool:
-    """Whether nothing of a library makes a process group."""
-    root = qualified.partition(".")[0]
-    known = root in _QUIET or (root in library.PACKAGES and library.matches(qualified, _LOUD) is None)
-    return known or library.matches(qualified, NAMES) is not None  # which is looked at by itself

@@ -1,0 +1,382 @@
+"""Scripts on one process whose files can also work with others: what only a process group would run is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from accelift_codemod.plan import Operation, Outcome
+from projects import LIFTED_ENGINE, MODEL, lifted, only, outputs, reason, write
+from projects import script as project
+from scripts import converted, script, unchanged
+
+ASKS = """\
+def several():
+    if not dist.is_available():
+        return False
+    if not dist.is_initialized():
+        return False
+    return True
+"""
+NEVER = ASKS.replace("    if not dist.is_initialized():\n        return False\n    return True", "    return False")
+UTILS = f"""\
+import torch
+import torch.distributed as dist
+
+
+{ASKS}
+
+def world_size():
+    if not several():
+        return 1
+    return dist.get_world_size()
+
+
+def rank():
+    if not several():
+        return 0
+    return dist.get_rank()
+
+
+def is_main():
+    return rank() == 0
+
+
+def reduced(loss):
+    size = world_size()
+    if size < 2:
+        return loss
+    with torch.no_grad():
+        loss = loss.clone()
+        dist.all_reduce(loss)
+        return loss / size
+
+
+def save_on_main(what, path):
+    if is_main():
+        torch.save(what, path)
+
+
+def start(args):
+    dist.init_process_group("gloo", rank=args.rank, world_size=args.world_size)
+    save_on_main(1, "started")
+"""
+FOLDED_UTILS = f"""\
+import torch
+import torch.distributed as dist
+
+
+{NEVER}
+
+def world_size():
+    return 1
+
+
+def rank():
+    if not several():
+        return 0
+    return dist.get_rank()
+
+
+def is_main():
+    return rank() == 0
+
+
+def reduced(loss):
+    size = world_size()
+    return loss
+
+
+def save_on_main(what, path):
+    if is_main():
+        torch.save(what, path)
+
+
+def start(args):
+    dist.init_process_group("gloo", rank=args.rank, world_size=args.world_size)
+    save_on_main(1, "started")
+"""
+ENGINE = """\
+import torch.nn.functional as F
+from utils import reduced
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        reduced(loss)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+IMPORTS = "from engine import train\nfrom model import Net"
+FILES = {"model.py": MODEL, "engine.py": ENGINE, "utils.py": UTILS, "train.py": project(IMPORTS)}
+LIFTED = LIFTED_ENGINE.replace(
+    "import torch.nn.functional as F\n", "import torch.nn.functional as F\nfrom utils import reduced\n"
+).replace("        optimizer.zero_grad()\n", "        reduced(loss)\n        optimizer.zero_grad()\n")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+
+def after(**files: str) -> dict[str, str]:
+    """What the files become, some of them others: `utils=...`."""
+    write({**FILES, **{f"{name}.py": text for name, text in files.items()}})
+    return outputs("train.py")
+
+
+def measured(with_what: str) -> str:
+    """The loops with another use of the utilities."""
+    return ENGINE.replace("from utils import reduced\n", "import utils\n").replace("reduced(loss)", with_what)
+
+
+def test_what_needs_a_process_group_goes() -> None:
+    """Nothing but what the script runs: others may start several processes by the rest."""
+    found = after()
+    assert found == {"train.py": lifted(IMPORTS), "engine.py": LIFTED, "utils.py": FOLDED_UTILS}
+
+
+def test_it_is_told_and_the_edits_have_their_places() -> None:
+    write(FILES)
+    result = only()
+    assert result.plan is not None and {f.code for f in result.plan.findings} == {"DIST-SINGLE", "DEV-CPU"}
+    assert any("what utils.py would do" in f.message for f in result.plan.findings)
+    utils = next(m.plan for m in result.members if m.path == "utils.py")
+    lines = UTILS.splitlines()
+    assert utils is not None and utils.outcome is Outcome.CONVERTED
+    taken = {lines[e.span.line - 1].strip(): e for e in utils.edits}
+    assert {"if not dist.is_initialized():", "if size < 2:", "with torch.no_grad():"} <= taken.keys()
+    assert all(e.rule == "DISTRIBUTED" and e.safety.value == "safe" for e in utils.edits)
+    assert taken["with torch.no_grad():"].operation is Operation.DROP
+
+
+@pytest.mark.parametrize(
+    ("asks", "left"),
+    [
+        ("return dist.is_available() and dist.is_initialized()", "return False"),
+        ("return dist.is_initialized()", "return False"),
+        ("return False if not dist.is_initialized() else True", "return False"),
+        ("if dist.is_available() and dist.is_initialized():\n        return True\n    return False", "return False"),
+        ("if dist.is_available():\n        return dist.is_initialized()\n    return False", None),
+    ],
+)
+def test_however_it_is_asked(asks: str, left: str | None) -> None:
+    found = after(utils=UTILS.replace(ASKS, f"def several():\n    {asks}\n"))
+    assert found["engine.py"] == LIFTED and "all_reduce" not in found["utils.py"]
+    assert left is None or f"def several():\n    {left}\n" in found["utils.py"]
+
+
+@pytest.mark.parametrize(
+    ("use", "left"),
+    [
+        ("if utils.is_main():\n            print(loss.item())", "        accelerator.print(loss.item())"),
+        ("print(loss.item() / utils.world_size())", "        accelerator.print(loss.item() / utils.world_size())"),
+        ("print(1 if utils.rank() else 2)", "        accelerator.print(2)"),
+        ("print('others' if utils.world_size() > 1 else 'none')", "        accelerator.print('none')"),
+        (
+            "size = utils.world_size()\n        if size == 1:\n            print(size)",
+            "        accelerator.print(size)",
+        ),
+    ],
+)
+def test_numbers_of_processes_decide(use: str, left: str) -> None:
+    found = after(engine=measured(use))
+    assert left in found["engine.py"].splitlines()
+    assert "dist.get_rank()" not in found.get("utils.py", "") or "rank" not in use
+
+
+def test_sums_are_not_taken_twice() -> None:
+    """The accelerator gathers for the counts; the script's own sum over the processes would count all N times."""
+    meter = """\
+
+class Count:
+    def __init__(self):
+        self.right = 0
+        self.seen = 0
+
+    def update(self, right, seen):
+        self.right += right
+        self.seen += seen
+
+    def synchronize(self):
+        if not several():
+            return
+        both = torch.tensor([self.right, self.seen])
+        dist.barrier()
+        dist.all_reduce(both)
+        self.right, self.seen = both.tolist()
+"""
+    evaluates = """
+
+def evaluate(model, loader):
+    count = Count()
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            count.update((model(x).argmax(1) == y).sum().item(), len(y))
+    count.synchronize()
+    print(count.right / count.seen)
+"""
+    engine = ENGINE.replace("from utils import reduced", "import torch\nfrom utils import Count, reduced") + evaluates
+    train = (
+        project("from engine import evaluate, train\nfrom model import Net").replace(
+            "train(model,", "test = DataLoader(TensorDataset(torch.randn(6, 4), torch.zeros(6).long()))\ntrain(model,"
+        )
+        + "evaluate(model, test)\n"
+    )
+    found = after(engine=engine, utils=UTILS + meter, train=train)
+    assert "gather_for_metrics" in found["engine.py"] and "    count.synchronize()\n" in found["engine.py"]
+    assert "    def synchronize(self):\n        return\n" in found["utils.py"]
+
+
+@pytest.mark.parametrize("kind", ["nn.parallel.DistributedDataParallel", "torch.nn.parallel.DistributedDataParallel"])
+def test_wrappers_that_are_asked_for(kind: str) -> None:
+    bare = f"import torch\nimport torch.nn as nn\n\n\ndef bare(model):\n    if isinstance(model, {kind}):\n        return model.module\n    return model\n"
+    engine = ENGINE.replace("def train(", "from bare import bare\n\n\ndef train(").replace(
+        "    for x", "    bare(model).train()\n    for x"
+    )
+    found = after(engine=engine, bare=bare)
+    assert "isinstance" not in found["bare.py"] and "accelerator.backward(loss)" in found["engine.py"]
+
+
+OWN = "def several():\n    return dist.is_available() and dist.is_initialized()\n"
+
+
+def test_a_script_of_one_file() -> None:
+    slots = {"imports": "import torch.distributed as dist", "definitions": OWN}
+    text = converted(
+        script(**slots, epoch_end="if several():\n    dist.barrier()\nif not several():\n    print(epoch)")
+    )
+    assert "dist" not in text.replace("distributed", "") and "    accelerator.print(epoch)\n" in text
+
+
+@pytest.mark.parametrize(("test", "off"), [("False", True), ("torch.rand(1) > 2", False), ("0", True), ("True", False)])
+def test_a_switch_that_is_off(test: str, off: bool) -> None:
+    slots = {
+        "imports": "import torch.distributed as dist",
+        "before": f"distributed = {test}\nsampler = None",
+        "after": "if distributed:\n    sampler = torch.utils.data.DistributedSampler(data)\n    dist.barrier()",
+    }
+    if off:
+        assert "DistributedSampler" not in converted(script(**slots))
+    else:
+        assert unchanged(script(**slots)).code == "ALREADY-DISTRIBUTED"
+
+
+# ---- what stays
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "import utils\n\nutils.start(None)\nprint(utils.world_size())\n",
+        "from utils import reduced, start\n\n\ndef main():\n    start(None)\n    reduced(1)\n\n\nmain()\n",
+        "import torch.distributed as dist\nfrom utils import rank\n\ndist.init_process_group('gloo')\nprint(rank())\n",
+        "import torch.multiprocessing as mp\nfrom utils import rank\n\nmp.spawn(rank, nprocs=2)\n",
+        "from setup import begin\nfrom utils import rank\n\nbegin()\nprint(rank())\n",
+    ],
+)
+def test_what_a_script_with_several_processes_uses_stays(other: str) -> None:
+    write({**FILES, "several.py": other, "setup.py": "import utils\n\n\ndef begin():\n    utils.start(None)\n"})
+    result = only()
+    assert result.output is None and result.plan is not None
+    (finding,) = result.plan.findings
+    assert (
+        finding.code == "SHARED-FILE"
+        and ("setup.py" if "setup" in other else "several.py") in finding.message
+        and "utils.py" in finding.message
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "from utils import world_size\n\nprint(world_size())\n",
+        "from utils import start, world_size\n\n\ndef unused(args):\n    start(args)\n\n\nprint(world_size())\n",
+        "import utils\n\nif __name__ == '__main__':\n    print(utils.reduced(1))\n",
+    ],
+)
+def test_others_with_one_process_do_not_mind(other: str) -> None:
+    write({**FILES, "other.py": other})
+    assert outputs("train.py", "other.py") == {
+        "train.py": lifted(IMPORTS),
+        "engine.py": LIFTED,
+        "utils.py": FOLDED_UTILS,
+    }
+
+
+def test_two_scripts_share_what_is_left() -> None:
+    write({**FILES, "again.py": FILES["train.py"]})
+    found = outputs("train.py", "again.py")
+    assert found["again.py"] == found["train.py"] == lifted(IMPORTS) and found["utils.py"] == FOLDED_UTILS
+
+
+@pytest.mark.parametrize(
+    ("use", "code", "words"),
+    [
+        ("utils.dist.barrier()", "ALREADY-DISTRIBUTED", "engine.py:9: uses torch.distributed.barrier without asking"),
+        ("utils.start(None)", "ALREADY-DISTRIBUTED", "manages several processes itself"),
+        ("from mmcv.runner import init_dist\n        init_dist('x')", "ALREADY-DISTRIBUTED", "calls init_dist(), and whether"),
+        ("import missing\n        missing.begin()", "ALREADY-DISTRIBUTED", "engine.py:10: calls missing.begin(), and whether"),
+        ("import os\n        print(os.environ['RANK'])", "ALREADY-DISTRIBUTED", "os.environ['RANK']"),
+        ("loss = [utils.dist.get_rank, loss][1]", "ALREADY-DISTRIBUTED", "uses torch.distributed.get_rank without asking"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_said(use: str, code: str, words: str) -> None:
+    write({**FILES, "engine.py": measured(f"utils.reduced(loss)\n        {use}")})
+    found, message = reason()
+    assert found == code and words in message
+    assert ("manages" in message) == ("start" in use)
+
+
+def test_a_library_that_computes_something_is_taken_to_make_no_process_group() -> None:
+    write({**FILES, "engine.py": measured("import boxes\n        print(utils.reduced(boxes.overlaps(x)))")})
+    result = only()
+    assert result.output is not None
+    utils = next(m.plan for m in result.members if m.path == "utils.py")
+    assert utils is not None and all("nothing of boxes makes" in e.why for e in utils.edits)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.replace("    if size < 2:\n        return loss\n", "    if size < 2: return loss\n"), "laid out"),
+        (lambda t: t.replace("    if size < 2:\n        return loss\n", "    if size:\n        print(size)\n"), "all_reduce"),
+        (lambda t: t.replace("size = world_size()", "size = world_size() or n"), None),
+        (lambda t: t.replace("size = world_size()", "size = max(world_size(), 2)"), "all_reduce"),
+        (lambda t: t.replace("return False\n    return True", "pass\n    return True"), "all_reduce"),
+    ],
+)  # fmt: skip
+def test_arms_that_are_not_decided_stay(change: Callable[[str], str], words: str | None) -> None:
+    changed = change(UTILS)
+    assert changed != UTILS
+    write({**FILES, "utils.py": changed})
+    if words is None:
+        assert only().output is not None
+    else:
+        assert words in reason()[1]
+
+
+def test_the_reason_is_the_one_of_what_is_left() -> None:
+    write({**FILES, "engine.py": ENGINE.replace("        loss.backward()\n", "")})
+    assert reason()[0] == "NO-TRAINING"
+    batches = ENGINE.replace("    for x, y in loader:", "    while True:\n        x, y = loader.more()")
+    write({**FILES, "engine.py": batches, "utils.py": "\n" * 7 + UTILS})
+    code, message = reason()
+    assert code == "LOADER-UNKNOWN" and "manages" not in message
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"epoch_end": "if dist.is_available():\n    print(epoch)"},
+        {"before": "size = 1", "epoch_end": "if size < 2:\n    print(epoch)"},
+    ],
+)
+def test_what_no_process_group_decides_stays(slots: dict[str, str]) -> None:
+    text = converted(script(imports="import torch.distributed as dist", **slots))
+    assert slots["epoch_end"].split("\n")[0] in text and "DIST-SINGLE" not in text
