@@ -36,7 +36,8 @@ REASONS = (
         "is distributed already",
         "The script manages several processes itself, with more than what can be put in the accelerator's place: "
         "DeepSpeed, Horovod, FSDP, or calls of torch.distributed beyond a process group, DistributedDataParallel, "
-        "DistributedSampler, ranks, barriers and sums. Take its own distribution out first, or keep it.",
+        "DistributedSampler, ranks, barriers and sums. Take its own distribution out first, or keep it. Or it makes no "
+        "process group as far as can be seen, and still does something with other processes without asking for one.",
     ),
     Reason(
         "FRAMEWORK",

@@ -233,13 +233,23 @@ def evaluate(model, loader):
     assert "    def synchronize(self):\n        return\n" in found["utils.py"]
 
 
+BARE = """\
+import torch
+import torch.nn as nn
+
+
+def bare(model):
+    if isinstance(model, {}):
+        return model.module
+    return model
+"""
+
+
 @pytest.mark.parametrize("kind", ["nn.parallel.DistributedDataParallel", "torch.nn.parallel.DistributedDataParallel"])
 def test_wrappers_that_are_asked_for(kind: str) -> None:
-    bare = f"import torch\nimport torch.nn as nn\n\n\ndef bare(model):\n    if isinstance(model, {kind}):\n        return model.module\n    return model\n"
-    engine = ENGINE.replace("def train(", "from bare import bare\n\n\ndef train(").replace(
-        "    for x", "    bare(model).train()\n    for x"
-    )
-    found = after(engine=engine, bare=bare)
+    engine = ENGINE.replace("def train(", "from bare import bare\n\n\ndef train(")
+    engine = engine.replace("    for x", "    bare(model).train()\n    for x")
+    found = after(engine=engine, bare=BARE.format(kind))
     assert "isinstance" not in found["bare.py"] and "accelerator.backward(loss)" in found["engine.py"]
 
 
@@ -265,6 +275,97 @@ def test_a_switch_that_is_off(test: str, off: bool) -> None:
         assert "DistributedSampler" not in converted(script(**slots))
     else:
         assert unchanged(script(**slots)).code == "ALREADY-DISTRIBUTED"
+
+
+# ---- scripts that make a process group if a launcher starts them
+
+LAUNCHED = UTILS.replace(
+    UTILS[UTILS.index("def start") :],
+    """\
+def start(args):
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        args.rank = int(os.environ["RANK"])
+        args.world_size = int(os.environ["WORLD_SIZE"])
+    elif "SLURM_PROCID" in os.environ:
+        args.rank = int(os.environ["SLURM_PROCID"])
+    else:
+        print("one process")
+        args.distributed = False
+        return
+    args.distributed = True
+    dist.init_process_group("nccl", world_size=args.world_size, rank=args.rank)
+    dist.barrier()
+""",
+).replace("import torch\n", "import os\n\nimport torch\n", 1)
+LAUNCHES = project(f"import argparse\n\nimport utils\n{IMPORTS}").replace(
+    "torch.manual_seed(0)",
+    "args = argparse.ArgumentParser().parse_args()\nutils.start(args)\ntorch.manual_seed(0)\nif args.distributed:\n"
+    "    print('several')",
+)
+
+
+def test_a_launcher_s_variables_are_a_switch_in_another_file() -> None:
+    found = after(utils=LAUNCHED, train=LAUNCHES)
+    left = 'def start(args):\n    PartialState().print("one process")\n    return\n'
+    assert found["utils.py"].endswith(left) and "'several'" not in found["train.py"]
+    assert found["engine.py"] == LIFTED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.replace("        args.distributed = False\n        return\n", "        args.distributed = False\n"),
+        lambda t: t.replace('elif "SLURM_PROCID" in os.environ', 'elif hasattr(args, "rank")'),
+        lambda t: t.replace('elif "SLURM_PROCID" in os.environ', "elif args.distributed is None"),
+    ],
+)
+def test_arms_that_go_on_may_make_a_process_group(change: Callable[[str], str]) -> None:
+    assert change(LAUNCHED) != LAUNCHED
+    write({**FILES, "utils.py": change(LAUNCHED), "train.py": LAUNCHES})
+    assert reason()[0] == "ALREADY-DISTRIBUTED" and "manages several processes" in reason()[1]
+
+
+# ---- sums over the processes that losses are computed with
+
+CRITERION = """\
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+from utils import several, world_size
+
+
+class Criterion(nn.Module):
+    def forward(self, out, y):
+        count = torch.as_tensor([float(len(y))])
+        if several():
+            dist.all_reduce(count)
+        count = count / world_size()
+        return ((out[:, 0] - y) ** 2).sum() / count.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("Criterion()(model(x), y)", True),
+        ("F.cross_entropy(model(x), y) / total(torch.ones(1))", True),
+        ("F.cross_entropy(model(x), y)\n        print(total(torch.ones(1)))", False),
+        ("F.cross_entropy(model(x), y)\n        Criterion().shown(model(x), y)", False),
+    ],
+)
+def test_sums_that_are_parts_of_losses_are_told(loss: str, told: bool) -> None:
+    total = "\n\ndef total(n):\n    if not several():\n        return n\n    dist.all_reduce(n)\n    return n\n"
+    engine = ENGINE.replace("F.cross_entropy(model(x), y)", loss).replace(
+        "from utils import", "import torch\nfrom criterion import Criterion, total\nfrom utils import"
+    )
+    criterion = (
+        CRITERION.replace("    def forward", "    @torch.no_grad()\n    def shown") if "shown" in loss else CRITERION
+    )
+    write({**FILES, "engine.py": engine, "criterion.py": criterion + total})
+    result = only()
+    assert result.output is not None
+    errors = [f for m in result.members if m.plan for f in m.plan.findings if f.code == "DIST-SUM"]
+    assert bool(errors) == told and all("over all processes" in f.message for f in errors)
 
 
 # ---- what stays
@@ -316,20 +417,20 @@ def test_two_scripts_share_what_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "code", "words"),
+    ("use", "words"),
     [
-        ("utils.dist.barrier()", "ALREADY-DISTRIBUTED", "engine.py:9: uses torch.distributed.barrier without asking"),
-        ("utils.start(None)", "ALREADY-DISTRIBUTED", "manages several processes itself"),
-        ("from mmcv.runner import init_dist\n        init_dist('x')", "ALREADY-DISTRIBUTED", "calls init_dist(), and whether"),
-        ("import missing\n        missing.begin()", "ALREADY-DISTRIBUTED", "engine.py:10: calls missing.begin(), and whether"),
-        ("import os\n        print(os.environ['RANK'])", "ALREADY-DISTRIBUTED", "os.environ['RANK']"),
-        ("loss = [utils.dist.get_rank, loss][1]", "ALREADY-DISTRIBUTED", "uses torch.distributed.get_rank without asking"),
+        ("utils.dist.barrier()", "engine.py:9: uses torch.distributed.barrier without asking"),
+        ("utils.start(None)", "manages several processes itself"),
+        ("from mmcv.runner import init_dist\n        init_dist('x')", "calls init_dist(), and whether"),
+        ("import missing\n        missing.begin()", "engine.py:10: calls missing.begin(), and whether"),
+        ("import os\n        print(os.environ['RANK'])", "os.environ['RANK']"),
+        ("loss = [utils.dist.get_rank, loss][1]", "uses torch.distributed.get_rank without asking"),
     ],
-)  # fmt: skip
-def test_what_is_not_known_is_said(use: str, code: str, words: str) -> None:
+)
+def test_what_is_not_known_is_said(use: str, words: str) -> None:
     write({**FILES, "engine.py": measured(f"utils.reduced(loss)\n        {use}")})
     found, message = reason()
-    assert found == code and words in message
+    assert found == "ALREADY-DISTRIBUTED" and words in message
     assert ("manages" in message) == ("start" in use)
 
 
@@ -341,11 +442,14 @@ def test_a_library_that_computes_something_is_taken_to_make_no_process_group() -
     assert utils is not None and all("nothing of boxes makes" in e.why for e in utils.edits)
 
 
+ALONE = "    if size < 2:\n        return loss\n"
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda t: t.replace("    if size < 2:\n        return loss\n", "    if size < 2: return loss\n"), "laid out"),
-        (lambda t: t.replace("    if size < 2:\n        return loss\n", "    if size:\n        print(size)\n"), "all_reduce"),
+        (lambda t: t.replace(ALONE, "    if size < 2: return loss\n"), "laid out"),
+        (lambda t: t.replace(ALONE, "    if size:\n        print(size)\n"), "all_reduce"),
         (lambda t: t.replace("size = world_size()", "size = world_size() or n"), None),
         (lambda t: t.replace("size = world_size()", "size = max(world_size(), 2)"), "all_reduce"),
         (lambda t: t.replace("return False\n    return True", "pass\n    return True"), "all_reduce"),

@@ -73,7 +73,7 @@ class Gradients:
         reads: set[ast.AST] = set()
         if isinstance(call.func, ast.Attribute):
             around = frozenset(self.index.ancestors(call))
-            led = self._led(call.func.value)
+            led = self.led(call.func.value)
             for source in [node for node in led if self._computes(node)]:
                 outside = [loop for loop in self.index.enclosing_loops(source) if loop not in around]
                 if outside and not off(self.resolver, source):
@@ -84,7 +84,7 @@ class Gradients:
     def _computes(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Call) and bool(self.resolver.roles(node.func) & {Role.MODEL, Role.LOSS})
 
-    def _led(self, loss: ast.expr) -> dict[ast.AST, list[ast.AST]]:
+    def led(self, loss: ast.expr) -> dict[ast.AST, list[ast.AST]]:
         """What a loss is computed from, as far as gradients flow back, each with what it is used in."""
         found: dict[ast.AST, list[ast.AST]] = {loss: []}
         queue: list[ast.AST] = [loss]

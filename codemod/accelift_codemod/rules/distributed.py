@@ -64,7 +64,19 @@ if accelerator.is_main_process:
             "a script that distributes itself only if it is told to",
             "Without that it is a script for one process, and that one is converted: the branches for several "
             "processes go, with the options and variables that only they use. The batch is shared out then, where the "
-            "script's own way may have given each process a whole one.",
+            "script's own way may have given each process a whole one. Or nothing that it runs makes a process group, "
+            "but files that it imports ask whether there is one (`if not dist.is_initialized(): return`): what they "
+            "would do with it goes, as the accelerator gathers what is measured, and a sum over the processes would "
+            "count it all once more. A file keeps it if another script that makes a process group uses it, too.",
+        ),
+        Explained(
+            "DIST-SUM",
+            Severity.ERROR,
+            "what all processes have together is a part of a loss",
+            "The script's own distribution combines something over its processes, such as the number of boxes of all, "
+            "and computes a loss with it. Its distribution is taken out, and no process has that number then: the mean "
+            "of the losses of all processes is not the loss of one process any more, until it is combined by the "
+            "accelerator.",
         ),
         Explained(
             "DIST-SWITCH",

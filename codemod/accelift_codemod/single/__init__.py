@@ -16,11 +16,13 @@ from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
 from accelift_codemod.project.program import Program
+from accelift_codemod.project.surface import distributing
 from accelift_codemod.single.defaults import UNKNOWN, Defaults, Several
 from accelift_codemod.single.expressions import Known
 from accelift_codemod.single.files import Dead, Folded
 from accelift_codemod.single.folding import CannotFold
 from accelift_codemod.single.leftovers import unused
+from accelift_codemod.single.sums import combined
 from accelift_codemod.single.switches import Switches
 from accelift_codemod.source import BadSource, Source
 
@@ -37,6 +39,7 @@ class Single:
     switch: str  # the condition by which it distributes itself; empty if it never does
     at: tuple[str, int]  # the file in which that stands, and where
     assumed: tuple[str, ...] = ()  # modules of which nothing must make a process group
+    sums: tuple[tuple[str, int, str], ...] = ()  # what losses lose with it: the file, the line, and what it is
 
     @property
     def sources(self) -> dict[str, Source]:
@@ -55,7 +58,8 @@ def single(linked: Linked, known: Mapping[str, Role]) -> Single:
         Several: there is none to be told apart; with a reason, if nothing that the script runs makes a process group.
     """
     taking = _Taking(linked, known)
-    distributes = bool(taking.facts.processes.starts)
+    source = taking.facts.source
+    distributes = bool(taking.facts.processes.starts) or (isinstance(source, Source) and bool(distributing(source)))
     try:
         return taking.found()
     except Several as several:
@@ -78,6 +82,7 @@ class _Taking:
         switches = Switches(before)
         first = switches.first
         switch, at = ("", (before.source.path, 0)) if first is None else (before.short(first), self.place(first))
+        sums = tuple((*self.place(call), before.short(what)) for what, call in combined(before, switches))
         self._fold(_truths(before, switches), _places(switches.gone))
         for _ in range(_ROUNDS):
             self.facts = self._facts()
@@ -86,7 +91,7 @@ class _Taking:
         asked = next(_asked(self.facts), None)
         if asked is not None:
             raise Several(f"asks for `{self.facts.short(asked)}`, which a conversion would not keep", asked)
-        return Single(self.files, before.source.path, switch, at, tuple(switches.assumed))
+        return Single(self.files, before.source.path, switch, at, tuple(switches.assumed), tuple(dict.fromkeys(sums)))
 
     def _facts(self) -> Facts:
         linked = self.linked({path: folded.source for path, folded in self.files.items()})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accelift_codemod import diff
 from accelift_codemod.facts.values import Evidence
-from accelift_codemod.plan import TAKEN_OUT, Assumption, Edit, Finding, Operation, Plan, Severity, Span
+from accelift_codemod.plan import TAKEN_OUT, Assumption, Edit, Finding, Operation, Outcome, Plan, Severity, Span
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite.compose import rebased
 from accelift_codemod.rewrite.result import CannotRewrite, Change, Rewritten
@@ -56,6 +56,7 @@ class _Back:
         if folded is None:
             return replace(result, plan=plan)
         original = folded.original
+        sums = [self.sum(line, what) for where, line, what in self.single.sums if where == path]
         plan = replace(plan, digest=original.digest)
         if result.output is None:
             return replace(result, plan=plan)
@@ -64,7 +65,9 @@ class _Back:
         if result.output != original.encode(rewritten.text):
             raise CannotRewrite("the lines of the output cannot be told from those that were written")
         text = diff.unified(path, original.lines, rewritten.changes, original.bom)
-        return replace(result, plan=replace(plan, edits=tuple(edits)), diff=text, hunks=rewritten.changes)
+        plan = replace(plan, edits=tuple(edits), findings=(*plan.findings, *sums))
+        plan = replace(plan, outcome=Outcome.CONVERTED_WITH_FINDINGS) if sums else plan
+        return replace(result, plan=plan, diff=text, hunks=rewritten.changes)
 
     def rewritten(self, folded: Folded, hunks: Sequence[Change]) -> Rewritten:
         """How a file as it was written changes, from how what was left of it does."""
@@ -128,6 +131,17 @@ class _Back:
                 yield Edit(Distributed.code, span, operation, TAKEN_OUT, code, assumes=assumes)
             if operation is not Operation.BARE:
                 outer.append(span)
+
+    def sum(self, line: int, what: str) -> Finding:
+        """What a person has to set right where a loss is computed with something of all processes."""
+        return Finding(
+            "DIST-SUM",
+            Severity.ERROR,
+            line,
+            f"the script's own distribution combines `{what}` over all processes, and may compute a loss with it: that "
+            "is taken out, so each process would compute its loss with that of its own share",
+            "combine it by accelerator.reduce, so that the mean of the losses of all processes is that of one",
+        )
 
     def note(self) -> Finding:
         """What a person has to know."""

@@ -205,7 +205,8 @@ class Switches:
             known = self.defaults.value(test)
             if known is UNKNOWN or bool(known) is runs:
                 raise Several(node=node)
-            self.first = self.first or test
+            made = isinstance(test, ast.BoolOp) and test not in self.index.parents  # of several arms
+            self.first = self.first or (test.values[0] if made else test)  # type: ignore[attr-defined]
             self._learn(test, not runs)
             return
         function = self.index.function(node)
