@@ -80,7 +80,7 @@ def _single(source: Source, options: Options, place: Path | None, result: FileRe
     if new.output is None and found.switch:
         return result
     try:
-        return back(found, new)
+        return replace(back(found, new), otherwise=result if found.switch else None)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=True)
 

@@ -28,7 +28,7 @@ class FileResult:
     `members` are the other files that a script's conversion changes, among those of its `program`; `separable` tells
     that they can stay as they are; `left` are the files of a script that is left alone. `changes` has a digest of the
     edits of each global of these files, by file and name; `sharers` are other files that use what means something else
-    then.
+    then. `otherwise` is what becomes of a script that may keep its own distribution, if others are in its way.
     """
 
     path: str
@@ -49,6 +49,7 @@ class FileResult:
     left: tuple[str, ...] = ()
     changes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     sharers: tuple[Sharer, ...] = ()
+    otherwise: FileResult | None = None
 
     @classmethod
     def refused(cls, path: str, digest: str, finding: Finding) -> FileResult:

@@ -325,6 +325,13 @@ def test_arms_that_go_on_may_make_a_process_group(change: Callable[[str], str]) 
     assert reason()[0] == "ALREADY-DISTRIBUTED" and "manages several processes" in reason()[1]
 
 
+def test_a_script_that_may_distribute_itself_does_so_if_it_is_in_others_way() -> None:
+    """It shares loops with a script that makes a process group whatever starts it."""
+    always = "import torch.distributed as dist\nfrom engine import train\n\ndist.init_process_group('gloo')\n"
+    write({**FILES, "utils.py": LAUNCHED, "train.py": LAUNCHES, "always.py": f"{always}train(*dist.get_rank())\n"})
+    assert reason()[0] == "ALREADY-DISTRIBUTED" and "manages several processes" in reason()[1]
+
+
 # ---- sums over the processes that losses are computed with
 
 CRITERION = """\

@@ -90,7 +90,10 @@ class _Settlement:
                 for loser, message in clash(script):
                     queue.update(dict.fromkeys(user for path in loser.program for user in self.users[path]))
                     self.own[_real(loser.path)] = (
-                        self._spares(loser) or _instead(loser, self.alone, message) or _refused(loser, message)
+                        self._spares(loser)
+                        or _instead(loser, self.alone, message)
+                        or loser.otherwise
+                        or _refused(loser, message)
                     )
         for path in self.users:
             self._merge(path)
