@@ -80,9 +80,15 @@ def _single(source: Source, options: Options, place: Path | None, result: FileRe
     if new.output is None and found.switch:
         return result
     try:
-        return replace(back(found, new), otherwise=result if found.switch else None)
+        return replace(_listening(back(found, new), options), otherwise=result if found.switch else None)
     except CannotRewrite as error:
         return _clash(source, str(error), fault=True)
+
+
+def _listening(result: FileResult, options: Options) -> FileResult:
+    """A result without the findings that are not asked for."""
+    plan = _without_ignored(result.plan, options) if result.plan is not None else None
+    return replace(result, plan=plan, members=tuple(_listening(member, options) for member in result.members))
 
 
 def _undecided(result: FileResult, several: Several) -> FileResult:

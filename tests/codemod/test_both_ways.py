@@ -256,6 +256,11 @@ def test_wrappers_that_are_asked_for(kind: str) -> None:
 OWN = "def several():\n    return dist.is_available() and dist.is_initialized()\n"
 
 
+def test_what_the_script_imports_for_it_goes() -> None:
+    train = project(f"{IMPORTS}\nfrom utils import is_main, several") + "if several():\n    print('others')\n"
+    assert after(train=train)["train.py"] == lifted(f"{IMPORTS}\nfrom utils import is_main")
+
+
 def test_a_script_of_one_file() -> None:
     slots = {"imports": "import torch.distributed as dist", "definitions": OWN}
     text = converted(
@@ -398,6 +403,17 @@ def test_what_a_script_with_several_processes_uses_stays(other: str) -> None:
         and ("setup.py" if "setup" in other else "several.py") in finding.message
         and "utils.py" in finding.message
     )
+
+
+@pytest.mark.parametrize("other", ["from utils import world_size\n\nprint(world_size())\n"])
+def test_nothing_goes_that_others_may_import(other: str) -> None:
+    """Not even if they are one process: the import would fail."""
+    started = UTILS.replace(
+        "def reduced(loss):", "def summed(loss):\n    dist.all_reduce(loss)\n\n\ndef reduced(loss):"
+    )
+    started = started.replace("        dist.all_reduce(loss)\n        return", "        summed(loss)\n        return")
+    found = after(utils=started, other=other.replace("world_size\n", "summed, world_size\n"))
+    assert "def summed(loss):\n    dist.all_reduce(loss)\n" in found["utils.py"] and "no_grad" not in found["utils.py"]
 
 
 @pytest.mark.parametrize(

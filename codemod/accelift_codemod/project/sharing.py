@@ -61,10 +61,15 @@ class Changed:
     def taken_out(self) -> dict[str, list[Edit]]:
         """The globals out of which something is taken, which only several processes would run, and what that is."""
         found: dict[str, list[Edit]] = {}
-        for span, operation, code in self.folded.gone if self.folded is not None else ():
-            for top in self.folded.original.tree.body if self.folded is not None else ():
-                if isinstance(top, _DEFINITIONS) and Span.of(top).contains(span):
-                    found.setdefault(top.name, []).append(Edit("DISTRIBUTED", span, operation, TAKEN_OUT, code))
+        if self.folded is None:
+            return found
+        tops = [top for top in self.folded.original.tree.body if isinstance(top, _DEFINITIONS)]
+        for span, operation, code in self.folded.gone:
+            edit = Edit("DISTRIBUTED", span, operation, TAKEN_OUT, code)
+            for top in [
+                t for t in tops if Span.of(t).contains(span)
+            ] or tops:  # outside of them: who knows whom it is for
+                found.setdefault(top.name, []).append(edit)
         return found
 
     def place(self, edit: Edit) -> Span:

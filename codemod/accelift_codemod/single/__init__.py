@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from accelift_codemod.facts import Facts, Role
+from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
 from accelift_codemod.project.program import Program
@@ -21,7 +22,7 @@ from accelift_codemod.single.defaults import UNKNOWN, Defaults, Several
 from accelift_codemod.single.expressions import Known
 from accelift_codemod.single.files import Dead, Folded
 from accelift_codemod.single.folding import CannotFold
-from accelift_codemod.single.leftovers import unused
+from accelift_codemod.single.leftovers import imports, unused
 from accelift_codemod.single.sums import combined
 from accelift_codemod.single.switches import Switches
 from accelift_codemod.source import BadSource, Source
@@ -83,10 +84,11 @@ class _Taking:
         first = switches.first
         switch, at = ("", (before.source.path, 0)) if first is None else (before.short(first), self.place(first))
         sums = tuple((*self.place(call), before.short(what)) for what, call in combined(before, switches))
-        self._fold(_truths(before, switches), _places(switches.gone))
+        own = before.tree.body[-1]  # of what others may take from files that the script imports, nothing goes
+        self._fold(_truths(before, switches), _places(f for f in switches.gone if before.same_file(f, own)))
         for _ in range(_ROUNDS):
             self.facts = self._facts()
-            if not self._fold({}, _places(unused(before, self.facts))):
+            if not self._fold({}, [*_places(unused(before, self.facts)), *self._imports(before)]):
                 break
         asked = next(_asked(self.facts), None)
         if asked is not None:
@@ -96,6 +98,12 @@ class _Taking:
     def _facts(self) -> Facts:
         linked = self.linked({path: folded.source for path, folded in self.files.items()})
         return Facts(linked, self.known)
+
+    def _imports(self, before: Facts) -> list[_Place]:
+        """The names that the script itself imports, and that nothing in it uses any more."""
+        (was, _), (source, base) = _parts(before)[-1], _parts(self.facts)[-1]
+        found = imports(Index.of(source.tree), Index.of(was.tree))
+        return [(kind, _moved(span, -base)) for kind, span in _places(found)]
 
     def place(self, node: ast.AST) -> tuple[str, int]:
         """The file in which a node stands, and the line as it was written."""

@@ -32,8 +32,8 @@ def read(tree: ast.AST) -> Counter[str]:
     return found
 
 
-def unused(before: Facts, facts: Facts) -> Iterator[ast.stmt | ast.alias]:
-    """The statements of a folded script that only what was folded has used, and names that it imports for that.
+def unused(before: Facts, facts: Facts) -> Iterator[ast.stmt]:
+    """The statements of a folded script that only what was folded has used.
 
     Of the globals of files that it imports, none: others may take them from there.
     """
@@ -49,7 +49,6 @@ def unused(before: Facts, facts: Facts) -> Iterator[ast.stmt | ast.alias]:
     ]
     own = facts.tree.body[-1]
     yield from (s for s in found if facts.same_file(s, own) or _is_inside(facts, s))
-    yield from (s for s in _imports(facts.written, before.written) if facts.same_file(s, own))
 
 
 def _is_inside(facts: Facts, statement: ast.stmt) -> bool:
@@ -144,7 +143,7 @@ def _is_pure(resolver: Resolver, node: ast.expr) -> bool:
     return True
 
 
-def _imports(index: Index, before: Index) -> Iterator[ast.stmt | ast.alias]:
+def imports(index: Index, before: Index) -> Iterator[ast.stmt | ast.alias]:
     """Imports outside functions that were used."""
     lost = unused_imports(index) - unused_imports(before)
     roots = Counter(a.asname or a.name.partition(".")[0] for s in index.tree.body for a in getattr(s, "names", ()))
