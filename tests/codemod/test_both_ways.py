@@ -457,8 +457,9 @@ def test_what_is_not_known_is_said(use: str, words: str) -> None:
     assert ("manages" in message) == ("start" in use)
 
 
-def test_a_library_that_computes_something_is_taken_to_make_no_process_group() -> None:
-    write({**FILES, "engine.py": measured("import boxes\n        print(utils.reduced(boxes.overlaps(x)))")})
+@pytest.mark.parametrize("made", ["boxes.overlaps(x)", "len(boxes.Overlaps())"])
+def test_a_library_that_computes_something_is_taken_to_make_no_process_group(made: str) -> None:
+    write({**FILES, "engine.py": measured(f"import boxes\n        print(utils.reduced({made}))")})
     result = only()
     assert result.output is not None
     utils = next(m.plan for m in result.members if m.path == "utils.py")

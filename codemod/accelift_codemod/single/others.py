@@ -31,11 +31,12 @@ def unknown(facts: Facts, dead: Callable[[ast.AST], bool]) -> Iterator[tuple[ast
 def may_start(facts: Facts, call: ast.Call, module: str) -> bool:
     """Whether an unknown call may be there to make a process group.
 
-    One whose result is used, and that is handed something that is no option, computes something.
+    One whose result is used, and that is handed something that is no option, computes something; so does one of which
+    another is handed the result.
     """
-    given = [*call.args, *(k.value for k in call.keywords)]
-    told = not given or any(Role.ARGUMENTS in facts.resolver.roles(a) for a in given)
-    alone = isinstance(facts.index.parents.get(call), ast.Expr)
+    given, around = [*call.args, *(k.value for k in call.keywords)], facts.index.parents.get(call)
+    told = any(Role.ARGUMENTS in facts.resolver.roles(a) for a in given)
+    alone = isinstance(around, ast.Expr) or not (given or isinstance(around, ast.Call))
     return told or alone or library.matches(module, _LOUD) is not None
 
 
