@@ -282,6 +282,12 @@ def test_a_switch_that_is_off(test: str, off: bool) -> None:
         assert unchanged(script(**slots)).code == "ALREADY-DISTRIBUTED"
 
 
+def test_arms_that_never_run_decide_nothing_else() -> None:
+    slots = {"imports": "import torch.distributed as dist", "after": "if False:\n    dist.barrier()\nprint(False)"}
+    text = converted(script(**slots))
+    assert "dist." not in text and "accelerator.print(False)" in text
+
+
 # ---- scripts that make a process group if a launcher starts them
 
 LAUNCHED = UTILS.replace(

@@ -269,7 +269,7 @@ class Switches:
                     self._learn(part, truth, depth)
         else:
             key = self._key(test)
-            if key is not None:
+            if key is not None and not isinstance(test, ast.Constant):
                 self._known[key] = truth
             given = self.defaults.given(test) if isinstance(test, (ast.Name, ast.Attribute)) else None
             for source in given or ():
