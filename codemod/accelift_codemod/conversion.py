@@ -75,10 +75,9 @@ def _single(source: Source, options: Options, place: Path | None, result: FileRe
     except Several as several:
         return _undecided(result, several)
     new = _as_written(found.sources.get(source.path, source), options, place, found)
-    if place is not None and source.path in found.files and _is_used(source, place):
+    used = new.output is not None and place is not None and source.path in found.files and _is_used(source, place)
+    if used or (new.output is None and found.switch):
         return _undecided(result, Several("" if found.switch else "asks for a process group, and others use it, too"))
-    if new.output is None and found.switch:
-        return result
     try:
         return replace(_listening(back(found, new), options), otherwise=result if found.switch else None)
     except CannotRewrite as error:

@@ -495,6 +495,15 @@ def test_arms_that_are_not_decided_stay(change: Callable[[str], str], words: str
         assert words in reason()[1]
 
 
+def test_what_others_use_keeps_its_own_arms() -> None:
+    slots = {"imports": "import torch.distributed as dist", "definitions": OWN}
+    text = script(**slots, epoch_end="if not several():\n    print(epoch)")
+    write({"train.py": text, "other.py": "import train\n\nprint(train.several())\n"})
+    assert reason() == ("ALREADY-DISTRIBUTED", "asks for a process group, and others use it, too")
+    write({"train.py": text.replace("loss.backward()", "pass")})
+    assert reason()[0] == "BWD-UNKNOWN"
+
+
 def test_the_reason_is_the_one_of_what_is_left() -> None:
     write({**FILES, "engine.py": ENGINE.replace("        loss.backward()\n", "")})
     assert reason()[0] == "NO-TRAINING"
