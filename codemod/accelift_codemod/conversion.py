@@ -16,13 +16,11 @@ from accelift_codemod.options import Options
 from accelift_codemod.plan import Finding, Need, Outcome, Plan, Severity
 from accelift_codemod.planner import make_plan
 from accelift_codemod.project import parts
-from accelift_codemod.project.finder import project_folder
 from accelift_codemod.project.linking import link
 from accelift_codemod.project.naming import CannotLink
 from accelift_codemod.project.program import Program
 from accelift_codemod.project.recent import understood
 from accelift_codemod.project.sharing import Changed, Sharing
-from accelift_codemod.project.users import users
 from accelift_codemod.refusals import already_uses
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite import CannotRewrite, rewrite
@@ -31,7 +29,6 @@ from accelift_codemod.source import Source
 
 if TYPE_CHECKING:
     from accelift_codemod.single import Single
-    from accelift_codemod.single.defaults import Several
     from accelift_codemod.single.files import Folded
 
 _Global = tuple[Path, str]
@@ -49,17 +46,7 @@ def convert_script(data: bytes, path: str, options: Options, place: Path | None)
     result = _as_written(source, options, place)
     if result.plan is None or all(f.code != "ALREADY-DISTRIBUTED" for f in result.plan.findings):
         return result
-    return _single(source, options, place, result)
-
-
-def _single(source: Source, options: Options, place: Path | None, result: FileResult) -> FileResult:
-    """The conversion of a script that also runs on one process, without its own distribution.
-
-    Where there is none, the result of the script as it is, which says why if it never makes a process group.
-    """
-    from accelift_codemod import single  # late: few scripts need it
-    from accelift_codemod.single.back import back
-    from accelift_codemod.single.defaults import Several
+    from accelift_codemod import one_process  # late: few scripts need it
 
     known = settings.roles(place or Path(source.path))
 
@@ -70,49 +57,20 @@ def _single(source: Source, options: Options, place: Path | None, result: FileRe
         except CannotLink:
             return entry
 
+    def convert(taken: Single) -> FileResult:
+        return _as_written(taken.sources.get(source.path, source), options, place, taken)
+
     try:
-        found = single.single(linked, known)
-    except Several as several:
-        return _undecided(result, several)
-    new = _as_written(found.sources.get(source.path, source), options, place, found)
-    used = new.output is not None and place is not None and source.path in found.files and _is_used(source, place)
-    if used or (new.output is None and found.switch):
-        return _undecided(result, Several("" if found.switch else "asks for a process group, and others use it, too"))
-    try:
-        return replace(_listening(back(found, new), options), otherwise=result if found.switch else None)
+        told = one_process.converted(result, source, place, one_process.Ways(linked, convert, known))
     except CannotRewrite as error:
         return _clash(source, str(error), fault=True)
+    return _listening(told, options)
 
 
 def _listening(result: FileResult, options: Options) -> FileResult:
     """A result without the findings that are not asked for."""
     plan = _without_ignored(result.plan, options) if result.plan is not None else None
     return replace(result, plan=plan, members=tuple(_listening(member, options) for member in result.members))
-
-
-def _undecided(result: FileResult, several: Several) -> FileResult:
-    """The result of a script that is left alone, with why it is not known to run on one process only."""
-    plan = result.plan
-    if plan is None or not several.why:
-        return result
-    path, line = several.at
-    own = path in ("", result.path)
-    where = "" if own else f"{path}:{line}: "
-    message, remedy = f"{where}{several.why}", "take out what it does with other processes, or keep it"
-    told = tuple(
-        replace(finding, line=line if own else 0, message=message, remedy=remedy)
-        if finding.code == "ALREADY-DISTRIBUTED"
-        else finding
-        for finding in plan.findings
-    )
-    return replace(result, plan=replace(plan, findings=told, reason=message))
-
-
-def _is_used(source: Source, place: Path) -> bool:
-    """Whether another file of the project uses something that a script defines."""
-    path = place.resolve()
-    names = set(Index.of(source.tree).module.bindings)
-    return any(read for _, read in users(project_folder(path.parent), path, names, {path}))
 
 
 def convert_sparing(

@@ -1,0 +1,71 @@
+"""The conversion of scripts that also run on one process, without their own distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from accelift_codemod.facts.index import Index
+from accelift_codemod.facts.values import Role
+from accelift_codemod.project.finder import project_folder
+from accelift_codemod.project.users import users
+from accelift_codemod.results import FileResult
+from accelift_codemod.single import Linked, Single, single
+from accelift_codemod.single.back import back
+from accelift_codemod.single.defaults import Several
+from accelift_codemod.source import Source
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a script is made one program with its files, and how what is left of it is converted."""
+
+    linked: Linked
+    convert: Callable[[Single], FileResult]
+    known: Mapping[str, Role]
+
+
+def converted(result: FileResult, source: Source, place: Path | None, ways: Ways) -> FileResult:
+    """The conversion of a script without its own distribution.
+
+    Where there is none, the `result` of the script as it is, which says why if it never makes a process group.
+
+    Raises:
+        CannotRewrite: a diff would not lead to the output.
+    """
+    try:
+        found = single(ways.linked, ways.known)
+    except Several as several:
+        return _undecided(result, several)
+    new = ways.convert(found)
+    if new.output is None and found.switch:
+        return result
+    if new.output is not None and place is not None and source.path in found.files and _is_used(source, place):
+        return _undecided(result, Several("" if found.switch else "asks for a process group, and others use it, too"))
+    return replace(back(found, new), otherwise=result if found.switch else None)
+
+
+def _undecided(result: FileResult, several: Several) -> FileResult:
+    """The result of a script that is left alone, with why it is not known to run on one process only."""
+    plan = result.plan
+    if plan is None or not several.why:
+        return result
+    path, line = several.at
+    own = path in ("", result.path)
+    where = "" if own else f"{path}:{line}: "
+    message, remedy = f"{where}{several.why}", "take out what it does with other processes, or keep it"
+    told = tuple(
+        replace(finding, line=line if own else 0, message=message, remedy=remedy)
+        if finding.code == "ALREADY-DISTRIBUTED"
+        else finding
+        for finding in plan.findings
+    )
+    return replace(result, plan=replace(plan, findings=told, reason=message))
+
+
+def _is_used(source: Source, place: Path) -> bool:
+    """Whether another file of the project uses something that a script defines."""
+    path = place.resolve()
+    names = set(Index.of(source.tree).module.bindings)
+    return any(read for _, read in users(project_folder(path.parent), path, names, {path}))
