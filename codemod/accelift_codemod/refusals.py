@@ -311,6 +311,10 @@ def _not_a_loader(facts: Facts, loop: ast.For | ast.AsyncFor, value: Value) -> R
         message = f"the training loop iterates over `{text}`, made by `{made}` in line {value.origin.lineno}, which "
         if _undefined(facts, value.origin.func):
             return refuse("LOADER-UNKNOWN", loop.lineno, f"{message}this file never defines", "import it")
+        kinds = facts.kinds_looked_up(value.origin)
+        if kinds:
+            message += f"is looked up in a module by name, and there it may be one of {kinds}"
+            return refuse("LOADER-UNKNOWN", loop.lineno, message, "keep only what makes DataLoaders in that module")
         source = value.name or _receiver(facts, value.origin)
         own = library.matches(source, frozenset(library.OWN_LOADERS))
         message += "makes its batches itself" if own else "cannot be proved to be a DataLoader"

@@ -67,6 +67,49 @@ def test_variables_of_the_function_that_chooses_are_a_part_of_that() -> None:
     assert unchanged(again).code == "DEV-UNKNOWN"
 
 
+COUNT = """\
+def count(number):
+    there = torch.cuda.device_count()
+    if number > there:
+        number = there
+    chosen = torch.device("cuda:0" if number > 0 else "cpu")
+    return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "target"),
+    [
+        ("chosen", "device"),
+        ("chosen, list(range(number))", "device, ids"),
+        ("number, (chosen, there)", "ids, (device, _)"),
+    ],
+)
+def test_a_device_that_a_function_chooses_by_what_it_changes(returned: str, target: str) -> None:
+    slots = {"imports": "import json", "setup": SETTINGS, "definitions": COUNT.format(returned)}
+    chosen = f"{target} = count(config['gpus'])"
+    assert converted(script(**slots, device=chosen)) == lifted(**slots, device=f"{chosen}\n{BY_TYPE}")
+    read = "start = torch.zeros(3, device=device)"
+    made = f"{chosen}\n{BY_TYPE}device = accelerator.device"
+    assert converted(script(**slots, device=chosen, after=read)) == lifted(**slots, device=made, after=read)
+
+
+@pytest.mark.parametrize(
+    ("returned", "target"),
+    [
+        ("[*range(number), chosen]", "*ids, device"),  # which place it has depends on the others
+        ("(*[number], chosen)", "ids, device"),
+        ("(chosen, there) if number else (there, chosen)", "device, ids"),
+        ("number, chosen.type", "ids, device"),
+        ("torch.tensor(number), there", "device, ids"),
+    ],
+)
+def test_what_a_function_returns_in_the_place_of_a_device(returned: str, target: str) -> None:
+    slots = {"imports": "import json", "setup": SETTINGS, "definitions": COUNT.format(returned)}
+    text = script(**slots, device=f"{target} = count(config['gpus'])")
+    assert unchanged(text).code == "DEV-UNKNOWN"
+
+
 CHOICE = "device = torch.device(config['device'])"
 USED = (
     f"if config['fast']:\n    {CHOICE}\n    start = torch.zeros(3).to(device)\nelse:\n    device = torch.device('cpu')"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts import choices, dataclass_fields, inheritance, instances, outside, spawned
+from accelift_codemod.facts import choices, dataclass_fields, inheritance, instances, looked_up, outside, spawned
 from accelift_codemod.facts.batches import Batches
 from accelift_codemod.facts.byhand import ByHand
 from accelift_codemod.facts.classes import is_static
@@ -56,6 +56,8 @@ class Facts:
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
+        self.looked_up = looked_up.find(direct, self._members)
+        direct = Index(self.looked_up.tree) if self.looked_up.originals else direct
         self.filled = dataclass_fields.find(direct)
         direct = Index(self.filled.tree) if self.filled.originals else direct
         self.choices = choices.find(direct)
@@ -192,9 +194,23 @@ class Facts:
         node = self._unfolded(node)
         return self.spawned.originals.get(node, node)
 
+    def _members(self, node: ast.expr) -> Sequence[str] | None:
+        """The classes and functions of the project's module that an expression is; None if it is none."""
+        modules = {} if isinstance(self.source, Source) else self.source.modules
+        return modules.get(self.spawned.originals.get(node, node))
+
+    def kinds_looked_up(self, call: ast.AST) -> str:
+        """What a call may make that looks up in a module what it runs, where that differs; else empty."""
+        unclear = self.looked_up.unclear
+        for tree in (self.instances, self.flat, self.case, self.filled, self.looked_up):
+            if call in unclear:
+                break
+            call = tree.originals.get(call, call)
+        return unclear.get(call, "")
+
     def _unfolded(self, node: ast.AST) -> ast.AST:
         """The node that a node stands for in the tree in which classes are as they are written."""
-        for tree in (self.instances, self.flat, self.case, self.filled):
+        for tree in (self.instances, self.flat, self.case, self.filled, self.looked_up):
             node = tree.originals.get(node, node)
         return node
 

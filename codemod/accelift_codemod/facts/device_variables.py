@@ -71,7 +71,8 @@ class DeviceVariables:
         first = self.index.statement(binding.node)
         if not binding.scope.is_module or not self._is_set(first, self.index.tree.body):
             return False
-        again = (self.index.statement(b.node) for b in chosen if position(b.node) > position(first))
+        others = (self.index.statement(b.node) for b in chosen if b is not binding)
+        again = (other for other in others if position(other) > position(first))
         return any(self._comes_first(first, statement, binding) for statement in again)
 
     def _comes_first(self, first: ast.stmt, again: ast.stmt, binding: Binding) -> bool:
@@ -177,15 +178,13 @@ class DeviceVariables:
     def _variable(self, name: str, scope: Scope | None, text: str, bindings: list[Binding]) -> DeviceVariable:
         bindings = sorted(bindings, key=lambda b: position(b.node))
         statements, whole, cpu = self.devices.region(bindings)
-        strings = not any(self._is_object(b.value) for b in bindings)
+        strings = not any(self._is_object(b) for b in bindings)
         indexed = next((i for b in bindings if (i := self.devices.numbers.indexed(b.value)) is not None), None)
         return DeviceVariable(name, scope, text, tuple(bindings), statements, whole, strings, cpu, indexed)
 
-    def _is_object(self, node: ast.expr | None) -> bool:
-        """Whether a device expression is a torch.device (else a string)."""
-        if isinstance(node, ast.IfExp):
-            return self._is_object(node.body) or self._is_object(node.orelse)
-        return any(v.role is Role.DEVICE for v in self.resolver.values(node))
+    def _is_object(self, binding: Binding) -> bool:
+        """Whether a device is a torch.device (else a string)."""
+        return any(v.role is Role.DEVICE for v in self.resolver.bound(binding))
 
 
 def is_none(binding: Binding) -> bool:

@@ -92,7 +92,7 @@ class Devices:
 
     def _binds_device(self, binding: Binding, depth: int) -> bool:
         if binding.how is not How.PARAMETER:
-            return self.chooses(binding) and self.is_device(binding.value, depth)
+            return self.chooses(binding) and all(self.is_device(given, depth) for given in self._given(binding))
         if binding not in self._handed:  # of each once: there may be many calls, of functions with many calls
             arguments = self.resolver.handed(binding, self.runs)
             if not arguments or not all(self.is_device(a, depth) for a in arguments):
@@ -111,12 +111,20 @@ class Devices:
         """Whether a binding is an assignment, and not made only where another tensor is on a certain device."""
         return (
             binding.how is How.ASSIGN
-            and not binding.path
+            and None not in self._given(binding)
             and not any(
                 isinstance(parent, ast.If) and whereabouts.asks(self.resolver, parent.test)
                 for parent in self.index.ancestors(binding.node)
             )
         )
+
+    def _given(self, binding: Binding) -> list[ast.expr | None]:
+        """What a variable is set to; of one that is unpacked from a call, what the function returns in its place."""
+        if not binding.path:
+            return [binding.value]
+        target = self.resolver.callee(binding.value) if isinstance(binding.value, ast.Call) else None
+        returned = self.resolver.returns(target) if isinstance(target, FUNCTIONS) else []
+        return [_in_place(r.value, binding.path) for r in returned] or [None]
 
     def follows(self, node: ast.expr) -> bool:
         """Whether an expression is the place of a tensor."""
@@ -346,6 +354,17 @@ class Devices:
         inside = [s for s in walk(statement) if isinstance(s, (ast.Assign, ast.AnnAssign)) and s is not statement]
         found = {self._fold(s, targets, None) for s in inside if any(n in targets for n in walk(s))}
         return cpu if found <= {cpu} else None
+
+
+def _in_place(node: ast.expr | None, path: tuple[int | None, ...]) -> ast.expr | None:
+    """What stands in a place of a tuple that is written out; None if that cannot be told."""
+    for step in path:
+        if not isinstance(node, ast.Tuple) or step is None or not 0 <= step < len(node.elts):
+            return None
+        if any(isinstance(e, ast.Starred) for e in node.elts):
+            return None
+        node = node.elts[step]
+    return node
 
 
 def _fails(block: list[ast.stmt]) -> bool:

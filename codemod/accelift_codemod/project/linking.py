@@ -93,10 +93,14 @@ class Linker:
             name: copy.aliases.get((scope, bound), []) for copy in copies.values() for name, scope, bound in copy.reads
         }
 
+        modules: dict[ast.AST, list[str]] = {}
+        for copy in copies.values():
+            modules.update(copy.modules)
+
         def spelled(unit: Unit, name: str) -> str | None:
             return copies[unit].spellings.get(name)
 
-        return Program(units, ast.Module(body, []), originals, spelled, reads)
+        return Program(units, ast.Module(body, []), originals, spelled, reads, modules)
 
     def _ordered(self, units: set[Unit]) -> list[Unit]:
         """The files in the order in which their code runs: what is imported comes first."""
@@ -211,6 +215,20 @@ class Linker:
             place = self.finder.below(folder, name)
             return self._at(place) if place is not None else None
         return None
+
+    def members(self, module: Module) -> list[Variable]:
+        """The classes and functions of a module: those that it defines; of one that only imports some, these."""
+        unit = module.unit
+        if unit is None:
+            return []
+        names = dict.fromkeys(unit.exports.names)
+        for star in self.stars(unit):
+            if star.unit is not None:
+                names.update(dict.fromkeys(filter(star.unit.exports.public, star.unit.exports.names)))
+        found = (self.exported(unit, name) for name in names if not name.startswith("_"))
+        known = [v for v in dict.fromkeys(found) if isinstance(v, Variable) and v.unit.defines(v.name)]
+        own = [v for v in known if v.unit is unit]
+        return known if unit.path.name == "__init__.py" else own or known
 
     def exported(self, unit: Unit, name: str) -> Target | None:
         """The global of a file that goes by a name in it; None if there is none, or it may be bound again later."""

@@ -31,6 +31,7 @@ class Copy(Copier):
         self.index = unit.index
         self.used: list[Unit] = []
         self.aliases: dict[tuple[Scope, str], list[ast.alias]] = {}
+        self.modules: dict[ast.AST, list[str]] = {}  # modules that are handed on, and their classes and functions
         self.reads: list[tuple[ast.Name, Scope, str]] = []  # those of imported globals, and what imports them
         self._targets: dict[tuple[Scope | None, str], Target | None] = {}
         super().__init__(
@@ -70,10 +71,27 @@ class Copy(Copier):
 
     def _name(self, node: ast.Name) -> ast.Name:
         owner = self.index.scope(node).owner(node.id)
-        return self._used(node, self._target(owner, node.id)) or ast.Name(self._variable(owner, node.id), node.ctx)
+        target = self._target(owner, node.id)
+        new = self._used(node, target) or ast.Name(self._variable(owner, node.id), node.ctx)
+        self._hand_on(node, new, target)
+        return new
 
-    def _attribute(self, node: ast.Attribute) -> ast.Name | None:
-        return self._used(node, self._reached(node))
+    def _attribute(self, node: ast.Attribute) -> ast.expr | None:
+        target = self._reached(node)
+        if isinstance(target, Module):
+            new = self.plain(node)
+            self._hand_on(node, new, target)
+            return new
+        return self._used(node, target)
+
+    def _hand_on(self, node: ast.expr, new: ast.expr, target: Target | None) -> None:
+        """Note a module that is given to a call, where something may be looked up in it."""
+        parent = self.index.parents[node]
+        call = self.index.parents[parent] if isinstance(parent, ast.keyword) else parent
+        if isinstance(target, Module) and isinstance(call, ast.Call) and node is not call.func:
+            members = self.linker.members(target)
+            self.modules[new] = [v.marked for v in members]
+            self.used += [v.unit for v in members]
 
     def _used(self, node: ast.Name | ast.Attribute, target: Target | None) -> ast.Name | None:
         """The global of another file in the place of what names it; None if nothing does."""

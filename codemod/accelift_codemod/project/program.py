@@ -62,6 +62,11 @@ class Unit:
         names = main_names(self.index) if self.key else ()
         return frozenset(n for n in names if n in bindings and all(b.how not in defined for b in bindings[n]))
 
+    def defines(self, name: str) -> bool:
+        """Whether a global of the file certainly is a class or function of it."""
+        bindings = self.index.module.bindings.get(name, [])
+        return len(bindings) == 1 and bindings[0].how in (How.FUNCTION, How.CLASS)
+
     def marked(self, name: str) -> str:
         """A global of the file, as it is called in the program."""
         return f"{self.key}{MARK}{name}" if self.key else name
@@ -99,6 +104,7 @@ class Program:
     originals: dict[ast.AST, ast.AST]
     spelled: Callable[[Unit, str], str | None] = lambda unit, name: None  # how a file spells another's global
     reads: dict[ast.AST, list[ast.alias]] = field(default_factory=dict)  # uses of others' globals, and their imports
+    modules: dict[ast.AST, list[str]] = field(default_factory=dict)  # modules that are handed on: classes and functions
 
     @property
     def entry(self) -> Unit:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def question(home: Home) -> Condition | None:
     """What tells, right after the script has chosen its device, whether that is the CPU; None if that is no way."""
     variable = home.variable
-    if variable is None or variable.cpu is not None or home.facts.processes.managed:
+    if variable is None or home.evaluable(variable.cpu, home.home) or home.facts.processes.managed:
         return None
     target = variable.bindings[0].node
     if not isinstance(target, (ast.Name, ast.Attribute)) or not (_is_plain(home, variable) and _is_alone(home)):
@@ -46,7 +46,7 @@ def _is_plain(home: Home, variable: DeviceVariable) -> bool:
         bound = [b for b in variable.scope.bindings[variable.name] if not is_none(b)]
         if len(bound) > len(variable.bindings):
             return False  # it is another device at other times
-    values = [plain(binding) for binding in variable.bindings]
+    values = [binding.value if binding.path else plain(binding) for binding in variable.bindings]
     given = [b for v in values if isinstance(v, ast.Name) for b in home.resolver.bindings(v)]
     if None in values or any(b.how is How.PARAMETER for b in given):
         return False
@@ -81,5 +81,5 @@ def is_part(home: Home, other: DeviceVariable) -> bool:
 
 def _is_object(home: Home, binding: Binding) -> bool:
     """Whether a binding gives a torch.device, and no string."""
-    values = home.resolver.values(binding.value) if binding.value is not None else ()
+    values = home.resolver.bound(binding)
     return bool(values) and all(v.role is Role.DEVICE for v in values)

@@ -250,7 +250,7 @@ class Home:
                     "new ones, which would be those of one GPU for every process",
                     "choose a torch.device in one place, and move networks and batches there",
                 )
-        condition = condition or self.asks
+        condition = self.asks or condition
         if condition is not None and self.variable is None:
             if any(self.facts.devices.is_before(atom) for atom in condition.atoms()):
                 condition = None  # what it asks for is another thing after the choice
