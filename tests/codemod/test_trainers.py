@@ -382,6 +382,12 @@ def test_functions_that_get_an_object_only_to_ask_it(body: str) -> None:
     assert "accelerator.backward(loss)" in text
 
 
+@pytest.mark.parametrize("read", ["self.args.__dict__.copy()", "[*args.__dict__]", "vars(args)"])
+def test_the_attributes_of_something_else_are_read_by_name(read: str) -> None:
+    method = f"def said(self, args):\n    return {read}"
+    assert lines(trainer(methods=method, last="self.args = 3")).count("self.accelerator.prepare(") == 1
+
+
 HANDED_IN = {
     "signature": "def __init__(self, model, loader, lr=0.1):",
     "model": "self.model = model.to(self.device)",
@@ -487,6 +493,9 @@ REFUSED = [
     ({"methods": "def other(self, name):\n    setattr(self, name, 3)"}, "the object itself is handed on"),
     ({"methods": "def other(self, name):\n    return getattr(self, name)"}, "the object itself is handed on"),
     ({"methods": "def other(self):\n    self.__dict__['model'] = Net()"}, "in another way"),
+    ({"methods": "def other(self, args):\n    args = self\n    args.__dict__['model'] = Net()"}, "is handed on"),
+    ({"methods": "def other(self):\n    return Trainer.__dict__"}, "in another way"),
+    ({"body": f"{MADE}\nsame = trainer\nsame.__dict__.update(model=Net())"}, "in another way"),
     ({"methods": "def other(self):\n    super().__setattr__('model', Net())"}, "in another way"),
     ({"methods": "def other(self):\n    return self"}, "the object itself is handed on"),
     ({"methods": "def other(self):\n    return map(self.fit, [])"}, "handed on as a value"),

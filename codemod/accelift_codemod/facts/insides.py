@@ -24,6 +24,7 @@ _ACTIVE = frozenset({"backward", "step", "zero_grad", "state_dict", "load_state_
 _MEASURING = frozenset({"len", "int", "float", "str", "bool", "min", "max", "abs", "round", "isinstance"})
 # Statements of a method that only tells something.
 _TELLING = (ast.Expr, ast.Return, ast.If, ast.Raise, ast.Assert, ast.Assign, ast.AnnAssign, ast.Pass)
+_REACHING = frozenset({"__setattr__", "__delattr__", "__dict__"})  # attributes, whatever they are called
 _LOOKING = frozenset({"super", "isinstance", "type", "id", "repr", "str", "print", "hasattr"})
 
 
@@ -167,6 +168,18 @@ class Insides:
         owner = self.index.scope(name).owner(name.id)
         return owner is not None and owner.node in self.bound
 
+    def _of_another(self, node: ast.Attribute) -> bool:
+        """Whether `__dict__` is that of something else: `args.__dict__`. Other variables of the object are looked at
+        where they get it."""
+        root: ast.expr = node.value
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if node.attr != "__dict__" or not isinstance(root, ast.Name) or not isinstance(node.ctx, ast.Load):
+            return False
+        if root.id == self.self_name and self._is_self(root):
+            return root is not node.value
+        return not _names_a_class(self.names, root)
+
     def selves(self) -> list[ast.Name]:
         return [
             n
@@ -180,7 +193,7 @@ class Insides:
         methods = {m.name for m in self.methods}
         constants = set(self.index.scopes[self.cls].bindings)
         for node in walk(self.cls):
-            if isinstance(node, ast.Attribute) and node.attr in ("__setattr__", "__delattr__", "__dict__"):
+            if isinstance(node, ast.Attribute) and node.attr in _REACHING and not self._of_another(node):
                 return self.no(node, f"`{node.attr}` reaches attributes in another way")
         for name in self.selves():
             parent = parents[name]
@@ -280,6 +293,10 @@ def _asks_for_parameters(node: ast.expr) -> bool:
     """Whether an expression is a network's `parameters()`."""
     func = node.func if isinstance(node, ast.Call) and not node.args else None
     return isinstance(func, ast.Attribute) and func.attr == "parameters"
+
+
+def _names_a_class(names: Classes, name: ast.Name) -> bool:
+    return any(isinstance(b.node, ast.ClassDef) for b in names.bindings(name))
 
 
 def is_property(function: Function) -> bool:
