@@ -42,6 +42,72 @@ def test_an_optimizer_that_cannot_be_told(setup: str, made: str) -> None:
     assert finding.code in ("OPT-UNKNOWN", "BWD-CLOSURE")
 
 
+MAKES = """\
+def make(parameters, kind, lr=0.1, **more):
+    if kind == "s":
+        optimizer = torch.optim.SGD(parameters, lr)
+    else:
+        optimizer = torch.optim.Adam(parameters, lr)
+    return optimizer, None
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "model.parameters(), 's', **settings",
+        "model.parameters(), *['s']",
+        "kind='s', parameters=model.parameters(), **settings",
+    ],
+)
+def test_arguments_beside_those_that_a_star_hides(given: str) -> None:
+    slots = {"definitions": MAKES, "setup": "settings = {'lr': 0.1}", "optimizer": f"optimizer, _ = make({given})"}
+    assert converted(script(**slots)) == lifted(**slots)
+
+
+@pytest.mark.parametrize("given", ["*[model.parameters(), 's']", "**settings", "*settings, model.parameters()"])
+def test_arguments_that_a_star_hides(given: str) -> None:
+    setup = "settings = {'parameters': [], 'kind': 's'}"
+    text = script(definitions=MAKES, setup=setup, optimizer=f"optimizer, _ = make({given})")
+    assert unchanged(text).code == "OPT-UNKNOWN"
+
+
+OPTIONS = """import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument('--kind', default='sgd')
+args = parser.parse_args()
+"""
+KINDS = "kinds = {'sgd': torch.optim.SGD, 'adam': torch.optim.Adam}"
+
+
+@pytest.mark.parametrize(
+    ("kept", "made"),
+    [
+        ("args.kind = kinds[args.kind]", "args.kind(model.parameters(), lr=0.1)"),
+        ("args.make = kinds[args.kind]", "args.make(model.parameters(), lr=0.1)"),
+        ("args.make = torch.optim.SGD", "args.make(model.parameters(), lr=0.1)"),
+        ("args.make = kinds.get(args.kind)\nsame = args", "same.make(model.parameters(), lr=0.1)"),
+    ],
+)
+def test_an_optimizer_of_a_class_that_is_kept_beside_options(kept: str, made: str) -> None:
+    slots = {"setup": f"{OPTIONS}{KINDS}\n{kept}", "optimizer": f"optimizer = {made}"}
+    assert converted(script(**slots)).replace("    ", "") == lifted(**slots).replace("    ", "")
+
+
+@pytest.mark.parametrize(
+    ("kept", "made"),
+    [
+        ("", "args.kind(model.parameters(), lr=0.1)"),
+        ("args.make = torch.sum", "args.make(model.parameters(), lr=0.1)"),
+        ("other = Net()\nother.make = torch.optim.SGD", "args.make(model.parameters(), lr=0.1)"),
+        ("args.make = torch.optim.LBFGS", "args.make(model.parameters(), lr=0.1)"),
+    ],
+)
+def test_what_is_kept_beside_options_and_is_no_optimizer(kept: str, made: str) -> None:
+    text = script(setup=f"{OPTIONS}{KINDS}\n{kept}", optimizer=f"optimizer = {made}")
+    assert unchanged(text).code in ("OPT-UNKNOWN", "BWD-CLOSURE")
+
+
 def test_a_scheduler_of_a_class_that_is_looked_up() -> None:
     known, looked_up = "torch.optim.lr_scheduler.StepLR", "getattr(torch.optim.lr_scheduler, name)"
     text = script(setup="name = 'StepLR'", before=f"scheduler = {known}(optimizer, 1)", epoch_end="scheduler.step()")

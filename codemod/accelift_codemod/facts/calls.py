@@ -56,7 +56,8 @@ class Calls:
             stream = self._stream(call, target)
             return self._made_by(call, target) if stream is None else (stream,)
         if isinstance(func, ast.Attribute) and not any(map(self.is_imported, self.resolver.values(func.value))):
-            return self._method_call(call, func)
+            if not self._holds_library(func):
+                return self._method_call(call, func)
         callees = self.resolver.values(func)
         made = [v.name for v in callees if v.role is Role.LIBRARY]
         if made and len(made) == len(callees):
@@ -73,6 +74,13 @@ class Calls:
         if any(v.role in (Role.MODEL, Role.LOSS) for v in callees):
             return ()
         return (Value(Role.OBJECT, call),)
+
+    def _holds_library(self, attribute: ast.Attribute) -> bool:
+        """Whether an attribute is set to a name of a library, and is no method: `args.optimizer = torch.optim.Adam`."""
+        if attribute.attr not in self.resolver.index.attribute_bindings:
+            return False
+        values = self.resolver.values(attribute)
+        return bool(values) and all(v.role is Role.LIBRARY for v in values)
 
     def _dealt_by(self, call: ast.Call, cls: ast.ClassDef) -> Value | None:
         """The batches of loaders, if an object of the class keeps these and hands their batches on, perhaps moved."""

@@ -208,8 +208,9 @@ class Expressions:
         for call in sites:
             given = self.resolver.bind(call, function)
             if given is None:
-                continue
-            argument = given.get(node.arg, default(function, node))
+                argument = self.resolver.said(call, function, node.arg)
+            else:
+                argument = given.get(node.arg, default(function, node))
             found += self.resolver.values(argument)
         return parts.unique(found)
 

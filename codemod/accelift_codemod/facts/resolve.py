@@ -173,6 +173,10 @@ class Resolver(Classes):
         """Arguments by parameter name, for the parameters the call gives; None if `*` or `**` hides them."""
         return signatures.bind(self.whole(call), function, self._is_bound(call, function))
 
+    def said(self, call: ast.Call, function: Function, name: str) -> ast.expr | None:
+        """What a call that hides other arguments by `*` or `**` says itself that a parameter is given."""
+        return signatures.told(self.whole(call), function, self._is_bound(call, function)).get(name)
+
     def whole(self, call: ast.Call) -> ast.Call:
         """A call with what `functools.partial` has given the function before; itself, if there is no such thing."""
         made = {v.origin for v in self.values(call.func)} & self.partials if self.partials else set()
@@ -192,11 +196,14 @@ class Resolver(Classes):
         function = self.index.parents[self.index.parents[parameter.node]]
         if not isinstance(function, FUNCTIONS) or not isinstance(parameter.node, ast.arg):
             return [None]
-        unsaid = signatures.default(function, parameter.node)
+        name, unsaid = parameter.name, signatures.default(function, parameter.node)
         sites = self.sites(function)
         sites = (list(filter(runs, sites)) if runs is not None else sites) or sites
-        given = (self.bind(call, function) for call in sites)
-        return [found.get(parameter.name, unsaid) if found is not None else None for found in given]
+        found: list[ast.expr | None] = []
+        for call in sites:
+            given = self.bind(call, function)
+            found.append(given.get(name, unsaid) if given is not None else self.said(call, function, name))
+        return found
 
     def _is_bound(self, call: ast.Call, function: Function) -> bool:
         """Whether what a call runs has its first parameter already: methods of an object, `__init__` by its class.

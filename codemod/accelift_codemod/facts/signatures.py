@@ -44,6 +44,13 @@ def bind(call: ast.Call, function: Function, bound: bool = False) -> dict[str, a
     return given
 
 
+def told(call: ast.Call, function: Function, bound: bool = False) -> dict[str, ast.expr]:
+    """The arguments that a call says itself, by parameter name, whatever `*` or `**` may add."""
+    starred = next((i for i, a in enumerate(call.args) if isinstance(a, ast.Starred)), len(call.args))
+    said = ast.Call(call.func, call.args[:starred], [k for k in call.keywords if k.arg is not None])
+    return bind(said, function, bound) or {}
+
+
 def argument(call: ast.Call, place: int | None, name: str) -> ast.expr | None:
     """The argument of a library call at a position or by keyword."""
     for keyword in call.keywords:
