@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from accelift_codemod.facts import library
+from accelift_codemod.facts import clipped, library
 from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -221,6 +221,10 @@ class Conditions:
                 return TRUE
             if self.is_availability(left) and isinstance(node.ops[0], (ast.Gt, ast.GtE)):
                 return TRUE
+            if isinstance(node.ops[0], ast.Eq) and _is_zero(node.comparators[0]) and self._is_count(left):
+                return FALSE
+            if isinstance(left, ast.Name) and (positive := self._positive(node, left, depth)) is not None:
+                return positive
         if depth < 8 and isinstance(node, (ast.Name, ast.Attribute)):
             held = self._held(node)
             if held is not None:
@@ -238,19 +242,29 @@ class Conditions:
         """
         text = f"{self.segment(node)}{comparison}"
         others: list[Condition] = []
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.value, ast.Name):
+            part = self.segment(node)[len(self.segment(node.value)) :]
             for held in self._before(node.value, setting):
-                spelled = f"{self.segment(held)}.{node.attr}{comparison}"
+                spelled = f"{self.segment(held)}{part}{comparison}"
                 others.append(Condition("atom", key=spelled, text=spelled, node=held, setting=setting))
-            same = {ast.dump(name) for name in (node.value, *(o.node for o in others if o.node is not None))}
-            changed = {ast.dump(b.node.value) for b in self._changes(node.attr)}  # type: ignore[attr-defined]
-            if len(changed & same) > 1:
+            names = [node.value, *(o.node for o in others if o.node is not None)]
+            if self._changed(node, names):
                 others = []  # changed under several names: which of them comes first is not known
         key, opposite = others[-1].key if others else text, ""
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and not comparison and _is_plain(node):
             left, right = self.segment(node.left), self.segment(node.comparators[0])
             opposite = f"{left} {_OPPOSITES[type(node.ops[0])]} {right}"
         return Condition("atom", False, key, text, node, (), tuple(others), opposite, setting)
+
+    def _changed(self, node: ast.Attribute | ast.Subscript, names: list[ast.expr]) -> bool:
+        """Whether an attribute is changed under several of the names of its object; or an entry, under any."""
+        if isinstance(node, ast.Attribute):
+            same = {ast.dump(name) for name in names}
+            changed = {ast.dump(b.node.value) for b in self._changes(node.attr)}  # type: ignore[attr-defined]
+            return len(changed & same) > 1
+        variables = [(n.id, self.index.scope(n).owner(n.id)) for n in names if isinstance(n, ast.Name)]
+        known = [owner is not None and not self.resolver.changed(owner, name) for name, owner in variables]
+        return not (isinstance(node.slice, ast.Constant) and len(known) == len(names) and all(known))
 
     def _before(self, name: ast.Name, parts: bool) -> list[ast.expr]:
         """The variables that passed an object on to this one, the nearest first; the last may be a part of another."""
@@ -278,6 +292,31 @@ class Conditions:
         """Whether an expression asks for the presence of an accelerator."""
         func = node.func if isinstance(node, ast.Call) else node
         return (self.resolver.qualified(func) or "") in library.AVAILABLE
+
+    def _is_count(self, node: ast.expr) -> bool:
+        """Whether an expression, or what a variable certainly holds, is the number of accelerators."""
+        bindings = self.resolver.bindings(node) if isinstance(node, ast.Name) else []
+        held = bindings[0].value if len(bindings) == 1 and bindings[0].how is How.ASSIGN else None
+        count = held if held is not None and not bindings[0].path else node
+        return isinstance(count, ast.Call) and (self.resolver.qualified(count.func) or "") in library.COUNTS
+
+    def _positive(self, test: ast.Compare, number: ast.Name, depth: int) -> Condition | None:
+        """`number > 0`, of a number that a function was given and has cut down to the accelerators that are there."""
+        if depth > 8 or not isinstance(test.ops[0], ast.Gt) or not _is_zero(test.comparators[0]):
+            return None
+        given = clipped.parameter(
+            self.resolver, number, self._is_count, lambda asked: self.read(asked, depth + 1) == FALSE
+        )
+        found = {self._above_zero(argument) for argument in self._arguments(given)} if given is not None else set()
+        return found.pop() if len(found) == 1 else None
+
+    def _above_zero(self, number: ast.expr) -> Condition | None:
+        """Whether a setting is positive, as a condition: `config["gpus"] > 0`."""
+        if not isinstance(number, (ast.Name, ast.Attribute, ast.Subscript)):
+            return None
+        known = self.atom(number, " > 0")
+        others = tuple(replace(o, opposite=o.text.replace(" > 0", " <= 0")) for o in known.others)
+        return replace(known, others=others, opposite=f"{self.segment(number)} <= 0")
 
     def _held(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         """The boolean expression that a variable certainly holds."""
@@ -346,6 +385,10 @@ def _held_by(node: ast.expr, parts: bool) -> ast.Name | None:
     while parts and isinstance(node, ast.Attribute):
         node = node.value
     return node if isinstance(node, ast.Name) else None
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0 and not isinstance(node.value, bool)
 
 
 def _mentions(tree: ast.AST, node: ast.Name | ast.Attribute) -> bool:

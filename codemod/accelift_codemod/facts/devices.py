@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from accelift_codemod.facts import supposed, whereabouts, written
@@ -309,7 +309,7 @@ class Devices:
         block, _ = index.block(tops[0])
         places = sorted({index.block(t)[1] for t in tops if index.block(t)[0] is block})
         region = tuple(block[places[0] : places[-1] + 1])
-        targets = {b.node for b in bindings}
+        targets: dict[ast.AST, Binding] = {b.node: b for b in bindings}
         whole = len(places) == len(region) and all(self._only_chooses(s, targets) for s in region)
         first = bindings[0].node
         cpu = self.conditions.atom(first, ' == "cpu"') if self.is_told(first) else None  # type: ignore[arg-type]
@@ -317,7 +317,7 @@ class Devices:
             cpu = self._fold(statement, targets, cpu)
         return region, whole, cpu
 
-    def _only_chooses(self, statement: ast.stmt, targets: set[ast.AST]) -> bool:
+    def _only_chooses(self, statement: ast.stmt, targets: Mapping[ast.AST, Binding]) -> bool:
         if isinstance(statement, ast.Assign):
             return len(statement.targets) == 1 and statement.targets[0] in targets
         if isinstance(statement, ast.AnnAssign):
@@ -330,9 +330,12 @@ class Devices:
             return begins or self.resolver.qualified(call.func) == "torch.cuda.set_device"
         return False
 
-    def _fold(self, statement: ast.stmt, targets: set[ast.AST], cpu: Condition | None) -> Condition | None:
+    def _fold(self, statement: ast.stmt, targets: Mapping[ast.AST, Binding], cpu: Condition | None) -> Condition | None:
         if isinstance(statement, ast.Assign) and any(t in targets for t in statement.targets):
             return self.cpu(statement.value)
+        if isinstance(statement, ast.Assign) and (unpacked := [n for n in walk(statement) if n in targets]):
+            found = {self.cpu(given) for given in self._given(targets[unpacked[0]])}
+            return found.pop() if len(found) == 1 else None
         if isinstance(statement, ast.AnnAssign) and statement.target in targets:
             return self.cpu(statement.value)
         if isinstance(statement, ast.If):
@@ -349,7 +352,9 @@ class Devices:
             return self._either(statement.test, yes, no, target)
         return self._perhaps_fold(statement, targets, cpu)
 
-    def _perhaps_fold(self, statement: ast.stmt, targets: set[ast.AST], cpu: Condition | None) -> Condition | None:
+    def _perhaps_fold(
+        self, statement: ast.stmt, targets: Mapping[ast.AST, Binding], cpu: Condition | None
+    ) -> Condition | None:
         """The same of a statement in which it may or may not be set, as where an error is caught."""
         inside = [s for s in walk(statement) if isinstance(s, (ast.Assign, ast.AnnAssign)) and s is not statement]
         found = {self._fold(s, targets, None) for s in inside if any(n in targets for n in walk(s))}

@@ -176,6 +176,7 @@ LOADER_SIGNATURE = (
 ).split()
 
 # Answers to "is there an accelerator?".
+COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count", "torch.xpu.device_count"})
 AVAILABLE = frozenset(
     {
         "torch.cuda.is_available",

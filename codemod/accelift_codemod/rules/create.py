@@ -320,6 +320,9 @@ accelerator = Accelerator(
             if isinstance(statement, ast.Assign) and statement.targets == [binding.node]:
                 lines = [*kept_calls(draft, variable, binding), f"{variable.text} = {device}"]
                 yield draft.edit(_RULE, statement, Operation.SWAP, reason, "\n".join(lines))
+            elif binding.path:  # unpacked from a call that gives something else, too
+                if self._survives(draft, variable):
+                    yield draft.edit(_RULE, statement, Operation.AFTER, reason, f"{variable.text} = {device}")
             elif binding.value is not None:
                 lines = kept_calls(draft, variable, binding)
                 if lines:

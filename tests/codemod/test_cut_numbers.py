@@ -1,0 +1,109 @@
+"""Devices that a trainer chooses by a number of GPUs, which it cuts down to those that are there."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import NO_BODY, converted, creation, script, unchanged
+
+SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
+CUTS = """\
+        there = torch.cuda.device_count()
+        if number > 0 and there == 0:
+            print("There is no GPU")
+            number = 0
+        if number > there:
+            number = there
+"""
+TRAINER = """\
+class Trainer:
+    def __init__(self, model, optimizer, loader, config):
+        self.device, ids = self.prepare(config["gpus"])
+        self.model = model.to(self.device)
+        if len(ids) > 1:
+            self.model = nn.DataParallel(model, device_ids=ids)
+        self.optimizer, self.loader = optimizer, loader
+
+    def prepare(self, number):
+{cuts}        device = torch.device("cuda:0" if number > 0 else "cpu")
+        return device, list(range(number))
+
+    def train(self):
+        for x, y in self.loader:
+            x, y = x.to(self.device), y.to(self.device)
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+"""
+SETTINGS = "with open('settings.json') as file:\n    settings = json.load(file)"
+MADE = "model = Net()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+def _script(cuts: str = CUTS, before: str = "", changed: str = "") -> str:
+    definitions = TRAINER.format(cuts=cuts)
+    if changed:
+        definitions = definitions.replace(*CHANGED[changed], 1)
+    made = f"{MADE}\n{before}\nTrainer(model, optimizer, loader, settings).train()"
+    return script(imports="import json", definitions=definitions, setup=SETTINGS, device="", before=made, **NO_BODY)
+
+
+CHANGED = {
+    "key": ('config["gpus"]', "config[next(iter(config))]"),
+    "sum": ('config["gpus"]', 'config["gpus"] - 1'),
+    "more": ("number > 0 else", "number > 1 else"),
+    "again": ("    def train", "    def other(self):\n        return self.prepare(0)\n\n    def train"),
+    "set": ("self.device, ids", 'config["gpus"] = 0\n        self.device, ids'),
+}
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        CUTS,
+        CUTS.replace("number > there", "number >= there"),
+        CUTS.replace("there = ", "there = torch.cuda.device_count()\n        also = ", 1),
+        CUTS.replace("number > 0 and there == 0", "not torch.cuda.is_available()"),
+        "",
+    ],
+)
+def test_the_number_is_positive_if_it_was(cuts: str) -> None:
+    text = _script(cuts)
+    assert creation(text) == f"Accelerator(cpu=settings['gpus'] <= 0, {SPLIT})"
+    output = converted(text)
+    assert "        self.device, ids = self.prepare(config" in output
+    assert "\n        self.model = accelerator.prepare(self.model)\n" in output
+    assert "optimizer, loader = accelerator.prepare(optimizer, loader)\n" in output
+    assert "DataParallel" not in output
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        CUTS.replace("number = there", "number = 0"),
+        CUTS.replace("there == 0", "there == 1"),
+        CUTS.replace("number > there:", "there > number:"),
+        CUTS.replace("if number > there", "if number > 4"),
+        CUTS.replace("        if number > there:\n            number", "        number"),
+        CUTS.replace("torch.cuda.device_count()", "len(str(self))"),
+        CUTS + "        number -= 1\n",
+        CUTS + "        for number in range(2):\n            pass\n",
+    ],
+)
+def test_the_number_may_be_another(cuts: str) -> None:
+    assert unchanged(_script(cuts)).code == "DEV-UNKNOWN"
+
+
+@pytest.mark.parametrize("changed", ["key", "sum", "more", "set"])
+def test_the_number_is_no_setting_that_is_known(changed: str) -> None:
+    assert unchanged(_script(changed=changed)).code in ("DEV-UNKNOWN", "PREP-NO-POINT")
+
+
+def test_two_calls_are_given_different_numbers() -> None:
+    text = _script(changed="again").replace("Trainer(model", "trainer = Trainer(model")
+    text = text.replace(").train()", ")\ntrainer.other()\ntrainer.train()")
+    assert unchanged(text).code == "DEV-UNKNOWN"
+
+
+@pytest.mark.parametrize("before", ["settings['gpus'] = 0", "settings.update(gpus=0)", "settings.clear()"])
+def test_settings_that_are_changed_before(before: str) -> None:
+    assert unchanged(_script(before=before)).code == "DEV-UNKNOWN"
