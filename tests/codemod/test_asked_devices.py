@@ -70,8 +70,7 @@ def test_variables_of_the_function_that_chooses_are_a_part_of_that() -> None:
 COUNT = """\
 def count(number):
     there = torch.cuda.device_count()
-    if number > there:
-        number = there
+    number = min(number, there)
     chosen = torch.device("cuda:0" if number > 0 else "cpu")
     return {}
 """

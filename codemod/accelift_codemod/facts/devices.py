@@ -17,6 +17,8 @@ from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
+_Targets = Mapping[ast.AST, Binding]  # what a device is assigned to, and the bindings
+
 
 class Devices:
     """Answers that for expressions, and for the statements that choose."""
@@ -309,7 +311,7 @@ class Devices:
         block, _ = index.block(tops[0])
         places = sorted({index.block(t)[1] for t in tops if index.block(t)[0] is block})
         region = tuple(block[places[0] : places[-1] + 1])
-        targets: dict[ast.AST, Binding] = {b.node: b for b in bindings}
+        targets: _Targets = {b.node: b for b in bindings}
         whole = len(places) == len(region) and all(self._only_chooses(s, targets) for s in region)
         first = bindings[0].node
         cpu = self.conditions.atom(first, ' == "cpu"') if self.is_told(first) else None  # type: ignore[arg-type]
@@ -317,7 +319,7 @@ class Devices:
             cpu = self._fold(statement, targets, cpu)
         return region, whole, cpu
 
-    def _only_chooses(self, statement: ast.stmt, targets: Mapping[ast.AST, Binding]) -> bool:
+    def _only_chooses(self, statement: ast.stmt, targets: _Targets) -> bool:
         if isinstance(statement, ast.Assign):
             return len(statement.targets) == 1 and statement.targets[0] in targets
         if isinstance(statement, ast.AnnAssign):
@@ -330,11 +332,12 @@ class Devices:
             return begins or self.resolver.qualified(call.func) == "torch.cuda.set_device"
         return False
 
-    def _fold(self, statement: ast.stmt, targets: Mapping[ast.AST, Binding], cpu: Condition | None) -> Condition | None:
+    def _fold(self, statement: ast.stmt, targets: _Targets, cpu: Condition | None) -> Condition | None:
         if isinstance(statement, ast.Assign) and any(t in targets for t in statement.targets):
             return self.cpu(statement.value)
-        if isinstance(statement, ast.Assign) and (unpacked := [n for n in walk(statement) if n in targets]):
-            found = {self.cpu(given) for given in self._given(targets[unpacked[0]])}
+        unpacked = [b for b in targets.values() if b.path and self.index.statement(b.node) is statement]
+        if unpacked:
+            found = {self.cpu(given) for given in self._given(unpacked[0])}
             return found.pop() if len(found) == 1 else None
         if isinstance(statement, ast.AnnAssign) and statement.target in targets:
             return self.cpu(statement.value)
