@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import NO_BODY, converted, creation, script, unchanged
+from scripts import NO_BODY, converted, creation, findings, script, unchanged
 
 SPLIT = "dataloader_config=DataLoaderConfiguration(split_batches=True)"
 CUTS = """\
@@ -74,6 +74,19 @@ def test_the_number_is_positive_if_it_was(cuts: str) -> None:
     assert "\n        self.model = accelerator.prepare(self.model)\n" in output
     assert "optimizer, loader = accelerator.prepare(optimizer, loader)\n" in output
     assert "DataParallel" not in output
+
+
+def test_a_function_that_hands_the_number_back_too_keeps_its_choice() -> None:
+    prepare = TRAINER.format(cuts=CUTS).partition("    def prepare")[2].partition("\n    def")[0]
+    function = f"def prepare{prepare}".replace("self, ", "").replace("\n    ", "\n")
+    chosen = "device, ids = prepare(settings['gpus'])"
+    slots = {"imports": "import json", "definitions": function, "setup": SETTINGS}
+    text = script(**slots, device=chosen)
+    assert f"\n{chosen}\ndata" in converted(text)
+    assert creation(text) == f"Accelerator(cpu=settings['gpus'] <= 0, {SPLIT})"
+    assert findings(text) == []
+    read = converted(script(**slots, device=chosen, after="print(device)"))
+    assert f"\n{chosen}\ndevice = accelerator.device\n" in read
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,9 @@ accelerator = Accelerator(
             yield draft.edit(_RULE, where, Operation.BEFORE, reason, creation)
             if variable is not None:
                 yield from self._rebind(draft, variable)
+        stays = variable is not None and (reach.asks is not None or any(b.path for b in variable.bindings))
         for other in draft.facts.devices.variables:
-            part = other is variable or (reach.asks is not None and asking.is_part(reach, other))
+            part = other is variable or (stays and asking.is_part(reach, other))
             if not part and draft.facts.runs(other.statements[0]):
                 yield from self._elsewhere(draft, other) if self._imported(draft, other) else self._other(draft, other)
         yield from self._defaults(draft)
