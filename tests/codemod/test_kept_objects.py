@@ -56,6 +56,27 @@ def flat(text: str) -> str:
     return "\n".join(line.strip() for line in converted(text).splitlines())
 
 
+STATISTICS = """
+    def mean(self, data):
+        return torch.cat([x for x, _ in DataLoader(data)]).mean()
+"""
+
+
+@pytest.mark.parametrize("before", ["mean = self.mean(data)", "for x, _ in DataLoader(data):\n            print(x)"])
+def test_an_object_goes_over_another_loader_before_it_makes_those_that_it_keeps(before: str) -> None:
+    first = "self.train = DataLoader(data, batch_size=size, shuffle=True)"
+    definitions = f"{DATA.replace(first, f'{before}{chr(10)}        {first}')}{STATISTICS}"
+    assert "\nself.train = accelerator.prepare(self.train)\n" in flat(data(definitions))
+
+
+@pytest.mark.parametrize("again", ["DataLoader(data, batch_size=4)", "self.train"])
+def test_an_object_goes_over_the_loader_that_it_makes_anew(again: str) -> None:
+    first = "self.train = DataLoader(data, batch_size=size, shuffle=True)"
+    before = f"self.train = DataLoader(data)\n        mean = self.mean()\n        self.train = {again}"
+    statistics = STATISTICS.replace("self, data", "self").replace("DataLoader(data)", "self.train")
+    assert unchanged(data(f"{DATA.replace(first, before)}{statistics}")).code == "PREP-NO-POINT"
+
+
 BOTH = "self.train, self.test = accelerator.prepare(self.train, self.test)\n"
 
 

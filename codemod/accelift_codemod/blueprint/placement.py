@@ -270,8 +270,12 @@ class Placement:
     def _used_early(self, item: Item, uses: list[ast.AST], made: int) -> Refused | None:
         """What is wrong with an object whose variable is used for training before the last line that makes it."""
         for early in uses:
-            if position(early) <= (made, 0) and (
-                item.scope.is_class or self._uses_item(self.index.statement(early), item)
+            if position(early) > (made, 0):
+                continue
+            if (
+                self._may_use(early, item)
+                if item.scope.is_class
+                else self._uses_item(self.index.statement(early), item)
             ):
                 return refuse(
                     "PREP-NO-POINT",
@@ -280,6 +284,17 @@ class Placement:
                     "give the later object a name of its own",
                 )
         return None
+
+    def _may_use(self, early: ast.AST, item: Item) -> bool:
+        """Whether what runs at a place may use the object in an attribute; of loops over batches only a loader's own
+        are told from others."""
+        if item.kind is not Role.LOADER:
+            return True
+        home = self.index.function(early)
+        used = self.roots.uses.found
+        nodes = (node for one in views(item.value) for node in used.get(one, ()))
+        places = (p for node in nodes for p in self.blueprint.timeline.places(node, home))
+        return any(self.index.statement(p) is early for p in places)
 
     def _require_here(self, items: list[Item], use: ast.AST | None) -> None:
         """Refuse to prepare in a function that runs for each batch, and has no loop over batches itself, or in one that
