@@ -294,7 +294,7 @@ class Placement:
         used = self.roots.uses.found
         nodes = (node for one in views(item.value) for node in used.get(one, ()))
         places = (p for node in nodes for p in self.blueprint.timeline.places(node, home))
-        return any(self.index.statement(p) is early for p in places)
+        return any(self.index.statement(p) is self.index.statement(early) for p in places)
 
     def _require_here(self, items: list[Item], use: ast.AST | None) -> None:
         """Refuse to prepare in a function that runs for each batch, and has no loop over batches itself, or in one that
