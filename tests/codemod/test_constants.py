@@ -370,3 +370,38 @@ class Table(nn.Module):
 def test_what_is_only_asked_if_it_is_there_is_not_used_on_the_data(forward: str, told: bool) -> None:
     text = script(definitions=WEIGHTS.format(forward=forward), model="model = Table(torch.randn(3, 8)).to(device)")
     assert ("DATA-UNSEEDED" in findings(text)) is told
+
+
+PAIRS = """\
+class Pairs(Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def draw(self):
+        self.items = [(k, np.random.rand()) for k in range(self.count)]
+        np.random.shuffle(self.items)
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, k):
+        return torch.full((8,), self.items[k][1]), self.items[k][0] % 3
+"""
+
+
+@pytest.mark.parametrize("told", ["loader.dataset.draw()", "data.draw()"])
+@pytest.mark.parametrize(
+    ("seed", "codes"),
+    [("", {"DATA-UNSEEDED"}), ("np.random.seed(0)\ntorch.manual_seed(0)", set())],
+)
+def test_what_a_data_set_is_told_to_draw_is_for_all_of_its_data(told: str, seed: str, codes: set[str]) -> None:
+    slots = {"setup": seed, "data": "data = Pairs(64)", "epoch": told}
+    text = script(imports=NUMPY, from_imports="from torch.utils.data import Dataset", definitions=PAIRS, **slots)
+    assert set(findings(text)) == codes  # also, it is right that all processes draw alike
+
+
+def test_what_a_data_set_draws_for_each_sample_is_noise() -> None:
+    text = PAIRS.replace("return torch.full((8,), self.items[k][1])", "return torch.full((8,), np.random.rand())")
+    slots = {"setup": "np.random.seed(0)\ntorch.manual_seed(0)", "data": "data = Pairs(64)", "epoch": "data.draw()"}
+    more = "from torch.utils.data import Dataset"
+    assert findings(script(imports=NUMPY, from_imports=more, definitions=text, **slots)) == ["RNG-SAMENOISE"]

@@ -194,3 +194,42 @@ def test_attention_gives_one_row_for_each_sample(layer: str, forward: str, known
     slots = {"definitions": definitions, "data": DATA, "model": "model = Steps().to(device)", "setup": "first = True"}
     codes = [code for code in findings(script(**slots, forward=loss)) if code != "RNG-SAMENOISE"]  # of dropout
     assert codes == ([] if known else ["LOSS-UNKNOWN"])
+
+
+DECODER = """
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(3, 8)
+        self.inner = nn.GRU(8, 8)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, token, state):
+        out, state = self.inner(self.embedding(token), state)
+        return self.head(out[0]), state
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "torch.zeros(1, 32, dtype=torch.long, device=device)",
+        "torch.zeros(1, x.size(0), dtype=torch.long, device=device)",
+        "torch.tensor([[0 for _ in range(32)]], device=device)",
+    ],
+)
+def test_the_token_that_begins_each_sequence_is_no_sample(first: str) -> None:
+    text = script(
+        definitions=DECODER,
+        model="model = Decoder().to(device)",
+        loader="loader = DataLoader(data, batch_size=32, drop_last=True)",
+        forward=f"""\
+optimizer.zero_grad()
+token, state, loss = {first}, x.unsqueeze(0), 0
+for _ in range(3):
+    out, state = model(token, state)
+    token = out.argmax(1).view(1, -1)
+    loss = loss + F.cross_entropy(out, y)
+""",
+    )
+    assert "LOSS-INBATCH" not in findings(text)

@@ -241,6 +241,8 @@ class Expressions:
                 found.append(Value(Role.LIBRARY, value.origin, f"{value.name}.{node.attr}"))
             elif value.role is Role.OBJECT and node.attr == "parent":
                 found += parts.alike(node, (value,), "pathlib.")
+            elif value.role is Role.LOADER and node.attr == "dataset" and value.declaration is None:
+                found += self.resolver.values(self._data(value))
             elif value.role is Role.CLASS or value.declaration is not None:
                 method = self.resolver.method(value.declaration, node.attr)
                 if method is not None and method in self.resolver.properties:
@@ -257,6 +259,11 @@ class Expressions:
         if not found and any(v.role is Role.MODEL for v in receivers) and node.attr == "module":
             return tuple(v for v in receivers if v.role is Role.MODEL)
         return found
+
+    def _data(self, loader: Value) -> ast.expr | None:
+        """The data set that a loader is made with."""
+        made = loader.origin
+        return self.resolver.argument(made, 0, "dataset") if isinstance(made, ast.Call) else None
 
     def _variable(self, cls: ast.AST | None, attribute: str) -> list[Value]:
         """What an attribute of an object that is followed may be, read where it is not called self."""

@@ -173,6 +173,7 @@ FUNCTIONAL_LOSSES = {
 # Losses that are a mean over the samples, each by its own length, however their targets are put together.
 OF_EACH_SAMPLE = frozenset({"CTCLoss", "ctc_loss"})
 WEIGHTED_LOSSES = frozenset({"CrossEntropyLoss", "NLLLoss", "NLLLoss2d"})
+IGNORING = frozenset({"cross_entropy", "nll_loss"})  # the functions that leave out targets of -100
 
 # The parameters of losses, by position: of classes all, of functions those after input and target.
 _AVERAGES = ("size_average", "reduce", "reduction")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import reduce
 
+from accelift_codemod import nodes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.apart import is_apart
@@ -54,9 +55,10 @@ accelerator.backward(loss)
             "LOSS-MASKMEAN",
             Severity.WARNING,
             "a weighted or masked mean",
-            "The loss is a mean over class weights, over the targets that are not ignored, or over what is picked out "
-            "of the batch (by a mask, or by packing sequences of different lengths), and each process divides "
-            "by its own total; on several processes the average of these means is not the mean over the whole batch. "
+            "The loss is a mean over class weights, over the targets that are not ignored, over the nodes of graphs, "
+            "or over what is picked out of the batch (by a mask, or by packing sequences of different lengths), and "
+            "each process divides by its own total; on several processes the average of these means is not the mean "
+            "over the whole batch. "
             "The difference is small if the totals are alike; accelerator.backward(loss, weight=total) takes it away. "
             'So does dividing the sum by accelerator.reduce(total, "sum") with accelerator.backward(loss, '
             'reduction="sum"), also where a process may have a total of zero; the loss of a process is then its part '
@@ -132,7 +134,7 @@ accelerator.backward(loss)
         layout = Layout.MEAN if managed else self._layout(draft, call, func.value)
         if layout is Layout.ROWS:
             layout = self._times_gradient(draft, call)
-        unproved = layout in (Layout.UNKNOWN, Layout.MEAN) and not managed
+        unproved = layout in (Layout.UNKNOWN, Layout.MEAN, Layout.WEIGHTED) and not managed
         supposed = unproved and self._supposed(draft, call, func.value)
         layout = Layout.MIXED if supposed else layout
         if layout is Layout.MIXED and self._has_one(draft, call):
@@ -152,7 +154,18 @@ accelerator.backward(loss)
             assumes=None if layout in _KNOWN else _MEAN,
         )
         name = draft.facts.segment(func.value)
-        if layout is Layout.SUM:
+        if layout is Layout.MEAN and not managed and nodes.averaged(draft, call):
+            yield draft.finding(
+                "LOSS-MASKMEAN",
+                Severity.WARNING,
+                call,
+                f"`{name}` is a mean over the nodes or edges of a batch of graphs, of which every process has another "
+                "number",
+                "give accelerator.backward how many the process has: weight=len(labels)"
+                if draft.runtime
+                else "accept the small difference, or sum the loss and divide by the total of all processes",
+            )
+        elif layout is Layout.SUM:
             why = f"`{name}` is a sum over the samples: its gradient is to be summed across processes, not averaged"
             if draft.runtime:
                 yield draft.edit(_RULE, call, Operation.ADD_ARGUMENT, why, 'reduction="sum"', need=Need.STRONG)

@@ -213,7 +213,11 @@ class Notes(Rule):
         owner = draft.facts.index.parents.get(function) if function is not None else None
         if not isinstance(owner, ast.ClassDef) or in_making(draft, function):
             return False
-        return draft.facts.resolver.class_role(owner) in (Role.MODEL, Role.DATASET)
+        role = draft.facts.resolver.class_role(owner)
+        # What others have a data set draw is for all of the data, and is to be the same on every process.
+        sites = draft.facts.resolver.sites(function) if function is not None else []
+        told = [s for s in sites if draft.facts.index.enclosing_class(s) is not owner]
+        return role is Role.MODEL or (role is Role.DATASET and not told)
 
     def _for_each_batch(self, draft: Draft) -> Iterator[ast.Call]:
         """The calls that a network or a data set makes for a batch or a sample, in functions that it calls, too."""

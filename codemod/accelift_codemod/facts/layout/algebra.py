@@ -67,6 +67,17 @@ class Record(tuple["Shape", ...]):
         """The layout of an entry."""
         return self[self.names.index(name)] if name in self.names else Layout.UNKNOWN
 
+    def or_else(self, other: Record) -> Record:
+        """One record or the other: an entry that may be missing is what it is where it is there."""
+        both = {name: join(self.entry(name), other.entry(name)) for name in self.names if name in other.names}
+        return Record.of(dict(zip(self.names, self, strict=True)) | dict(zip(other.names, other, strict=True)) | both)
+
+    def given(self, key: ast.expr, value: Shape) -> Shape:
+        """The record once an entry is put into it."""
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            return Layout.UNKNOWN
+        return Record.of(dict(zip(self.names, self, strict=True)) | {key.value: value})
+
 
 Environment: TypeAlias = dict[str, "Shape"]
 
@@ -126,6 +137,8 @@ def join(left: Shape, right: Shape) -> Shape:
         return left
     if (left, right) in ((Layout.MIXED, ()), ((), Layout.MIXED)):
         return Layout.MIXED  # a list that nothing may have been put into
+    if isinstance(left, Record) and isinstance(right, Record):
+        return left.or_else(right)
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
         return tuple(join(a, b) for a, b in zip(left, right, strict=True))
     pair = {left, right} if not isinstance(left, tuple) and not isinstance(right, tuple) else set()

@@ -14,6 +14,7 @@ from accelift_codemod.facts.layout.algebra import (
     Environment,
     Frame,
     Layout,
+    Record,
     Shape,
     handed_on,
     join,
@@ -45,7 +46,7 @@ class Calls:
         """The layout of what a call gives."""
         func = call.func
         arguments = [self.layouts.read(a, env, frame) for a in call.args]
-        keywords = {k.arg: self.layouts.read(k.value, env, frame) for k in call.keywords if k.arg}
+        keywords = self._keywords(call, env, frame)
         everything = [*arguments, *keywords.values()]
         qualified = self.resolver.library_function(func)
         if self._is_one_number(call, qualified):
@@ -98,7 +99,7 @@ class Calls:
             if qualified == "torch.autograd.Variable":
                 return arguments[0] if arguments else Layout.UNKNOWN
             if qualified.startswith("torch.nn.functional.") and name in torch_ops.FUNCTIONAL_LOSSES:
-                return losses.functional_loss(call, name, views.told(self.index, everything))
+                return losses.functional_loss(call, name, views.told(self.index, everything), self.layouts.marked)
             if qualified.rpartition(".")[0] in ("torch", "torch.nn.functional", "torch.special"):
                 rank = self._rank(name, call.args[0] if call.args else None)
                 return operations.operation(name, self._along(name, call, 1), arguments, keywords, 1, rank)
@@ -134,6 +135,17 @@ class Calls:
             if fixed and not self.objects.models(func.value):
                 return Layout.CONST
         return self._called(call, arguments, keywords, env)
+
+    def _keywords(self, call: ast.Call, env: Environment, frame: Frame) -> dict[str, Shape]:
+        """The layouts of arguments by name; of a mapping whose entries are not known, by `**`."""
+        found: dict[str, Shape] = {}
+        for keyword in call.keywords:
+            layout = self.layouts.read(keyword.value, env, frame)
+            if keyword.arg is None and isinstance(layout, Record):
+                found |= zip(layout.names, layout, strict=True)
+            else:
+                found[keyword.arg or "**"] = layout
+        return found
 
     def _along(self, name: str, call: ast.Call, tensors: int) -> ast.Call:
         """A call with the dimensions written out that it reduces."""
@@ -220,7 +232,7 @@ class Calls:
             return self.layouts.modules.derived(cls, everything)
         func = self.network(call)
         values = self.resolver.values(func)
-        answer = pretrained.returned(values, call)
+        answer = pretrained.returned(values, arguments, keywords)
         if answer is not None:
             return answer
         models = [v for v in values if v.role is Role.LOSS or self.objects.is_model(v)]

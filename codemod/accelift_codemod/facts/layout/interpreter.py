@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, products, sequences, settled, views
+from accelift_codemod.facts.layout import each, ignored, products, sequences, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     CURVING,
@@ -65,6 +66,11 @@ class Layouts:
         self.ranks = Ranks(objects.resolver, self.dimensions)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
+
+    @cached_property
+    def marked(self) -> bool:
+        """Whether targets may be marked as those that a loss is to ignore."""
+        return ignored.marks(self.resolver)
 
     # ---- statements
 
@@ -197,6 +203,8 @@ class Layouts:
     def _put(self, target: ast.Subscript, value: Shape, env: Environment) -> None:
         """Put a value into some entries of a tensor: `weights[y == 1] = share`, of which the batch is to have one."""
         base = env.get(target.value.id) if isinstance(target.value, ast.Name) else None
+        if isinstance(target.value, ast.Name) and isinstance(base, Record):
+            env[target.value.id] = base.given(target.slice, value)
         if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, *CURVING):
             return
         if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
@@ -229,6 +237,8 @@ class Layouts:
             return self._name(node, env)
         if isinstance(node, (ast.Tuple, ast.List)):
             return tuple(self.read(e, env, frame) for e in node.elts)
+        if isinstance(node, ast.Dict):
+            return self._entries(node, env, frame)
         if isinstance(node, ast.BinOp):
             left, right = self.read(node.left, env, frame), self.read(node.right, env, frame)
             return self.operated(node, left, right, env, frame)
@@ -253,6 +263,13 @@ class Layouts:
         if isinstance(node, ast.JoinedStr):
             return Layout.CONST
         return Layout.UNKNOWN
+
+    def _entries(self, node: ast.Dict, env: Environment, frame: Frame) -> Shape:
+        """A dict whose keys are written."""
+        entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)}
+        if len(entries) < len(node.keys) or not all(isinstance(name, str) for name in entries):
+            return Layout.UNKNOWN
+        return Record.of({str(name): self.read(value, env, frame) for name, value in entries.items()})
 
     def operated(self, node: ast.BinOp, left: Shape, right: Shape, env: Environment, frame: Frame) -> Shape:
         """What an operator makes of its two sides."""
@@ -348,6 +365,9 @@ class Layouts:
         if base is Layout.SHAPE and isinstance(node.value, ast.Attribute):
             if self.dimensions.later(node.value.value, node.slice):
                 return Layout.CONST
+        last = products.integer(node.slice)
+        if last is not None and last < 0 and (isinstance(base, tuple) or base is Layout.BATCH):
+            return item(base, last)
         if isinstance(node.slice, ast.Constant) and node.slice.value is not None:
             place = node.slice.value
             if isinstance(place, int):

@@ -11,7 +11,7 @@ from accelift_codemod.facts.values import Value
 _WEIGHTS = frozenset({"weight", "ignore_index"})  # what makes a mean one by weights
 
 
-def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
+def functional_loss(call: ast.Call, name: str, arguments: list[Shape], marked: bool = False) -> Shape:
     tensors = 2 - sum(k.arg in ("input", "target") for k in call.keywords)
     given = _given(call, name, tensors)
     if given is None:
@@ -19,15 +19,16 @@ def functional_loss(call: ast.Call, name: str, arguments: list[Shape]) -> Shape:
     return _reduced(
         given,
         _compared(name, arguments),
-        ops.FUNCTIONAL_LOSSES[name] and bool(given.keys() & _WEIGHTS),
+        ops.FUNCTIONAL_LOSSES[name] and (bool(given.keys() & _WEIGHTS) or (marked and name in ops.IGNORING)),
     )
 
 
-def loss(value: Value, arguments: list[Shape]) -> Shape:
-    return told(value.name.rpartition(".")[2], value.origin, arguments)
+def loss(value: Value, arguments: list[Shape], marked: bool = False) -> Shape:
+    """What a loss gives; `marked` says that some targets may be marked as those to be ignored."""
+    return told(value.name.rpartition(".")[2], value.origin, arguments, marked)
 
 
-def told(name: str, call: ast.AST, arguments: list[Shape]) -> Shape:
+def told(name: str, call: ast.AST, arguments: list[Shape], marked: bool = False) -> Shape:
     """What a loss of torch makes of what it compares, by the call that makes it."""
     given = _given(call, name, 0) if isinstance(call, ast.Call) else None
     if given is None:
@@ -35,7 +36,7 @@ def told(name: str, call: ast.AST, arguments: list[Shape]) -> Shape:
     return _reduced(
         given,
         _compared(name, arguments),
-        name in ops.WEIGHTED_LOSSES and bool(given.keys() & _WEIGHTS),
+        name in ops.WEIGHTED_LOSSES and (marked or bool(given.keys() & _WEIGHTS)),
     )
 
 

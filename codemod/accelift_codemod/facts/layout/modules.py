@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
-from accelift_codemod.facts.layout import derived, losses, views
+from accelift_codemod.facts.layout import derived, losses, pretrained, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     COMPARING,
@@ -61,7 +61,7 @@ class Modules:
         if self.layouts.single and all(part in FIXED for part in everything):
             return Layout.CONST
         if value.role is Role.LOSS and not isinstance(value.declaration, ast.ClassDef):
-            return losses.loss(value, views.told(self.index, everything))
+            return losses.loss(value, views.told(self.index, everything), self.layouts.marked)
         if isinstance(value.declaration, ast.ClassDef):
             method = self.resolver.method(value.declaration, "forward")
             if method is None:
@@ -71,6 +71,9 @@ class Modules:
             return self.function(method, by_name, value.declaration)
         if Layout.MIXED in everything or Layout.SHIFTED in everything:
             return Layout.MIXED
+        known = pretrained.returned([value], arguments, keywords)
+        if known is not None:
+            return known
         if any(a in ALTERED for a in arguments) and not keywords:
             return altered(arguments, lambda parts: self.forward(value, parts, {}, call))
         if len(arguments) == 2 and value.name == "torch.nn.CosineSimilarity" and set(arguments) in COMPARING:
@@ -84,12 +87,15 @@ class Modules:
             return Layout.UNKNOWN
         if value.name.startswith("torchvision.models."):
             return Layout.ROWS
+        if value.name == "torch.nn.Embedding" and all(e in FIXED for e in everything):
+            return Layout.CONST  # of positions, or of the token that begins each sequence
         return self._layer(value.name, self.resolver.made(value).origin)
 
     def derived(self, cls: ast.ClassDef, arguments: list[Shape], made: ast.AST | None = None) -> Shape:
         """What the loss of torch makes that a class of the script is derived from."""
         base = derived.base_loss(self.resolver, cls, made)
-        return losses.told(*base, views.told(self.index, arguments)) if base is not None else Layout.UNKNOWN
+        given = views.told(self.index, arguments)
+        return losses.told(*base, given, self.layouts.marked) if base is not None else Layout.UNKNOWN
 
     def _layer(self, qualified: str, origin: ast.AST) -> Shape:
         """A layer of torch.nn called on sample-first tensors."""
@@ -207,6 +213,10 @@ class Modules:
                 if values and all(v.name in library.SUMMED_LOSSES for v in values):
                     found.append(losses.summed_loss(call, [*arguments, *keywords.values()]))
                     continue
+                known = pretrained.returned(values, arguments, keywords)
+                if known is not None:
+                    found.append(known)
+                    continue
                 modules = [v for v in values if v.role in (Role.MODEL, Role.LOSS)]
                 if not modules or len(modules) != len(values):
                     return Layout.UNKNOWN
@@ -289,7 +299,7 @@ class Modules:
     def function(self, function: Function, arguments: dict[str, Shape], owner: ast.ClassDef | None) -> Shape:
         """Interpret a function of the script on the layouts of its arguments."""
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
-        key = (function, tuple(arguments.get(n, Layout.CONST) for n in names))
+        key = (function, tuple(arguments.get(n, Layout.CONST) for n in (*names, "**")))
         if key in self._known:
             return self._known[key]
         if self._depth >= _MAX_DEPTH:
@@ -309,9 +319,12 @@ class Modules:
     def parameters(self, function: Function, arguments: dict[str, Shape]) -> Environment:
         """The environment in which a function begins: the layouts of its arguments, or of the defaults."""
         env: Environment = {}
+        rest = tensor(arguments["**"]) if "**" in arguments else None
         for parameter in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
             if parameter.arg in arguments:
                 env[parameter.arg] = arguments[parameter.arg]
+            elif rest is not None and rest not in FIXED:
+                env[parameter.arg] = rest if rest is Layout.ROWS else Layout.UNKNOWN  # an entry of a batch
             else:
                 value = default(function, parameter)
                 env[parameter.arg] = self.layouts.read(value, {}) if value is not None else Layout.CONST

@@ -42,6 +42,8 @@ class _Modules(Modules):
         self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
     ) -> Shape:
         found = super().forward(value, arguments, keywords, call)
+        if _is_network(value) and _is_of_samples([*arguments, *keywords.values()]):
+            return _supposed(found)  # a network of the script that cannot be followed
         return _supposed(found) if _is_foreign((value,)) and _of_samples(arguments, keywords) else found
 
     def own(
@@ -67,6 +69,16 @@ def _is_foreign(values: Sequence[Value]) -> bool:
     return bool(values) and all(
         v.role in _NETWORKS and v.declaration is None and not v.name.startswith("torch.") for v in values
     )
+
+
+def _is_network(value: Value) -> bool:
+    return value.role is Role.MODEL and isinstance(value.declaration, ast.ClassDef)
+
+
+def _is_of_samples(given: Sequence[Shape]) -> bool:
+    """Whether all that a call is given has the samples in dimension 0, but for what is the same for all batches."""
+    parts = [tensor(part) for part in given if part not in FIXED]
+    return bool(parts) and all(part is Layout.ROWS for part in parts)
 
 
 def _of_samples(arguments: list[Shape], keywords: dict[str, Shape]) -> bool:

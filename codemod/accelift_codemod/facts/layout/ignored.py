@@ -1,0 +1,72 @@
+"""Whether labels are marked that cross entropies leave out: by -100, which torch ignores without being told to."""
+
+from __future__ import annotations
+
+import ast
+
+from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
+
+_IGNORED = 100  # below zero
+_PUTS = frozenset("where masked_fill masked_fill_ fill_ full full_like append pad pad_sequence".split())
+_MAKES = frozenset("tensor as_tensor type_as to item long".split())
+# What pads labels, or hides those that are not to be told, with that number.
+_COLLATORS = frozenset(
+    f"DataCollatorFor{name}"
+    for name in "TokenClassification Seq2Seq LanguageModeling WholeWordMask PermutationLanguageModeling SOP".split()
+)
+
+
+def marks(resolver: Resolver) -> bool:
+    """Whether a program puts the number that is ignored into labels, or into a variable, from which it gets there."""
+    return any(_collates(resolver, n) if isinstance(n, ast.Call) else _is_put(resolver, n) for n in _nodes(resolver))
+
+
+def _nodes(resolver: Resolver) -> list[ast.expr]:
+    return [n for n in walk(resolver.index.tree) if isinstance(n, (ast.Call, ast.Attribute, ast.UnaryOp))]
+
+
+def _collates(resolver: Resolver, call: ast.Call) -> bool:
+    package, _, name = (resolver.qualified(call.func) or "").partition(".")
+    return package == "transformers" and name.rpartition(".")[2] in _COLLATORS
+
+
+def _is_put(resolver: Resolver, node: ast.expr) -> bool:
+    """Whether an expression is the number, or a loss is asked for it, and it gets into something."""
+    asked = isinstance(node, ast.Attribute) and node.attr == "ignore_index" and isinstance(node.ctx, ast.Load)
+    if not asked and not _is_number(node):
+        return False
+    inner: ast.AST = node
+    for outer in resolver.index.ancestors(node):
+        if isinstance(outer, ast.Call) and inner is not outer.func and not _makes(outer):
+            return _named(outer.func) in _PUTS
+        if isinstance(outer, ast.List):
+            return outer.elts == [inner]  # `[-100] * n`
+        if isinstance(outer, (ast.ListComp, ast.GeneratorExp)):
+            return inner is outer.elt
+        if isinstance(outer, (ast.Assign, ast.AnnAssign)):
+            return not asked
+        if not isinstance(outer, (ast.Call, ast.Attribute, ast.IfExp, ast.keyword)):
+            return False
+        if isinstance(outer, ast.IfExp) and inner is outer.test:
+            return False
+        inner = outer
+    return False
+
+
+def _is_number(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and isinstance(node.operand, ast.Constant)
+        and node.operand.value == _IGNORED
+    )
+
+
+def _makes(call: ast.Call) -> bool:
+    """Whether a call makes a tensor of what it is given."""
+    return _named(call.func) in _MAKES
+
+
+def _named(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
