@@ -245,8 +245,8 @@ accelerator.backward(loss)
             "LOSS-INBATCH",
             Severity.WARNING,
             call,
-            f"`{name}` compares the samples of a batch with each other, if the network that is not known gives one row "
-            "for each of them, and every process has only its own share",
+            f"`{name}` compares the samples of a batch with each other, if a network that cannot be followed, or what "
+            "is sorted, has one row for each of them, and every process has only its own share",
             _GATHER,
         )
 

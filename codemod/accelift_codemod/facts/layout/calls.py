@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import along, derived, losses, making, operations, pretrained, products, views
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
@@ -41,6 +41,7 @@ class Calls:
         self.objects = layouts.objects
         self.resolver = layouts.resolver
         self.index = layouts.index
+        self._running: set[ast.Lambda] = set()
 
     def read(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
         """The layout of what a call gives."""
@@ -224,6 +225,23 @@ class Calls:
         told = {k.arg: self.layouts.read(k.value, env) for k in made.keywords if k.arg in ("weight", "pos_weight")}
         return {name: layout for name, layout in told.items() if layout not in FIXED}
 
+    def _lambda(self, func: ast.expr) -> ast.Lambda | None:
+        """The one lambda that a variable is."""
+        bindings = self.resolver.bindings(func) if isinstance(func, ast.Name) else []
+        value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        plain = isinstance(value, ast.Lambda) and bindings[0].how is How.ASSIGN
+        return value if plain and isinstance(value, ast.Lambda) else None
+
+    def _computed(self, function: ast.Lambda, env: Environment) -> Shape:
+        """What a lambda gives; one that calls itself is not followed."""
+        if function in self._running:
+            return Layout.UNKNOWN
+        self._running.add(function)
+        try:
+            return self.layouts.read(function.body, env)
+        finally:
+            self._running.remove(function)
+
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
         """A call of a model, a loss, or a function of the script."""
         everything = [*arguments, *keywords.values()]
@@ -245,6 +263,10 @@ class Calls:
                 joined = join(joined, other)
             return joined
         target = self.resolver.callee(call)
+        short = self._lambda(call.func)
+        if short is not None and len(call.args) == len(short.args.args) and not call.keywords:
+            names = [parameter.arg for parameter in short.args.args]
+            return self._computed(short, env | dict(zip(names, arguments, strict=True)))
         if isinstance(target, FUNCTIONS):
             owner = self.index.parents.get(target)
             given = self.resolver.bind(call, target)

@@ -73,6 +73,30 @@ class Ranks:
         dimension = self.resolver.argument(node, len(node.args) - given, "dim")
         return tensor if dimension is None or integer(dimension) in (0, -1) else None
 
+    def is_order(self, node: ast.expr, path: Path = (), steps: int = 4) -> bool:
+        """Whether an expression has places in the order of some numbers: `x.argsort()`, `torch.sort(x)[1]`."""
+        if isinstance(node, ast.Name) and steps:
+            found = list(self._bound(node, path))
+            return bool(found) and all(self.is_order(value, where, steps - 1) for value, where in found)
+        if isinstance(node, ast.Subscript) and integer(node.slice) is not None:
+            return self.is_order(node.value, (integer(node.slice), *path), steps)
+        if isinstance(node, ast.Attribute) and node.attr == "indices":
+            return self.is_order(node.value, (1, *path), steps)
+        tensor, name, _ = self._operation(node) if isinstance(node, ast.Call) else (None, "", 0)
+        if tensor is not None and name in _STAYS:
+            return self.is_order(tensor, path, steps)
+        return (name == "argsort" and not path) or (name == "sort" and path == (1,))
+
+    def taken(self, call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+        """The tensor of which a call takes the entries at some places of dimension 0, and the places."""
+        tensor, name, given = self._operation(call)
+        if tensor is None or name != "index_select":
+            return None, None
+        first = len(call.args) - given
+        dimension = self.resolver.argument(call, first, "dim")
+        places = self.resolver.argument(call, first + 1, "index")
+        return (tensor, places) if dimension is not None and integer(dimension) == 0 else (None, None)
+
     def _operation(self, call: ast.Call) -> tuple[ast.expr | None, str, int]:
         """The tensor that an operation of torch works on, its name, and how many arguments come after the tensor."""
         qualified = self.resolver.qualified(call.func) or ""

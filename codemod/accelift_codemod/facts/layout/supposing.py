@@ -1,4 +1,5 @@
-"""What would be so of losses if networks that are not known gave one row for each sample, as almost all do.
+"""What would be so of losses if networks that are not known gave one row for each sample, as almost all do, and if what
+is sorted had one number for each.
 
 Nothing is proved by that. But where samples are then compared with each other, it is to be said.
 """
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.layout.algebra import CURVING, FIXED, Environment, Frame, Layout, Shape, tensor
 from accelift_codemod.facts.layout.calls import Calls
+from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
@@ -29,12 +31,25 @@ class Supposing(Layouts):
         super().__init__(objects, extents)
         self.modules = _Modules(self)
         self.calls = _Calls(self)
+        self.choosing = _Choosing(self)
 
     def operated(self, node: ast.BinOp, left: Shape, right: Shape, env: Environment, frame: Frame) -> Shape:
         found, sides = super().operated(node, left, right, env, frame), {tensor(left), tensor(right)}
         if found in (Layout.MIXED, Layout.SHIFTED) and Layout.MIXED not in sides and sides & {Layout.SHIFTED, *CURVING}:
             return Layout.UNKNOWN  # what is supposed to have rows may be a loss
         return found
+
+
+class _Choosing(Choosing):
+    """Supposes that samples which are put into some order have one number each that is sorted."""
+
+    def __init__(self, layouts: Layouts) -> None:
+        super().__init__(layouts.resolver)
+        self.ranks = layouts.ranks
+
+    def subscript(self, base: Shape, first: ast.expr, index: Shape) -> Shape | None:
+        found = super().subscript(base, first, index)
+        return base if found is None and base is Layout.ROWS and self.ranks.is_order(first) else found
 
 
 class _Modules(Modules):
@@ -56,6 +71,12 @@ class _Modules(Modules):
 
 
 class _Calls(Calls):
+    def read(self, call: ast.Call, env: Environment, frame: Frame) -> Shape:
+        tensor, places = self.layouts.ranks.taken(call)
+        if tensor is not None and places is not None and self.layouts.ranks.is_order(places):
+            return self.layouts.read(tensor, env, frame)
+        return super().read(call, env, frame)
+
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
         found = super()._called(call, arguments, keywords, env)
         values = self.resolver.values(call.func)
