@@ -467,3 +467,30 @@ def test_a_device_that_something_may_read_before_it_is_chosen_again(between: str
 )
 def test_an_option_that_is_asked_for_a_word_gives_no_number(device: str, codes: list[str]) -> None:
     assert findings(with_options(f"device = {device}", '"--backend", default="cpu"')) == codes
+
+
+OPTION = "force = len(__import__('sys').argv) > 1"
+AGAIN = """\
+def build(force):
+    device = torch.device("cuda" if torch.cuda.is_available() and not force else "cpu")
+    return Net().to(device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "again", "codes"),
+    [
+        (OPTION, AGAIN, ["DEV-OPTION"]),
+        (OPTION, AGAIN.replace(" and not force", ""), []),  # the same choice
+        ("force = False", AGAIN.replace(" and not force", " and not False"), []),
+    ],
+)
+def test_a_later_choice_that_asks_an_option_is_reported(setup: str, again: str, codes: list[str]) -> None:
+    assert findings(script(definitions=again, setup=setup, model="model = build(force)")) == codes
+
+
+def test_one_choice_that_asks_an_option_keeps_it() -> None:
+    choice = 'device = torch.device("cuda" if torch.cuda.is_available() and not force else "cpu")'
+    text = script(setup=OPTION, device=choice)
+    assert findings(text) == []
+    assert "Accelerator(\n    cpu=" in converted(text)

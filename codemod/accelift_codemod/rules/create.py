@@ -64,6 +64,13 @@ accelerator = Accelerator(
             "take cpu=True out and move what is made outside the loaders to accelerator.device.",
         ),
         Explained(
+            "DEV-OPTION",
+            Severity.WARNING,
+            "an option for the CPU is lost",
+            "The script chooses its device twice, and only the later choice asks an option that means the CPU. There is "
+            "one accelerator, which is made where the device is chosen first, so that the option has no effect.",
+        ),
+        Explained(
             "BATCH-SCALE",
             Severity.NOTE,
             "a larger global batch",
@@ -346,6 +353,7 @@ accelerator = Accelerator(
             and (min(moments) >= made if moments else draft.blueprint.timeline.follows(statement, reach.home))
         ):
             yield from self._rebind(draft, variable)
+            yield from self._option(draft, variable)
             return
         numbered = any(
             draft.facts.devices.numbers.is_numbered(n) for b in variable.bindings for n in walk(b.value or b.node)
@@ -361,6 +369,19 @@ accelerator = Accelerator(
                 f"`{variable.text}` is one particular GPU for every process",
                 "use accelerator.device",
             )
+
+    def _option(self, draft: Draft, variable: DeviceVariable) -> Iterator[Finding]:
+        """A warning for a variable that may mean the CPU where the accelerator, which is made before, does not."""
+        if draft.reach.cpu != FALSE or variable.cpu is None or variable.cpu.constant is not None:
+            return
+        yield draft.finding(
+            "DEV-OPTION",
+            Severity.WARNING,
+            variable.statements[0],
+            f"`{variable.text}` was the CPU if `{variable.cpu}`, which has no effect any more: another device is "
+            "chosen before that, without asking",
+            "choose the device in one place, or hide the GPUs with CUDA_VISIBLE_DEVICES= to stay on the CPU",
+        )
 
     def _handed_in(self, draft: Draft, variable: DeviceVariable) -> bool:
         """Whether a variable holds what a function is given, `self.device = device`: a device variable that is dealt
