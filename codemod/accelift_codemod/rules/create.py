@@ -67,8 +67,8 @@ accelerator = Accelerator(
             "DEV-OPTION",
             Severity.WARNING,
             "an option for the CPU is lost",
-            "The script chooses its device twice, and only the later choice asks an option that means the CPU. There is "
-            "one accelerator, which is made where the device is chosen first, so that the option has no effect.",
+            "The script chooses its device twice, and only the later choice asks an option that means the CPU. There "
+            "is one accelerator, which is made where the device is chosen first, so that the option has no effect.",
         ),
         Explained(
             "BATCH-SCALE",
