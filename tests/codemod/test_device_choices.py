@@ -494,3 +494,9 @@ def test_one_choice_that_asks_an_option_keeps_it() -> None:
     text = script(setup=OPTION, device=choice)
     assert findings(text) == []
     assert "Accelerator(\n    cpu=" in converted(text)
+
+
+def test_a_blank_before_the_number_of_a_gpu() -> None:
+    setting = "class Setting:\n    device = torch.device('cuda: 0' if torch.cuda.is_available() else 'cpu')\n"
+    text = script(definitions=setting, device="device = Setting.device")
+    assert creation(text) == f"Accelerator({SPLIT})"

@@ -14,7 +14,7 @@ from accelift_codemod.facts.values import Role
 if TYPE_CHECKING:
     from accelift_codemod.facts.devices import Devices
 
-DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(:\d+)?$")
+DEVICE = re.compile(r"^(cuda|cpu|mps|xpu|npu|hpu|gpu)(: ?\d+)?$")  # torch took the blank once
 CPU = re.compile(r"^cpu(:\d+)?$")
 
 
