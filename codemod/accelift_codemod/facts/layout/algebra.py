@@ -67,6 +67,17 @@ class Record(tuple["Shape", ...]):
         """The layout of an entry."""
         return self[self.names.index(name)] if name in self.names else Layout.UNKNOWN
 
+    def asked(self, name: str, arguments: list[ast.expr]) -> Shape:
+        """What a method of the dict gives."""
+        if name == "values":
+            return tuple(self)
+        if name == "items":
+            return tuple((Layout.CONST, entry) for entry in self)
+        if name == "copy":
+            return self
+        key = arguments[0] if len(arguments) == 1 else None
+        return self.entry(key.value) if name in ("get", "pop") and isinstance(key, ast.Constant) else Layout.UNKNOWN
+
     def or_else(self, other: Record) -> Record:
         """One record or the other: an entry that may be missing is what it is where it is there."""
         both = {name: join(self.entry(name), other.entry(name)) for name in self.names if name in other.names}

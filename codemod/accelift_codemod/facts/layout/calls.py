@@ -121,6 +121,8 @@ class Calls:
             if func.attr == "step" and self.resolver.only(func.value, Role.OPTIMIZER):
                 return self._stepped(self.resolver.argument(call, 0, "closure"), env)
             receiver = self.layouts.read(func.value, env, frame)
+            if isinstance(receiver, Record) and not self.objects.models(func.value):
+                return receiver.asked(func.attr, call.args)
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
                 if self.layouts.dimensions.later(func.value, call.args[0]):
                     return Layout.CONST

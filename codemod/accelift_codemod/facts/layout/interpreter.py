@@ -41,6 +41,7 @@ from accelift_codemod.facts.layout.plain import is_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class Layouts:
         elif isinstance(statement, ast.Expr):
             self.read(statement.value, env, frame)
             self._append(statement.value, env, frame)
+            self._forget(statement.value, env)
+        elif isinstance(statement, ast.Delete):
+            for target in statement.targets:
+                self._forget(target, env)
 
     def _append(self, call: ast.expr, env: Environment, frame: Frame) -> None:
         """A list has compared samples with each other once it is given what does."""
@@ -137,6 +142,13 @@ class Layouts:
             name = func.value.id if isinstance(func.value, ast.Name) else ""
             if isinstance(env.get(name), tuple) and any(self.read(a, env, frame) is Layout.MIXED for a in call.args):
                 env[name] = Layout.MIXED
+
+    def _forget(self, node: ast.expr, env: Environment) -> None:
+        """A dict that a method may have changed (`inputs.update(more)`), or a function that it is given to, or from
+        which an entry is taken, has other entries."""
+        for part in walk(node):
+            if isinstance(part, ast.Name) and isinstance(env.get(part.id), Record):
+                env[part.id] = Layout.UNKNOWN
 
     def before(
         self, node: ast.AST, statements: list[ast.stmt], env: Environment, frame: Frame | None = None
@@ -189,7 +201,8 @@ class Layouts:
         if isinstance(target, ast.Name):
             env[target.id] = value
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-            env[f"self.{target.attr}"] = value
+            # Other methods may change a dict that the object keeps.
+            env[f"self.{target.attr}"] = Layout.UNKNOWN if isinstance(value, Record) else value
         elif isinstance(target, ast.Subscript):
             self._put(target, value, env)
         elif isinstance(target, (ast.Tuple, ast.List)):
