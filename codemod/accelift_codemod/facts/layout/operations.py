@@ -73,8 +73,6 @@ def method(
             return ((Layout.CONST, Layout.ROWS),)
         if name in ("to", "cuda"):
             return Layout.BATCH
-        if name == "get" and len(call.args) == 1 and isinstance(call.args[0], ast.Constant):
-            return Layout.ROWS  # an entry of a dict
         if name in _OF_COLLECTIONS:
             return Layout.UNKNOWN
         return method(name, call, Layout.ROWS, arguments, keywords, rank)

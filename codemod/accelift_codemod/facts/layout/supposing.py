@@ -53,13 +53,28 @@ class _Choosing(Choosing):
 
 
 class _Modules(Modules):
+    def __init__(self, layouts: Layouts) -> None:
+        super().__init__(layouts)
+        self._foreign: dict[ast.ClassDef, bool] = {}
+
     def forward(
         self, value: Value, arguments: list[Shape], keywords: dict[str, Shape], call: ast.Call | None = None
     ) -> Shape:
         found = super().forward(value, arguments, keywords, call)
-        if _is_network(value) and _is_of_samples([*arguments, *keywords.values()]):
-            return _supposed(found)  # a network of the script that cannot be followed
+        if self._has_foreign(value) and _is_of_samples([*arguments, *keywords.values()]):
+            return _supposed(found)
         return _supposed(found) if _is_foreign((value,)) and _of_samples(arguments, keywords) else found
+
+    def _has_foreign(self, value: Value) -> bool:
+        """Whether a network of the script has one of a library, by which it cannot be followed, as a part."""
+        cls = value.declaration
+        if value.role is not Role.MODEL or not isinstance(cls, ast.ClassDef):
+            return False
+        if cls not in self._foreign:
+            made = [call for call in self.index.calls if self.index.enclosing_class(call) is cls]
+            parts = [v for call in made for v in self.resolver.values(call) if v.role is Role.MODEL]
+            self._foreign[cls] = any(_is_foreign((part,)) for part in parts)
+        return self._foreign[cls]
 
     def own(
         self, name: str, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], cls: ast.ClassDef
@@ -75,6 +90,9 @@ class _Calls(Calls):
         tensor, places = self.layouts.ranks.taken(call)
         if tensor is not None and places is not None and self.layouts.ranks.is_order(places):
             return self.layouts.read(tensor, env, frame)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "get" and len(call.args) == 1:
+            if self.layouts.read(call.func.value, env, frame) is Layout.BATCH:
+                return Layout.ROWS  # an entry of a dict
         return super().read(call, env, frame)
 
     def _called(self, call: ast.Call, arguments: list[Shape], keywords: dict[str, Shape], env: Environment) -> Shape:
@@ -90,10 +108,6 @@ def _is_foreign(values: Sequence[Value]) -> bool:
     return bool(values) and all(
         v.role in _NETWORKS and v.declaration is None and not v.name.startswith("torch.") for v in values
     )
-
-
-def _is_network(value: Value) -> bool:
-    return value.role is Role.MODEL and isinstance(value.declaration, ast.ClassDef)
 
 
 def _is_of_samples(given: Sequence[Shape]) -> bool:
