@@ -14,6 +14,8 @@ _NORMED = (
     "mnasnet regnet shufflenet r3d_ mc3_ r2plus1d_ s3d fcn_ deeplabv3 lraspp maxvit dla hrnet"
 ).split()
 _DROPPED = "alexnet vgg squeezenet googlenet inception mobilenet efficientnet tf_efficientnet mnasnet".split()
+_CLASSIFYING = ("alexnet", "vgg", "squeezenet", "mobilenet")  # these have dropout in their classifier alone
+_FEATURES = {"features", "load_state_dict"}
 _BY_NAME = frozenset(
     {"torchvision.models.get_model", "timm.create_model", "timm.models.create_model", "torch.hub.load"}
 )
@@ -60,7 +62,20 @@ def is_normed(draft: Draft, call: ast.Call) -> bool:
 
 def has_dropout(draft: Draft, call: ast.Call) -> bool:
     """Whether a call makes such a network with dropout, and trains it, or may compute with it while training."""
-    return _name(draft, call).startswith(tuple(_DROPPED)) and not _only_evaluates(draft, call)
+    dropped = _name(draft, call).startswith(tuple(_DROPPED)) and not _is_only_features(draft, call)
+    return dropped and not _only_evaluates(draft, call)
+
+
+def _is_only_features(draft: Draft, call: ast.Call) -> bool:
+    """Whether of a network that has dropout in its classifier nothing but the convolutions is taken."""
+    parents = draft.facts.index.parents
+    reads: list[ast.AST] = [call]
+    around = parents[call]
+    if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Name) and len(around.targets) == 1:
+        scope = draft.facts.index.scope(call).owner(around.targets[0].id)
+        reads = [*draft.facts.loads(scope, around.targets[0].id)] if scope is not None else []
+    taken = {getattr(parents[read], "attr", "") for read in reads}
+    return "features" in taken <= _FEATURES and _name(draft, call).startswith(_CLASSIFYING)
 
 
 def _name(draft: Draft, call: ast.Call) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.scripts import converted, findings, lifted, script
+from tests.codemod.scripts import convert, converted, findings, lifted, script
 
 NUMPY = "import random\nimport numpy as np"
 ZERO = "optimizer.zero_grad()\n"
@@ -226,6 +226,49 @@ def test_what_a_constructor_shuffles(draw: str, used: str, count: int, seed: str
     slots = {"definitions": ORDERED.format(draw=draw, used=used), "model": "model = Ordered().to(device)"}
     found = findings(script(imports=NUMPY, setup=seed, **slots)).count("DATA-UNSEEDED")
     assert found == (0 if seed else count)
+
+
+LISTED = """\
+class Listed(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        {draw}
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return self.rows[i]
+"""
+
+
+@pytest.mark.parametrize(
+    ("draw", "messages"),
+    [
+        ("random.shuffle(rows)", ["`rows` is shuffled without a seed: every process would have other samples"]),
+        (
+            "rows = [random.choice(rows) for _ in rows]\n        rows = [rows[random.randrange(9)] for _ in rows]",
+            [
+                "`random.choice(rows)` is drawn once without a seed, and `self.rows` is used on the data: every "
+                "process would use another one"
+            ],
+        ),
+        ("pass", []),
+    ],
+)
+def test_the_order_in_which_a_data_set_keeps_its_samples(draw: str, messages: list[str]) -> None:
+    slots = {"definitions": LISTED.format(draw=draw), "data": "data = Listed(list(TensorDataset(torch.ones(64, 8))))"}
+    plan = convert(script(imports=NUMPY, **slots)).plan
+    found = [f for f in plan.findings if f.code == "DATA-UNSEEDED"] if plan is not None else []
+    assert [f.message for f in found] == messages
+    assert all((f.severity.name == "ERROR") is ("shuffled" in f.message) for f in found)
+    seeded = script(imports=NUMPY, setup="random.seed(0)", **slots)
+    assert "DATA-UNSEEDED" not in findings(seeded)
+
+
+def test_a_layer_of_a_trained_network_keeps_nothing_of_what_it_is_given() -> None:
+    shown = "def show():\n    z = torch.randn(4, 8).to(device)\n    torch.save(model.layer(z), 'shown.pt')"
+    assert "DATA-UNSEEDED" not in findings(script(definitions=shown, epoch="show()"))
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,52 @@ def test_layers_of_networks_that_libraries_have_ready(made: str, codes: list[str
     assert findings(script(**READY, definitions=inside, setup="name = 'a'", model="model = Deep().to(device)")) == codes
 
 
+@pytest.mark.parametrize(
+    ("made", "drops"),
+    [
+        ("models.vgg16(weights=None).features", False),
+        ("nn.Sequential(*list(models.vgg16().features)[:9])", False),
+        ("models.vgg16()", True),
+        ("models.vgg16().classifier", True),
+        ("models.efficientnet_b0().features", True),  # whole blocks of it are dropped
+    ],
+)
+def test_the_convolutions_of_a_ready_network_drop_nothing(made: str, drops: bool) -> None:
+    text = script(**READY, model=f"model = {made}.to(device)")
+    assert ("RNG-SAMENOISE" in findings(text)) is drops
+
+
+@pytest.mark.parametrize(("used", "drops"), [("vgg.features", False), ("nn.Sequential(vgg, vgg.features)", True)])
+def test_the_convolutions_of_a_ready_network_in_a_variable(used: str, drops: bool) -> None:
+    text = script(**READY, setup="vgg = models.vgg19()\nvgg.load_state_dict({})", model=f"model = {used}.to(device)")
+    assert ("RNG-SAMENOISE" in findings(text)) is drops
+
+
+DISTRIBUTION = "import torch.distributions as D\nfrom torch.distributions import Normal"
+
+
+@pytest.mark.parametrize(
+    ("made", "noisy"),
+    [
+        ("z = D.Uniform(-1.0, 1.0).sample([8])", True),
+        ("z = torch.distributions.normal.Normal(0.0, 1.0).rsample((8,))", True),
+        ("q = Normal(x, 1.0)\nz = q.rsample()", True),
+        ("q = Normal(x, 1.0)\nz = q.log_prob(x)", False),
+        ("q = dict(x=x)\nz = q.sample()", False),
+    ],
+)
+def test_what_distributions_draw_is_noise(made: str, noisy: bool) -> None:
+    forward = f"optimizer.zero_grad()\n{made}\nloss = F.cross_entropy(model(x + z), y)"
+    assert ("RNG-SAMENOISE" in findings(script(from_imports=DISTRIBUTION, forward=forward))) is noisy
+
+
+def test_what_a_network_draws_from_a_distribution_that_another_method_makes() -> None:
+    net = NET.format("nn.Linear(8, 8)") + "    def told(self, x):\n        return Normal(x, 1.0)\n"
+    net = net.replace("def forward(self, x):\n", "def forward(self, x):\n        x = self.told(x).rsample()\n")
+    text = script(from_imports=DISTRIBUTION, definitions=net, model="model = Deep().to(device)")
+    assert findings(text) == ["RNG-SAMENOISE"]
+
+
 @pytest.mark.parametrize("after", ["", "\nteacher.requires_grad_(False)"])
 def test_networks_that_only_evaluate_see_no_share(after: str) -> None:
     teacher = f"teacher = models.resnet18(){after}\nteacher.to(device)"

@@ -151,6 +151,9 @@ def test_a_file_that_the_main_process_writes_is_waited_for(line: str, waits: boo
         ("size = 1\nloader = DataLoader(data, size)", ["BATCH-ONE"]),
         ("loader = DataLoader(data, batch_size=2)", []),
         ("size = 1 + len(data)\nloader = DataLoader(data, size)", []),
+        ("loader = DataLoader(data, 1 if len(data) < 3 else 1)", ["BATCH-ONE"]),
+        ("loader = DataLoader(data, len(data) // 9 if len(data) else 1)", []),
+        ("size = 1\nif len(data) > 9:\n    size = len(data) // 9\nloader = DataLoader(data, size)", []),
     ],
 )
 def test_batches_of_one(loader: str, codes: list[str]) -> None:

@@ -562,6 +562,14 @@ def test_what_is_handed_on_may_run_at_once() -> None:
     assert "self.accelerator.print(step)" in after
 
 
+def test_the_attributes_of_other_objects_may_be_listed() -> None:
+    shown = {
+        "head": "class Settings:\n    rate = 0.1\n\n\nclass Trainer:",
+        "last": "self.settings = Settings()\nkept = self.settings.__dict__.copy()",
+    }
+    assert "self.accelerator.backward(loss)" in lines(trainer(**shown))
+
+
 # ---- what outlives a call
 
 

@@ -73,7 +73,7 @@ def _of_data(draft: Draft, cls: ast.ClassDef | None) -> bool:
 def _uses(draft: Draft, start: ast.Call) -> Iterator[ast.expr]:
     """The reads of what a call draws, or of what is computed from it."""
     starts: list[Read] = [start]
-    shuffled = start.args[0] if start.args and _shuffles(start) else None
+    shuffled = in_place(start)
     if isinstance(shuffled, ast.Name):
         scope = draft.facts.index.scope(start).owner(shuffled.id)
         starts = [*draft.facts.loads(scope, shuffled.id)] if scope is not None else []
@@ -119,8 +119,10 @@ def _reads_of_attribute(draft: Draft, place: ast.Attribute) -> list[Read]:
     return [n for n in nodes if n is not place and isinstance(n.ctx, ast.Load) and _same(n.value, place.value)]
 
 
-def _shuffles(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+def in_place(call: ast.Call) -> ast.expr | None:
+    """What a call shuffles where it is."""
+    shuffles = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+    return call.args[0] if shuffles and call.args else None
 
 
 def _same(left: ast.expr, right: ast.expr) -> bool:

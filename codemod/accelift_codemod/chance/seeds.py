@@ -25,7 +25,7 @@ def seeded(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> bool:
         if qualified not in names and qualified in _ALL:
             continue  # that of another library
         if draft.function(other) is not draft.function(call) or position(other) < position(call):
-            if any(_by_chance(draft, argument) for argument in other.args):
+            if _is_anew(other, qualified) or any(_by_chance(draft, argument) for argument in other.args):
                 return False
             if not _is_told_inside(draft, other, names):
                 return not any(unset(draft, argument) for argument in other.args)
@@ -38,12 +38,19 @@ _OWN = "by a seed that each process draws for itself"
 def without(draft: Draft, call: ast.Call, names: tuple[str, ...]) -> str:
     """How to say that a call draws unseeded: with the setting that would seed it, or the seed that is drawn itself."""
     own = [k.value for k in call.keywords if k.arg in ("random_state", "generator")]
-    told = [argument for other, qualified in draft.seeding if qualified in names for argument in other.args]
+    seeding = [(other, qualified) for other, qualified in draft.seeding if qualified in names]
+    told = [argument for other, _ in seeding for argument in other.args]
     settings = (a for a in (*own, *told) if not isinstance(a, ast.Constant))
     setting = next((a for a in settings if unset(draft, a) or _is_filled_in(draft, a)), None)
     if setting is not None:
         return f"without a seed unless `{draft.facts.segment(setting)}` is given"
-    return _OWN if any(_by_chance(draft, argument) for argument in told) else "without a seed"
+    by_chance = any(_is_anew(*one) for one in seeding) or any(_by_chance(draft, argument) for argument in told)
+    return _OWN if by_chance else "without a seed"
+
+
+def _is_anew(call: ast.Call, qualified: str) -> bool:
+    """Whether a generator is seeded by what the system gives each process: `numpy.random.seed()`."""
+    return not call.args and not call.keywords and qualified in ("numpy.random.seed", "random.seed")
 
 
 def remedy(how: str, missing: str = "seed the generator before") -> str:

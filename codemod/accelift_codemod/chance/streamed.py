@@ -1,4 +1,5 @@
-"""Streams whose order is drawn without a seed, by every process for itself: data sets that are iterated."""
+"""Orders that are drawn without a seed while they are dealt, by every process for itself: data sets that are iterated,
+and samplers."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance import seeds
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role
+from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.chance import SEEDS, drawn_from
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
@@ -36,6 +37,47 @@ def shuffled(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
                 yield next((call for call in found if _name(draft, call) in _ORDERS), found[0]), cls
 
 
+def dealt(draft: Draft) -> Iterator[tuple[ast.Call, ast.ClassDef]]:
+    """For each sampler of the script's own, of a loader that is shared out: a call by which it draws without a seed
+    after it has dealt something. What it draws before that, all processes draw alike."""
+    for item in draft.blueprint.items.values():
+        given = draft.facts.objects.loader(item.value).arguments if item.kind is Role.LOADER else {}
+        for argument in (given.get("sampler"), given.get("batch_sampler")):
+            for cls in (value.declaration for value in draft.facts.resolver.values(argument)):
+                deals = draft.facts.resolver.method(cls, "__iter__")
+                drawn = next(_drawn_later(draft, deals), None) if deals is not None else None
+                if isinstance(cls, ast.ClassDef) and drawn is not None:
+                    yield drawn, cls
+
+
+def _drawn_later(draft: Draft, deals: Function) -> Iterator[ast.Call]:
+    """What generators, and what they call, draw without a seed after they have dealt something."""
+    calls_into = draft.blueprint.timeline.calls_into
+    for function in (deals, *(f for s in deals.body for f in calls_into(s))):
+        dealing = [n for n in walk(function) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+        if not dealing or not draft.facts.resolver.yields(function):
+            continue
+        loops = dict.fromkeys(loop for one in dealing for loop in draft.facts.index.enclosing_loops(one))
+        again = {n for loop in loops for part in _repeated(loop) for n in walk(part)}
+        first = min((n.end_lineno or 0, n.end_col_offset or 0) for n in dealing)
+        calls = [n for n in walk(function) if isinstance(n, ast.Call) and (n in again or position(n) >= first)]
+        for call in (*calls, *(n for c in calls for f in calls_into(c) for n in walk(f) if isinstance(n, ast.Call))):
+            if _is_unseeded(draft, call):
+                yield call
+
+
+def _repeated(loop: ast.AST) -> list[ast.AST]:
+    """What a loop runs each time."""
+    if isinstance(loop, (ast.For, ast.AsyncFor)):
+        return [*loop.body]
+    return [loop.test, *loop.body] if isinstance(loop, ast.While) else []
+
+
+def _is_unseeded(draft: Draft, call: ast.Call) -> bool:
+    home = drawn_from(draft.facts.resolver, call)
+    return not seeds.seeded(draft, call, SEEDS[home]) if home else seeds.unseeded(draft, call)
+
+
 def _is_stream(draft: Draft, cls: ast.AST | None) -> bool:
     bases = (base for one in draft.facts.resolver.ancestry(cls) for base in one.bases)
     return any(draft.facts.resolver.qualified(base) == _STREAM for base in bases)
@@ -48,9 +90,7 @@ def _drawn(draft: Draft, deals: Function) -> Iterator[ast.Call]:
     called = (f for one in lazy for s in one.body for f in draft.blueprint.timeline.calls_into(s))
     for function in dict.fromkeys((*lazy, *called)):
         for call in (n for s in function.body for n in walk(s) if isinstance(n, ast.Call)):
-            home = drawn_from(draft.facts.resolver, call)
-            known = seeds.seeded(draft, call, SEEDS[home]) if home else not seeds.unseeded(draft, call)
-            if not known and _puts_in_order(draft, call):
+            if _is_unseeded(draft, call) and _puts_in_order(draft, call):
                 yield call
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.facts import torch_ops
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 
 _TORCH = frozenset(
     "rand randn randint randperm normal bernoulli multinomial poisson rand_like randn_like randint_like".split()
@@ -14,6 +17,8 @@ _NOT_DRAWN = frozenset(
     "seed default_rng RandomState Generator SeedSequence get_state set_state Random SystemRandom getstate "
     "setstate".split()
 )
+_DISTRIBUTIONS = "torch.distributions."
+_SAMPLES = frozenset({"sample", "rsample", "sample_n"})
 # What seeds the global generators of all three.
 _OF_ALL = (
     "pytorch_lightning.seed_everything",
@@ -43,13 +48,38 @@ def drawn_from(resolver: Resolver, call: ast.Call) -> str:
     if qualified is None:
         func = call.func
         draws = isinstance(func, ast.Attribute) and func.attr in torch_ops.FILLS and resolver.callee(call) is None
-        return "torch" if draws else ""
+        return "torch" if draws or of_distribution(resolver, call) else ""
     home, _, name = qualified.rpartition(".")
     if home == "torch":
         return "torch" if name in _TORCH else ""
     if home in ("numpy.random", "random"):
         return "" if name in _NOT_DRAWN else home.partition(".")[0]
     return ""
+
+
+def of_distribution(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call draws from a distribution of torch: `Normal(mean, deviation).rsample()`."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in _SAMPLES:
+        return False
+    return any(
+        (resolver.qualified(made.func) or "").startswith(_DISTRIBUTIONS) for made in _makers(resolver, func.value)
+    )
+
+
+def _makers(resolver: Resolver, node: ast.expr) -> Iterator[ast.Call]:
+    """The calls that make what an expression reads, perhaps in a function that returns it."""
+    made: list[ast.expr | None] = [node]
+    if isinstance(node, ast.Name):
+        made = [b.value for b in resolver.bindings(node) if not b.path]
+    elif isinstance(node, ast.Attribute):
+        made = [b.value for b in resolver.index.attribute_bindings.get(node.attr, ()) if not b.path]
+    for call in (one for one in made if isinstance(one, ast.Call)):
+        yield call
+        function = resolver.callee(call)
+        if isinstance(function, FUNCTIONS):
+            returned = (n.value for n in walk(function) if isinstance(n, ast.Return))
+            yield from (value for value in returned if isinstance(value, ast.Call))
 
 
 def shuffles(resolver: Resolver, call: ast.Call) -> bool:

@@ -170,9 +170,17 @@ class Objects:
     def deals_one(self, value: Value) -> bool:
         """Whether each batch of a loader is one sample, which every process computes on."""
         loader = self.loader(value)
-        sizes = self.resolver.values(loader.arguments.get("batch_size"))
-        one = bool(sizes) and all(v.role is Role.CONSTANT and v.keys == (1,) for v in sizes)
-        return one or loader.deals_single_samples
+        return self._is_one(loader.arguments.get("batch_size")) or loader.deals_single_samples
+
+    def _is_one(self, size: ast.expr | None, steps: int = 4) -> bool:
+        """Whether a number is surely 1, whichever way it is chosen."""
+        if isinstance(size, ast.IfExp):
+            return self._is_one(size.body, steps) and self._is_one(size.orelse, steps)
+        bindings = self.resolver.bindings(size) if isinstance(size, ast.Name) and steps else []
+        if len(bindings) > 1 and any(b.value is None or not self._is_one(b.value, steps - 1) for b in bindings):
+            return False
+        values = self.resolver.values(size)
+        return bool(values) and all(v.role is Role.CONSTANT and v.keys == (1,) for v in values)
 
     def _make_loader(self, value: Value) -> Loader:
         made = value.origin

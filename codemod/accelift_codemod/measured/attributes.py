@@ -25,6 +25,12 @@ def library_made(draft: Draft, func: ast.Attribute) -> bool:
 
     `self.restore = transforms.Compose(...)`, `data.restore(x)`.
     """
+    made = _makers(draft, func)
+    return bool(made) and all(map(draft.facts.resolver.qualified, made))
+
+
+def _makers(draft: Draft, func: ast.Attribute) -> list[ast.expr]:
+    """What is called to make what an attribute of an object is set to; nothing if it is not always made by a call."""
     classes = set(declared_by(draft, func.value)) - {None}
     stores = [
         store
@@ -33,15 +39,18 @@ def library_made(draft: Draft, func: ast.Attribute) -> bool:
     ]
     made = [getattr(draft.facts.index.statement(store), "value", None) for store in stores]
     called = [value.func for value in made if isinstance(value, ast.Call)]
-    return bool(made) and len(called) == len(made) and all(map(draft.facts.resolver.qualified, called))
+    return called if len(called) == len(made) else []
 
 
 def is_layer(draft: Draft, func: ast.Attribute) -> bool:
-    """Whether the forward pass of a network of the script calls what is made by a library, or by files that are not
-    found: a part of the network, which keeps nothing of what it is given.
+    """Whether what is called is a layer of torch, or the forward pass of a network of the script calls what is made by
+    a library, or by files that are not found: a part of the network, which keeps nothing of what it is given.
 
-    `self.encoder = Encoder()`, and `self.encoder(x)` in `forward`.
+    `self.encoder = Encoder()`, and `self.encoder(x)` in `forward`; `model.decoder(z)`.
     """
+    made = _makers(draft, func)
+    if made and all((draft.facts.resolver.qualified(one) or "").startswith("torch.nn.") for one in made):
+        return True
     function, cls = draft.facts.index.function(func), own_class(draft, func.value)
     in_forward = function is not None and getattr(function, "name", "") == "forward"
     return in_forward and draft.facts.resolver.class_role(cls) is Role.MODEL and library_made(draft, func)

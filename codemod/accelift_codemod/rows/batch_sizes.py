@@ -101,6 +101,17 @@ def is_size(draft: Draft, node: ast.expr, loop: BatchLoop, sizes: list[ast.expr]
     return any(same(draft, node, size) for size in sizes)
 
 
+def is_handed(draft: Draft, node: ast.expr, loop: BatchLoop, sizes: list[ast.expr]) -> bool:
+    """Whether a parameter is the batch size in one of the calls that the loop makes."""
+    bindings = draft.facts.resolver.bindings(node) if isinstance(node, ast.Name) else []
+    function = draft.facts.index.function(node)
+    if len(bindings) != 1 or bindings[0].how is not How.PARAMETER or not isinstance(function, FUNCTIONS):
+        return False
+    given = (draft.facts.resolver.bind(s, function) for s in draft.facts.resolver.sites(function))
+    handed = (arguments[bindings[0].name] for arguments in given if arguments and bindings[0].name in arguments)
+    return any(is_size(draft, size, loop, sizes) for one in handed for size in row_numbers.numbers(draft, one))
+
+
 def _is_multiple(draft: Draft, own: list[Binding], loop: BatchLoop, sizes: list[ast.expr]) -> bool:
     """Whether a variable is set once, to the batch size or so many times it: `rows = 2 * batch_size`."""
     if len(own) != 1 or own[0].how is not How.ASSIGN or own[0].path or own[0].value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts.index import How
@@ -105,28 +105,34 @@ def _is_length(draft: Draft, node: ast.expr | None) -> bool:
     return isinstance(node, ast.Call) and draft.facts.resolver.builtin(node.func) == "len"
 
 
-def used(draft: Draft, tree: ast.AST, name: str) -> bool:
-    """Whether code takes a parameter for a number of rows, perhaps from a variable that it is put in."""
+def used(draft: Draft, tree: ast.AST, name: str, said: Set[ast.AST] = frozenset()) -> bool:
+    """Whether code takes a parameter for a number of rows, perhaps from a variable that it is put in; some are `said`
+    to be such numbers."""
     names = {name}
     for _ in range(3):
         for statement in walk(tree):
             if isinstance(statement, ast.Assign) and any(name_of(n) in names for n in numbers(draft, statement.value)):
                 names |= {name_of(target) for target in statement.targets} - {""}
+    if any(isinstance(n, ast.Name) and n.id in names and n in said for n in walk(tree)):
+        return True
     calls = (n for n in walk(tree) if isinstance(n, ast.Call) and takes(draft, n))
     return any(name_of(number) in names for call in calls for number in given(draft, call))
 
 
-def only_rows(draft: Draft, function: ast.AST | None, name: str, steps: int = 0) -> bool:
-    """Whether a function takes a parameter, or what it sets to multiples of it, for numbers of rows alone."""
+def only_rows(
+    draft: Draft, function: ast.AST | None, name: str, said: Set[ast.AST] = frozenset(), steps: int = 0
+) -> bool:
+    """Whether a function takes a parameter, or what it sets to multiples of it, for numbers of rows alone; some reads
+    are `said` to be such numbers."""
     nodes = list(walk(function)) if function is not None else []
     uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
     reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
     calls = (n for n in nodes if isinstance(n, ast.Call) and takes(draft, n))
-    rows = {size for c in calls for size in given(draft, c)}
+    rows = {*said, *(size for c in calls for size in given(draft, c))}
     for copy in (n for n in nodes if isinstance(n, ast.Assign)):  # twice = 2 * size
         target, parts = copy.targets[0], {*numbers(draft, copy.value)} & {*reads}
         if parts and isinstance(target, ast.Name) and len(copy.targets) == 1 and target.id != name:
-            rows |= parts if steps < 3 and only_rows(draft, function, target.id, steps + 1) else set()
+            rows |= parts if steps < 3 and only_rows(draft, function, target.id, said, steps + 1) else set()
     return bool(reads) and len(uses) - len(reads) == min(steps, 1) and all(read in rows for read in reads)
 
 

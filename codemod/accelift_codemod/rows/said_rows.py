@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import Layout
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.rows import row_numbers
+from accelift_codemod.rows import batch_sizes, row_numbers
 from accelift_codemod.rows.early_rows import COPIES, own_rows
 
+_STEPS = 4  # from what is cut to the batch that it is made of
 
-def asked(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
-    """The arguments of a call that may say how many rows something is to have."""
+
+def asked(draft: Draft, call: ast.Call, said: Set[ast.AST] = frozenset()) -> Iterator[ast.expr]:
+    """The arguments of a call that may say how many rows something is to have, or has: some reads are `said` to."""
     if (draft.facts.resolver.qualified(call.func) or "") in COPIES:
         yield from (size for argument in call.args[:1] for size in row_numbers.repeated(draft, argument))
         return
@@ -25,8 +29,15 @@ def asked(draft: Draft, call: ast.Call) -> Iterator[ast.expr]:
     function = draft.facts.resolver.callee(call)
     bound = draft.facts.resolver.bind(call, function) if isinstance(function, FUNCTIONS) else None
     for name, argument in (bound or {}).items():
-        if row_numbers.only_rows(draft, function, name):
+        if row_numbers.only_rows(draft, function, name, said):
             yield from row_numbers.numbers(draft, argument)
+
+
+@kept
+def said(draft: Draft, loop: BatchLoop) -> tuple[ast.expr, ...]:
+    """What a training loop and the functions that it calls take for the number of rows of tensors that are there."""
+    nodes = batch_sizes.nodes(draft, loop)
+    return tuple(size for node in nodes for size in (*compared(draft, loop, node), *parted(draft, loop, node)))
 
 
 def compared(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
@@ -79,6 +90,42 @@ def _of_length(draft: Draft, node: ast.expr) -> ast.Name | None:
 
 def parted(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
     """Where rows that stand one batch after another are taken apart again: `both[:batch_size]`."""
+    whole, parts = _taken_apart(draft, node)
+    env = draft.environment(loop, draft.facts.index.statement(node)) if parts else None
+    if env is not None and whole is not None and draft.facts.layouts.read(whole, env) is Layout.STACKED:
+        for part in parts:
+            yield from row_numbers.numbers(draft, part)
+
+
+def maybe_parted(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """The same of something that is made of a batch, if it is not known what stands in it one after another; with what
+    is cut."""
+    whole, parts = _taken_apart(draft, node)
+    if not parts or not isinstance(whole, ast.Name) or not _is_from(draft, whole, loop):
+        return
+    env = draft.environment(loop, draft.facts.index.statement(node))
+    if env is None or draft.facts.layouts.read(whole, env) is Layout.UNKNOWN:
+        yield from ((whole, size) for part in parts for size in row_numbers.numbers(draft, part))
+
+
+def _is_from(draft: Draft, name: ast.Name, loop: BatchLoop, steps: int = _STEPS) -> bool:
+    """Whether a variable holds something that is computed from the loop's batch, which a function may be handed."""
+    if draft.facts.batches.is_from(name, loop, ()):
+        return True
+    found: list[ast.expr] = []
+    for binding in draft.facts.resolver.bindings(name):
+        function = draft.facts.index.function(name)
+        if binding.how is not How.PARAMETER or not isinstance(function, FUNCTIONS):
+            found += [binding.value] if binding.value is not None else []
+            continue
+        for given in (draft.facts.resolver.bind(site, function) for site in draft.facts.resolver.sites(function)):
+            found += [given[binding.name]] if given and binding.name in given else []
+    parts = (n for one in found for n in loads(one) if n is not name)
+    return steps > 0 and any(_is_from(draft, part, loop, steps - 1) for part in parts)
+
+
+def _taken_apart(draft: Draft, node: ast.AST) -> tuple[ast.expr | None, list[ast.expr]]:
+    """What is cut into parts, and the numbers that say where."""
     whole: ast.expr | None = None
     parts: list[ast.expr] = []
     if isinstance(node, ast.Subscript):
@@ -92,10 +139,7 @@ def parted(draft: Draft, loop: BatchLoop, node: ast.AST) -> Iterator[ast.expr]:
             size = draft.facts.resolver.argument(node, int(function), "split_size_or_sections")
             whole = draft.facts.resolver.argument(node, 0, "tensor") if function else node.func.value
             parts = [size] if size is not None else []
-    env = draft.environment(loop, draft.facts.index.statement(node)) if parts else None
-    if env is not None and whole is not None and draft.facts.layouts.read(whole, env) is Layout.STACKED:
-        for part in parts:
-            yield from row_numbers.numbers(draft, part)
+    return whole, parts
 
 
 def _first(node: ast.Subscript) -> ast.Slice | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
-from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Safety, Severity
 from accelift_codemod.rows import batch_sizes, elsewhere, fallbacks, made_before, made_for, row_numbers, said_rows
@@ -272,16 +272,15 @@ class BatchSize(Rule):
     ) -> Iterator[ast.expr]:
         """Expressions that say in the code of a training loop that something has as many rows as a whole batch."""
         shares: set[ast.AST] = set()  # calls that make as many rows as a process has of a batch
+        said = frozenset(said_rows.said(draft, loop))
         for call in (n for n in nodes if isinstance(n, ast.Call)):
-            asked = list(said_rows.asked(draft, call))
+            asked = list(said_rows.asked(draft, call, said))
             asked += [size for rows in asked if fallbacks.only_rows(draft, rows) for size in fallbacks.of(draft, rows)]
             found = [size for size in asked if batch_sizes.is_size(draft, size, loop, sizes)]
             if found:
                 shares.add(call)
                 yield from found
-        for node in nodes:
-            found = [*said_rows.compared(draft, loop, node), *said_rows.parted(draft, loop, node)]
-            yield from (size for size in found if batch_sizes.is_size(draft, size, loop, sizes))
+        yield from (size for size in said_rows.said(draft, loop) if batch_sizes.is_size(draft, size, loop, sizes))
         for node in nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 made = [size for size, own in early.sizes(node) if not own]
@@ -295,8 +294,10 @@ class BatchSize(Rule):
         default."""
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         told: set[ast.expr] = set()
+        said = frozenset(said_rows.said(draft, loop))
         for size, why, remedy in self._meant_otherwise(draft, loop, nodes, calls):
-            if size not in told and batch_sizes.is_size(draft, size, loop, sizes):
+            whole = batch_sizes.is_size(draft, size, loop, sizes) or batch_sizes.is_handed(draft, size, loop, sizes)
+            if whole and size not in told:
                 told.add(size)
                 yield draft.finding("BATCH-MIXED", Severity.WARNING, size, why, remedy)
         for call in calls:
@@ -305,7 +306,8 @@ class BatchSize(Rule):
             for name, given in (bound or {}).items():
                 if function is None or not is_place(given) or not batch_sizes.is_size(draft, given, loop, sizes):
                     continue
-                if row_numbers.used(draft, function, name) and not row_numbers.only_rows(draft, function, name):
+                rows = row_numbers.used(draft, function, name, said)
+                if rows and not row_numbers.only_rows(draft, function, name, said):
                     yield draft.finding(
                         "BATCH-MIXED",
                         Severity.WARNING,
@@ -319,6 +321,7 @@ class BatchSize(Rule):
         self, draft: Draft, loop: BatchLoop, nodes: list[ast.AST], calls: list[ast.Call]
     ) -> Iterator[tuple[ast.expr, str, str]]:
         """What may be the size of the whole batch where a number of rows is meant; why, and what to do."""
+        cut: set[tuple[Function | None, str]] = set()
         for node in nodes:
             for size in said_rows.maybe_compared(draft, loop, node):
                 yield (
@@ -326,6 +329,16 @@ class BatchSize(Rule):
                     f"`{draft.facts.segment(node)}` compares the size of the whole batch with what may be the number "
                     "of rows of a process's share",
                     "divide the batch size by accelerator.num_processes if rows are compared here",
+                )
+            for whole, size in said_rows.maybe_parted(draft, loop, node):
+                if (place := (draft.function(whole), whole.id)) in cut:
+                    continue  # the same in other places
+                cut.add(place)
+                yield (
+                    size,
+                    f"`{draft.facts.segment(node)}` takes rows by the size of the whole batch out of what may have "
+                    "those of a process's share",
+                    "take the number of rows from a tensor of the batch",
                 )
         for call in calls:
             for size in fallbacks.mixed(draft, said_rows.asked(draft, call)):

@@ -9,6 +9,7 @@ from accelift_codemod import lengths, padding, ready_networks
 from accelift_codemod.chance.noise import in_making
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
+from accelift_codemod.facts.chance import of_distribution
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
@@ -205,7 +206,9 @@ class Notes(Rule):
         module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
         if (module, name) == ("torch", "randperm"):  # of the rows of a batch, which mixes those of a share
             return any(_of_batch(draft, argument, 2) for argument in call.args)
-        return (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed")
+        if (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed"):
+            return True
+        return of_distribution(draft.facts.resolver, call)
 
     def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call is made by a network or a data set for each batch."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from accelift_codemod.chance import picked, seeds, splitting, streamed
 from accelift_codemod.chance.chosen import chosen
-from accelift_codemod.chance.constants import constants
+from accelift_codemod.chance.constants import constants, in_place
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role
 from accelift_codemod.facts.chance import SEEDS, drawn_from
@@ -24,6 +24,7 @@ _SHUFFLES = {
     "random.sample": seeds.PYTHON,
     **splitting.SHUFFLES,
 }
+_SHUFFLED = "`{}` is shuffled {}: every process would have other samples"
 _SAMPLES = "sklearn.datasets.make_"
 _SEEDED = Assumption("the same split in every run is what you want: it changes which samples train", Safety.UNSAFE)
 
@@ -60,24 +61,14 @@ class Splits(Rule):
             "The indices for a Subset or SubsetRandomSampler are shuffled without a seed, so every process picks other "
             "samples: some would be dealt twice, others not at all. So it is with a list that is shuffled and given to "
             "a loader as it is, with rows sampled from a table, with samples that are taken by drawn numbers, and with "
-            "what an IterableDataset deals.",
+            "what an IterableDataset deals, or a sampler that draws again after it has dealt something.",
         ),
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         known_of = [*self._shuffles(draft), *self._made_up(draft), *self._chosen(draft), *self._streamed(draft)]
         yield from known_of
-        for call, use in constants(draft):
-            if call.lineno not in {finding.line for finding in known_of}:
-                how = seeds.without(draft, call, SEEDS.get(drawn_from(draft.facts.resolver, call), ()))
-                yield draft.finding(
-                    "DATA-UNSEEDED",
-                    Severity.WARNING,
-                    call,
-                    f"`{draft.facts.segment(call)}` is drawn once {how}, and `{draft.facts.segment(use)}` is "
-                    "used on the data: every process would use another one",
-                    seeds.remedy(how),
-                )
+        yield from self._once(draft, {finding.line for finding in known_of})
         for call in draft.calls:
             qualified = draft.facts.resolver.qualified(call.func) or ""
             if qualified == "torch.utils.data.random_split":
@@ -86,6 +77,24 @@ class Splits(Rule):
                 known = not splitting.at_random(draft, call) or seeds.seeded(draft, call, seeds.NUMPY)
             if not known and not (splitting.comes_after(draft, call) and picked.by(draft, call) is None):
                 yield self._seed(draft, call, qualified)
+
+    def _once(self, draft: Draft, told: set[int]) -> Iterator[Finding]:
+        """What is drawn once without a seed and used on all of the data; for each variable, one of the draws."""
+        used: set[tuple[ast.ClassDef | None, str]] = set()
+        for call, use in constants(draft):
+            cls, variable = draft.facts.index.enclosing_class(use), draft.facts.segment(use)
+            if call.lineno in told or (cls, variable) in used:
+                continue
+            used.add((cls, variable))
+            how = seeds.without(draft, call, SEEDS.get(drawn_from(draft.facts.resolver, call), ()))
+            ordered = in_place(call) if draft.facts.resolver.class_role(cls) is Role.DATASET else None
+            if ordered is not None:
+                severity, message = Severity.ERROR, _SHUFFLED.format(draft.facts.segment(ordered), how)
+            else:
+                severity = Severity.WARNING
+                message = f"`{draft.facts.segment(call)}` is drawn once {how}, and `{variable}` is used on the data: "
+                message += "every process would use another one"
+            yield draft.finding("DATA-UNSEEDED", severity, call, message, seeds.remedy(how))
 
     def _seed(self, draft: Draft, call: ast.Call, qualified: str) -> Edit | Finding:
         """A seed for a split, or the finding that it has none."""
@@ -144,7 +153,7 @@ class Splits(Rule):
                     "DATA-UNSEEDED",
                     Severity.ERROR,
                     call,
-                    f"`{draft.facts.segment(kept)}` is shuffled {how}: every process would have other samples",
+                    _SHUFFLED.format(draft.facts.segment(kept), how),
                     seeds.remedy(how),
                 )
 
@@ -175,7 +184,7 @@ class Splits(Rule):
             )
 
     def _streamed(self, draft: Draft) -> Iterator[Finding]:
-        """Data sets that deal their samples one after the other, in an order that is drawn without a seed."""
+        """Data sets and samplers that draw without a seed what they deal next."""
         for call, cls in streamed.shuffled(draft):
             yield draft.finding(
                 "DATA-SAMPLER-RNG",
@@ -184,6 +193,16 @@ class Splits(Rule):
                 f"`{draft.facts.segment(call)}` draws without a seed in which order `{cls.name}` deals its samples: "
                 "every process would have another one, and take its share of that",
                 "seed the generator before",
+            )
+        for call, cls in streamed.dealt(draft):
+            how = seeds.without(draft, call, SEEDS.get(drawn_from(draft.facts.resolver, call), ()))
+            yield draft.finding(
+                "DATA-SAMPLER-RNG",
+                Severity.ERROR,
+                call,
+                f"`{draft.facts.segment(call)}` draws {how}, again and again, which samples `{cls.name}` deals: every "
+                "process would deal others, and take its share of those",
+                seeds.remedy(how),
             )
 
     def _made_up(self, draft: Draft) -> Iterator[Finding]:
