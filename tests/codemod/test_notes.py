@@ -123,6 +123,14 @@ def test_what_distributions_draw_is_noise(made: str, noisy: bool) -> None:
     assert ("RNG-SAMENOISE" in findings(script(from_imports=DISTRIBUTION, forward=forward))) is noisy
 
 
+def test_the_noise_of_a_network_that_nobody_makes() -> None:
+    net = NET.format("nn.Linear(8, 8)").replace(
+        "def forward(self, x):\n", "def forward(self, x):\n        x = x + torch.randn(8)\n"
+    )
+    assert findings(script(definitions=net)) == []
+    assert findings(script(definitions=net, model="model = Deep().to(device)")) == ["RNG-SAMENOISE"]
+
+
 def test_what_a_network_draws_from_a_distribution_that_another_method_makes() -> None:
     net = NET.format("nn.Linear(8, 8)") + "    def told(self, x):\n        return Normal(x, 1.0)\n"
     net = net.replace("def forward(self, x):\n", "def forward(self, x):\n        x = self.told(x).rsample()\n")

@@ -10,13 +10,16 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, files, library, paths
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.kinds import Kind
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, prints
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
+from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.shares import contents, named_after_samples
-from accelift_codemod.measured.sums import Loop
+from accelift_codemod.measured.sums import Loop, Sets, adds_up
 
+_AVERAGE = "average it across processes with accelerator.reduce"
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 _INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
 _TO_PATHS = frozenset({"write_text", "write_bytes"})  # of pathlib
@@ -179,3 +182,14 @@ def _made_by(draft: Draft, part: ast.Name, shown: ast.Call) -> ast.expr:
         if isinstance(parent, ast.Call) and isinstance(draft.facts.resolver.callee(parent), FUNCTIONS):
             return parent
     return part
+
+
+def remedy(draft: Draft, loop: BatchLoop, statement: Sets) -> str:
+    """What to do about what one process adds up of its share: sums and numbers of samples are those of all together."""
+    value, env = statement.value, draft.environment(loop, statement)
+    parts = [value, value.left] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else [value]
+    counts = env is not None and any(draft.facts.layouts.read(part, env) is Layout.COUNT for part in parts)
+    adds = isinstance(statement, ast.AugAssign) and (adds_up(draft, loop, statement) or sums_something(draft, value))
+    total = adds or counts
+    how = 'add it up across processes with accelerator.reduce(..., "sum")' if total else _AVERAGE
+    return f"{how} before it is used"

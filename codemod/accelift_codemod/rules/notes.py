@@ -98,7 +98,7 @@ class Notes(Rule):
         for loop in draft.blueprint.cuts:
             for node in self._noise(draft, loop.body):
                 first.setdefault("noise of an evaluation", node)
-        for call in draft.facts.index.calls:
+        for call in draft.calls:
             if self._in_each_batch(draft, call) and self._draws(draft, call):
                 first.setdefault("noise of its own", call)
         if "noise of its own" not in first:
@@ -216,16 +216,21 @@ class Notes(Rule):
         owner = draft.facts.index.parents.get(function) if function is not None else None
         if not isinstance(owner, ast.ClassDef) or in_making(draft, function):
             return False
-        role = draft.facts.resolver.class_role(owner)
         # What others have a data set draw is for all of the data, and is to be the same on every process.
         sites = draft.facts.resolver.sites(function) if function is not None else []
         told = [s for s in sites if draft.facts.index.enclosing_class(s) is not owner]
-        return role is Role.MODEL or (role is Role.DATASET and not told)
+        return self._is_made(draft, owner) and not (draft.facts.resolver.class_role(owner) is Role.DATASET and told)
+
+    def _is_made(self, draft: Draft, cls: ast.ClassDef) -> bool:
+        """Whether a class is a network or a data set of which the script may make one."""
+        maker = draft.facts.resolver.method(cls, "__init__")
+        made = maker is None or maker in draft.facts.executed
+        return made and draft.facts.resolver.class_role(cls) in (Role.MODEL, Role.DATASET)
 
     def _for_each_batch(self, draft: Draft) -> Iterator[ast.Call]:
         """The calls that a network or a data set makes for a batch or a sample, in functions that it calls, too."""
         for cls in draft.facts.index.classes:
-            if draft.facts.resolver.class_role(cls) in (Role.MODEL, Role.DATASET):
+            if self._is_made(draft, cls):
                 for method in cls.body:
                     if isinstance(method, FUNCTIONS) and method.name in _ENTRIES:
                         functions = (f for s in method.body for f in draft.blueprint.timeline.calls_into(s))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.measured.deciding import decides, deciding, pacing
+from accelift_codemod.measured.said import remedy
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
     AVERAGED,
@@ -100,7 +101,7 @@ for phase in ["train", "val"]:
                         Severity.ERROR,
                         sums[name][0],
                         f"`{name}` is measured on one process's share of the data, and a decision depends on it",
-                        "average it across processes with accelerator.reduce before it is used",
+                        remedy(draft, loop, sums[name][0]),
                     )
 
 

@@ -31,7 +31,7 @@ from accelift_codemod.measured.onward import (
     targets,
     with_callers,
 )
-from accelift_codemod.measured.said import said_inside
+from accelift_codemod.measured.said import remedy, said_inside
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
     EVEN,
@@ -132,7 +132,7 @@ scheduler.step(running / len(loader))
                     Severity.ERROR,
                     kept[name],
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
-                    "average it across processes with accelerator.reduce before it is used",
+                    remedy(draft, loop, kept[name]),
                 )
         steering = carried(draft, loop, node, local - decided)
         for name, statements in steering.items():
@@ -145,7 +145,7 @@ scheduler.step(running / len(loader))
                     statements[0],
                     f"`{name}` is measured on one process's share of the data, and the loss of later iterations "
                     "depends on it",
-                    "average it across processes with accelerator.reduce before it is used",
+                    remedy(draft, loop, statements[0]),
                 )
         local = local - set(steering)
         paced = pacing(draft, loop, node, sums, local)
