@@ -321,3 +321,41 @@ def test_a_radius_of_the_distances_so_far(update: str, reported: bool) -> None:
 def test_what_is_set_anew_before_it_is_read_is_of_the_same_iteration() -> None:
     forward = f"{ZERO}dist = out.pow(2).sum(1)\nr = torch.zeros(())\nr.fill_(1)\nloss = r + dist.mean()"
     assert findings(script(forward=forward, batch_end="r.copy_(dist.detach().median())")) == []
+
+
+COUNTED = f"{ZERO}{{}}\nloss = min(1.0, seen / 640) * F.cross_entropy(out, y)"
+
+
+@pytest.mark.parametrize(
+    ("rows", "summed"),
+    [
+        ("x.size(0)", "accelerator.gather_for_metrics(torch.tensor(x.size(0))).sum().item()"),
+        ("len(y)", "len(accelerator.gather_for_metrics(y))"),
+    ],
+)
+def test_how_many_samples_there_were_is_that_of_all_processes(rows: str, summed: str) -> None:
+    assert converted(script(before="seen = 0", forward=COUNTED.format(f"seen += {rows}"))) == lifted(
+        before="seen = 0", forward=COUNTED.format(f"seen += {summed}")
+    )
+
+
+def test_a_part_for_each_sample_is_reported() -> None:
+    text = script(before="seen = 0.0", forward=COUNTED.format("seen += len(x) / 7"))
+    assert "`seen` is measured on one process's share" in told(text)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "seen += 16\nloss = min(1.0, seen / 640) * F.cross_entropy(out, y)",
+        "seen = len(x)\nseen += len(y)\nloss = seen * F.cross_entropy(out, y)",
+        "seen += len(x)\nloss = F.cross_entropy(out, y)",
+        "seen += len(x)\nloss = F.cross_entropy(out, y, reduction='sum') / seen",
+        "seen += len(x)\nloss = F.cross_entropy(out, y, reduction='sum').div(seen)",
+        "seen += len(x)\nmore = F.cross_entropy(out, y, reduction='sum')\nmore /= seen\nloss = more",
+    ],
+)
+def test_a_number_that_is_none_of_samples_so_far_or_divides_stays(forward: str) -> None:
+    text = script(before="seen = 0", forward=f"{ZERO}{forward}")
+    assert "gather_for_metrics" not in converted(text)
+    assert "is measured on one process's share" not in told(text)

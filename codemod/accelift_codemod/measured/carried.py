@@ -24,6 +24,7 @@ _SETS = (ast.Assign, ast.AugAssign, ast.Expr)
 _MEASURED = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.QUOTIENT)
 # Functions of NumPy that give one number of an array.
 _STATISTICS = frozenset("quantile percentile median mean average sum std var max min amax amin".split())
+_DIVIDING = ("div", "div_", "divide", "true_divide")
 _WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TENSORS = (Layout.ROWS, Layout.BATCH, Layout.COLUMNS, Layout.STACKED)
 
@@ -48,17 +49,21 @@ def carried(draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[
         begin = position(reader)
         for place, name in _places(draft, load, owner, set_in) if owner is not None else ():
             late, there = later, position(place)
-            after = there > here or (there >= begin and draft.facts.index.statement(place) is reader)
+            statement = draft.facts.index.statement(place)
+            # What is added up has what earlier iterations added, too.
+            counts = _counts(draft, loop, statement) and not _divides(draft, load)
+            after = there > here or (there >= begin and statement is reader) or counts
             if after and not late:
                 anew = bound_anew(draft, node, load) if anew is None else anew
                 late = not anew  # `mean = 0.9 * mean + 0.1 * x.mean(0)`
             if (name, place, late) in done:
                 continue
             done.add((name, place, late))
-            statement = draft.facts.index.statement(place)
             if not isinstance(statement, _SETS) or not node.lineno <= statement.lineno:
                 continue
-            if late and (_measures(draft, loop, statement, local) or _is_chosen(draft, node, statement, local)):
+            if late and (
+                counts or _measures(draft, loop, statement, local) or _is_chosen(draft, node, statement, local)
+            ):
                 found.setdefault(name, {})[statement] = None
                 continue
             more = [(n, late) for n in loads(statement.value) if (n, late) not in seen]
@@ -166,6 +171,29 @@ def _measures(draft: Draft, loop: BatchLoop, statement: Sets, local: set[str]) -
     parts = [n for n in walk(statement.value) if isinstance(n, (ast.Name, ast.Attribute, ast.Call))]
     taken = [n for n in parts if not isinstance(n, ast.Name) or not is_number(draft.facts.resolver, n)]
     return any(draft.facts.layouts.read(part, env) in _MEASURED for part in taken)
+
+
+def _counts(draft: Draft, loop: BatchLoop, statement: ast.stmt) -> bool:
+    """Whether a statement adds up how many samples there were, or a part for each: `alpha += len(x) / many`."""
+    if not isinstance(statement, ast.AugAssign):
+        return False
+    env, value = draft.environment(loop, statement), statement.value
+    parts = [value, value.left] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else [value]
+    return env is not None and any(draft.facts.layouts.read(part, env) is Layout.COUNT for part in parts)
+
+
+def _divides(draft: Draft, load: ast.Name) -> bool:
+    """Whether something is divided by what is read: by as many samples as its sum is over, those of the share."""
+    child: ast.AST = load
+    for parent in draft.facts.index.ancestors(load):
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Div, ast.Pow)) and child is parent.right:
+            return True
+        if isinstance(parent, ast.Call) and child is not parent.func and ast.unparse(parent.func).endswith(_DIVIDING):
+            return True
+        if isinstance(parent, ast.stmt):
+            return isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.Div)
+        child = parent
+    return False
 
 
 def _is_statistic(draft: Draft, node: ast.AST) -> bool:
