@@ -157,6 +157,11 @@ TQDM = frozenset(name for name in ITERATES if name.startswith("tqdm.")) | {
     "tqdm.auto.trange",
     "tqdm.tnrange",
 }
+# What star imports give that are written in scripts: `from tqdm import *`.
+STARRED = {
+    module: frozenset(name.rpartition(".")[2] for name in TQDM if name.rpartition(".")[0] == module)
+    for module in ("tqdm", "tqdm.auto", "tqdm.notebook")
+}
 # Objects that show what they are given, and keep none of it to go on with.
 SHOWS = TQDM | {"logging.getLogger"}
 ITERATES_BUILTIN = frozenset({"iter", "list", "tuple", "reversed", "sorted"})

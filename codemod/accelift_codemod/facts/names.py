@@ -27,7 +27,7 @@ class Names:
         if isinstance(node, ast.Name):
             owner = self.index.scope(node).owner(node.id)
             if owner is None:
-                return None
+                return self._starred(node.id.rpartition(MARK)[2])
             for binding in self.reaching(node, owner):
                 if binding.how is How.IMPORT:
                     return library.canonical(binding.qualified) if binding.qualified else None
@@ -36,6 +36,11 @@ class Names:
             base = self.qualified(node.value)
             return library.canonical(f"{base}.{node.attr}") if base else None
         return None
+
+    def _starred(self, name: str) -> str | None:
+        """The library name of what `from tqdm import *` gives: of modules whose names are known, no others."""
+        modules = (m for m in self.index.star_imports if name in library.STARRED.get(m, ()))
+        return next((f"{module}.{name}" for module in modules), None)
 
     @memoised
     def builtin(self, node: ast.AST) -> str | None:
