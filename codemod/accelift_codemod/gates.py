@@ -17,7 +17,9 @@ from accelift_codemod.source import BadSource, Source
 
 _MODULE_NAMES = frozenset({"__file__", "__name__", "__doc__", "__path__", "__spec__", "__package__", "__class__"})
 # What every process has to come to.
-_TOGETHER = frozenset("prepare backward gather gather_for_metrics reduce wait_for_everyone main_process_first".split())
+_TOGETHER = frozenset(
+    "prepare backward gather gather_for_metrics reduce batch_mean wait_for_everyone main_process_first".split()
+)
 UNSTABLE = "converting the output again would change it"
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from accelift import operations
 from accelift.collective import Collective, describe
-from accelift.containers import has_tensor, rebuild
-from accelift.state import PartialState
+from accelift.containers import apply, has_tensor, rebuild
+from accelift.loss import loss_factor
+from accelift.state import GradientState, PartialState
 
 if TYPE_CHECKING:
     from accelift.data.share import Share
@@ -35,6 +36,36 @@ def gather_for_metrics(data: Any, share: Share | None, state: PartialState, use_
     join_rows, join_lists = _how_to_join(share, state)
     with Collective("gather_for_metrics", state):
         return join_lists(data) if use_gather_object else _walk(data, join_rows, join_lists)
+
+
+def batch_mean(data: Any, gradient_state: GradientState, state: PartialState) -> Any:
+    """The mean over the samples of the current batch, on every process.
+
+    Args:
+        data: means over this process's samples: tensors, and containers of these.
+        gradient_state: knows how the current batch was dealt.
+        state: the processes.
+
+    Raises:
+        RuntimeError: if a process was dealt nothing of this batch: it would not come, and be waited for.
+        ValueError: for tensors of whole numbers.
+    """
+    if not state.use_distributed:
+        return data
+    share = gradient_state.share
+    if share is not None and 0 in share.dealt:
+        raise RuntimeError(
+            f"batch_mean would wait for ever: this batch was dealt to {sum(map(bool, share.dealt))} of "
+            f"{state.num_processes} processes, and the others have left the loop. Share uneven batches out with "
+            'DataLoaderConfiguration(even_batches="exact"), or leave them out with drop_last=True.'
+        )
+    weight = loss_factor("mean", gradient_state, state)
+
+    def weighed(mean: Tensor) -> Tensor:
+        return mean if weight == 1.0 or not mean.is_floating_point() else mean.detach() * weight
+
+    with Collective("batch_mean", state):
+        return operations.reduce(apply(weighed, data, "batch_mean"), "mean")
 
 
 def _walk(data: Any, join_rows: Join, join_lists: Join) -> Any:

@@ -148,6 +148,23 @@ class ProcessVerbs:
         """See :func:`accelift.operations.reduce`."""
         return operations.reduce(tensor, reduction, scale)
 
+    def batch_mean(self, tensor: Any) -> Any:
+        """The mean over the samples of the current batch, of which each process has that of its share.
+
+        Where shares differ in size, as those of a smaller last batch do, the mean of the processes'
+        means is another number; this weighs them as :meth:`backward` weighs losses.  A collective
+        operation; on one process it returns the tensor itself.
+
+        Args:
+            tensor: a mean over this process's samples of the batch that a prepared loader (or
+                ``split_batch``) dealt last, for instance a loss; or a container of such means.
+
+        Raises:
+            RuntimeError: if a process was dealt nothing of this batch, and so is not here.
+            ValueError: for tensors of whole numbers.
+        """
+        return metrics.batch_mean(tensor, self.gradient_state, self.state)
+
     def broadcast(self, tensor: Any, from_process: int = 0) -> Any:
         """See :func:`accelift.operations.broadcast`."""
         return operations.broadcast(tensor, from_process)

@@ -14,7 +14,7 @@ def told(text: str) -> str:
     return " ".join(finding.message for finding in plan.findings) if plan is not None else ""
 
 
-MEAN = 'accelerator.reduce({}.detach(), reduction="mean").item()'
+MEAN = 'accelerator.batch_mean({}.detach()).item()'
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ MEAN = 'accelerator.reduce({}.detach(), reduction="mean").item()'
         ),
         (
             "k = 0.9 * k + 0.1 * float(real)",
-            'k = 0.9 * k + 0.1 * float(accelerator.reduce(real.detach(), reduction="mean"))',
+            'k = 0.9 * k + 0.1 * float(accelerator.batch_mean(real.detach()))',
         ),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_is_carried_for_each_sample_stays_with_it() -> None:
         "forward": f"{ZERO}loss = F.cross_entropy(out + hidden.mean(), y)",
         "batch_end": "hidden = out.detach()",
     }
-    assert "reduce" not in converted(script(**slots))
+    assert "batch_mean" not in converted(script(**slots))
 
 
 def test_a_number_of_this_iteration_is_no_matter_of_the_next() -> None:
@@ -178,7 +178,7 @@ def test_what_settings_choose_is_bound_by_every_iteration(carries: bool, slots: 
         backward="",
         step="",
     )
-    assert ("accelerator.reduce(loss.detach()" in converted(text)) is carries
+    assert ("accelerator.batch_mean(loss.detach()" in converted(text)) is carries
 
 
 STATE = """
@@ -289,7 +289,7 @@ def test_where_an_iterator_is_and_what_it_deals_are_not_measured(parts: dict[str
     ],
 )
 def test_what_a_micro_batch_measures_still_decides_about_the_next_step(parts: dict[str, str]) -> None:
-    assert "COLL-RANKFLOW" in findings(micro(**parts)) or "accelerator.reduce" in str(converted(micro(**parts)))
+    assert "COLL-RANKFLOW" in findings(micro(**parts)) or "accelerator.batch_mean" in str(converted(micro(**parts)))
 
 
 @pytest.mark.parametrize(

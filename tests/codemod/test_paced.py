@@ -75,4 +75,4 @@ def test_a_list_of_both_kinds_of_pass_that_decides_is_averaged(end: str, told: b
     body = f"best = 3.0\nrun(True)\nmean = run(False)\n{end}"
     text = script(definitions=_RUN, before=body, **NO_LOOP)
     assert ("METRIC-LOCAL" in findings(text)) is told
-    assert ("reduce(loss.detach()" in converted(text)) is not told
+    assert ("batch_mean(loss.detach()" in converted(text)) is not told

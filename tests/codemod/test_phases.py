@@ -238,7 +238,7 @@ def test_sums_of_both_kinds_of_pass(step: str) -> None:
             "n += (out.argmax(1) == y).sum().item()",
             "n += accelerator.gather_for_metrics((out.argmax(1) == y).sum().detach()).sum().item()",
         ),
-        ("total += loss.item()", "total += accelerator.reduce(loss.detach(), reduction='mean').item()"),
+        ("total += loss.item()", "total += accelerator.batch_mean(loss.detach()).item()"),
     ],
 )
 def test_what_is_added(before: str, after: str) -> None:
@@ -267,7 +267,7 @@ def test_every_statement_that_adds_to_a_sum() -> None:
 )
 def test_results_that_stay_those_of_one_process(kept: str, result: str) -> None:
     text = run(kept=kept, result=result)
-    assert "gather_for_metrics" not in converted(text) and "reduce" not in converted(text)
+    assert "gather_for_metrics" not in converted(text) and "batch_mean" not in converted(text)
     assert "METRIC-LOCAL" in findings(text)
 
 

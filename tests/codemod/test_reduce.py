@@ -15,7 +15,7 @@ PLATEAU = (
 STEP = "scheduler.step(running / len(loader))"
 ADD = "running += loss.item()"
 TOTAL = "accelerator.gather_for_metrics(loss.detach())"
-ADDED = 'running += accelerator.reduce(loss.detach(), reduction="mean").item()'
+ADDED = 'running += accelerator.batch_mean(loss.detach()).item()'
 METER = """\
 class Meter:
     def __init__(self):
@@ -39,13 +39,13 @@ class Meter:
             "loss = F.cross_entropy(model(x), y)\nother = F.mse_loss(model(x), model(x).detach())",
             "running += loss.item() + 0.1 * other.item()",
             "running += (\n    "
-            + 'accelerator.reduce(loss.detach(), reduction="mean").item()\n    '
-            + '+ 0.1 * accelerator.reduce(other.detach(), reduction="mean").item()\n)',
+            + 'accelerator.batch_mean(loss.detach()).item()\n    '
+            + '+ 0.1 * accelerator.batch_mean(other.detach()).item()\n)',
         ),
         (
             "loss = nn.CrossEntropyLoss()(model(x), y)",
             "running += loss.detach().item()",
-            'running += accelerator.reduce(loss.detach().detach(), reduction="mean").item()',
+            'running += accelerator.batch_mean(loss.detach().detach()).item()',
         ),
         (
             "out = model(x)\nloss = F.cross_entropy(out, y)",
@@ -335,7 +335,7 @@ def test_left_out() -> None:
 )
 def test_other_ways_to_measure(slots: dict[str, str]) -> None:
     text = script(optimizer=PLATEAU, **slots)
-    assert "accelerator.reduce(" in converted(text) or "COLL-RANKFLOW" in findings(text)
+    assert "accelerator.batch_mean(" in converted(text) or "COLL-RANKFLOW" in findings(text)
 
 
 @pytest.mark.parametrize(
@@ -693,7 +693,7 @@ IMPORTS = script().partition("\n\n\n")[0]
 )
 def test_the_size_of_a_tensor_is_no_measure(state: str, kept: str, told: bool) -> None:
     text = IMPORTS + RECURRENT.format(state=state, kept=kept)
-    assert ("COLL-RANKFLOW" in findings(text) or "accelerator.reduce(" in converted(text)) is told
+    assert ("COLL-RANKFLOW" in findings(text) or "accelerator.batch_mean(" in converted(text)) is told
 
 
 BOOK = 'book = {"loss": [], "best": {"loss": 9.0, "step": 0}, "acc": [0.0]}'
@@ -872,7 +872,7 @@ STEPPED = {
     "epoch": "total = 0.0",
     "epoch_end": "schedule.step(total / len(loader))",
 }
-MEAN_OF_ALL = 'total += accelerator.reduce(loss.detach(), reduction="mean").item()'
+MEAN_OF_ALL = 'total += accelerator.batch_mean(loss.detach()).item()'
 
 
 @pytest.mark.parametrize(

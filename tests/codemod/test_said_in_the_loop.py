@@ -398,7 +398,7 @@ class Track:
     assert findings(script(batch_end="track(epoch)", **slots)) == []
     slots["epoch_end"] = "if track.mean() < 1:\n    break"
     made = "".join(added(script(batch_end="track(loss.item())", **slots)))
-    assert "reduce" in made and "METRIC-TRAIN" not in findings(script(batch_end="track(loss.item())", **slots))
+    assert "batch_mean" in made and "METRIC-TRAIN" not in findings(script(batch_end="track(loss.item())", **slots))
 
 
 @pytest.mark.parametrize(

@@ -528,6 +528,7 @@ def test_gathering_returns_the_input_itself() -> None:
     value = {"x": torch.tensor(1.0), "names": ["a"]}
     assert acc.gather(value["x"]) is value["x"] and value["x"].shape == ()
     assert acc.gather_for_metrics(value) is value
+    assert acc.batch_mean(value) is value
     assert acc.gather_for_metrics(value["names"], use_gather_object=True) is value["names"]
     for same_again in (acc.reduce, acc.broadcast, acc.pad_across_processes):
         assert same_again(value["x"]) is value["x"]

@@ -140,11 +140,12 @@ class Objects:
         return tuple(v for v in self.resolver.values(node) if self.is_trained(v))
 
     def is_parameter(self, node: ast.expr) -> bool:
-        """Whether an expression is a parameter of `for p in model.parameters()`, or its data."""
+        """Whether an expression is a parameter of `for p in model.parameters()`, or its data, or of several in turn:
+        `for p, q in zip(ema.parameters(), model.parameters())`."""
         while isinstance(node, ast.Attribute) and node.attr == "data":
             node = node.value
         loops = (b for b in self.resolver.bindings(node) if b.how is How.LOOP) if isinstance(node, ast.Name) else ()
-        return any(v.role is Role.PARAMETERS for b in loops for v in self.resolver.values(b.value))
+        return any(_deals_parameters(v, b.path) for b in loops for v in self.resolver.values(b.value))
 
     def is_part(self, node: ast.expr) -> bool:
         """Whether an expression is reached through a trained model: `model.layer.weight`, `model.layers[0]`."""
@@ -311,3 +312,12 @@ def _is_own_call(node: ast.AST) -> bool:
 def _has(values: Values, one: Value) -> bool:
     """Whether one of the values is an object, or has it inside."""
     return any(v == one or any(_has(part, one) for part in v.inner) for v in values)
+
+
+def _deals_parameters(value: Value, path: tuple[int | None, ...]) -> bool:
+    """Whether what a loop over a value binds, or one of the things that it does, is a parameter."""
+    if value.role in (Role.ZIP, Role.ENUMERATE) and path and path[0] is not None:
+        place = path[0] if value.role is Role.ZIP else path[0] - 1
+        parts = value.inner[place] if 0 <= place < len(value.inner) else ()
+        return any(_deals_parameters(part, path[1:]) for part in parts)
+    return value.role is Role.PARAMETERS

@@ -13,8 +13,8 @@ from accelift_codemod.facts.tree import own_nodes
 from accelift_codemod.facts.values import Evidence, Role
 
 _VERBS = frozenset(
-    "gather gather_for_metrics reduce broadcast pad_across_processes wait_for_everyone check_trigger save_state "
-    "load_state split_batch".split()
+    "gather gather_for_metrics reduce batch_mean broadcast pad_across_processes wait_for_everyone check_trigger "
+    "save_state load_state split_batch".split()
 )
 _FUNCTIONS = frozenset(
     "gather gather_object reduce broadcast broadcast_object_list pad_across_processes wait_for_everyone".split()

@@ -12,7 +12,7 @@ from accelift_codemod.lints import Lint
 from accelift_codemod.lints.data import asks_for_process
 from accelift_codemod.plan import Finding, Severity
 
-_GATHERING = frozenset({"gather", "reduce", "gather_for_metrics", "gather_object"})
+_GATHERING = frozenset({"gather", "reduce", "batch_mean", "gather_for_metrics", "gather_object"})
 _REDUCTIONS = frozenset({"sum", "mean", "max"})
 
 

@@ -17,7 +17,7 @@ from accelift_codemod.plan import Finding, Severity
 
 _COLLECTS = frozenset({"append", "extend"})
 _JOINS = frozenset({"torch.cat", "torch.concat", "numpy.concatenate"})
-_GATHERING = frozenset({"gather", "reduce", "gather_for_metrics", "gather_object"})
+_GATHERING = frozenset({"gather", "reduce", "batch_mean", "gather_for_metrics", "gather_object"})
 
 
 @dataclass(frozen=True)

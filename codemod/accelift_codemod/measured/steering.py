@@ -24,18 +24,18 @@ _SAVES = frozenset({"torch.save", "shutil.copy", "shutil.copyfile", "shutil.copy
 _IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 
 
-def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True) -> bool:
+def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True, losses: bool = True) -> bool:
     """Whether training goes another way, or saves a checkpoint, by what variables hold where they are read.
 
-    That is so where it flows into a learning rate, a loss, a schedule's step, what a loader draws by, or a test on
-    which a loop is left, weights are put back, parameters are frozen, or (if `saves`) a checkpoint is written. What
-    gradients flow back through is no number that was measured, but a part of the loss.
+    That is so where it flows into a learning rate, a loss (if `losses`), a schedule's step, what a loader draws by, or
+    a test on which a loop is left, weights are put back, parameters are frozen, or (if `saves`) a checkpoint is
+    written. What gradients flow back through is no number that was measured, but a part of the loss.
     """
     of_loss = not draft.facts.loops.gradients.reads.isdisjoint(starts)
     for read in reached(draft, starts, tests=True):
         for node in around(draft, read):
             if draft.facts.loops.is_backward(node):
-                if not of_loss and not (read in starts and _runs_from(node, read)) and not _is_own(draft, node):
+                if losses and not of_loss and not (read in starts and _runs_from(node, read)) and not _is_own(draft, node):
                     return True
             elif _is_steered(draft, read, node, saves):
                 return True

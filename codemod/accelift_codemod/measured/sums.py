@@ -10,7 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Kind, Role, Scope, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import Binding
-from accelift_codemod.facts.layout import Environment, Layout
+from accelift_codemod.facts.layout import Environment, Layout, Shape
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import labels
 from accelift_codemod.measured.anew import bound_anew
@@ -21,7 +21,8 @@ from accelift_codemod.measured.onward import targets
 from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 RULE = "REDUCE"
-AVERAGED = '{accelerator}.reduce({}.detach(), reduction="mean")'
+_MEAN = "{accelerator}.batch_mean({}.detach())"
+_MEAN_OF_MEANS = '{accelerator}.reduce({}.detach(), reduction="mean")'
 _GATHERED = "{accelerator}.gather_for_metrics({})"
 Loop = ast.For | ast.AsyncFor | ast.While
 Sets = ast.Assign | ast.AugAssign | ast.Expr
@@ -238,9 +239,7 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
         if not known or rest or any(_counts(value, call) for call in taken):
             return
         for call, of in taken.items():
-            summed = layouts[call] is Layout.SUM
-            code = _total(draft, "{}.detach()") if summed else AVERAGED
-            assumes = None if summed else EVEN
+            code, assumes = _of_all(draft, layouts[call])
             if isinstance(call, ast.Name):  # which others may read: a bar that shows it
                 code = f"{code.replace('{}', _written(draft, of))}.item()"
                 yield draft.edit(RULE, call, Operation.BECOME, _WHY, code, need=Need.STRONG, assumes=assumes)
@@ -358,6 +357,15 @@ def _counts(value: ast.expr, call: ast.AST) -> bool:
         n for n in walk(value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "len"
     ]
     return bool(others or lengths)
+
+
+def _of_all(draft: Draft, layout: Shape) -> tuple[str, Assumption | None]:
+    """How a number of a share becomes that of all processes, and what that takes for granted."""
+    if layout is Layout.SUM:
+        return _total(draft, "{}.detach()"), None
+    if layout is Layout.MEAN and draft.runtime:
+        return _MEAN, None
+    return _MEAN_OF_MEANS, EVEN
 
 
 def _written(draft: Draft, tensor: ast.expr | None) -> str:

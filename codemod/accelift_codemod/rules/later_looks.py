@@ -9,6 +9,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import How, Role
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.measured.onward import reached, reads_of
+from accelift_codemod.measured.steering import steers
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rows import batch_sizes
 from accelift_codemod.rules import Rule
@@ -18,7 +19,8 @@ class LaterLooks(Rule):
     """Reports a batch that is drawn by itself, outside of loops over batches, from a loader that is prepared before.
 
     It is the share of the process that looks at it, and so is what is printed or kept of it. Where the script picks
-    rows of it by numbers (`images[i]`), a share may not have them, which is a warning.
+    rows of it by numbers (`images[i]`), a share may not have them, which is a warning. What a decision is taken by
+    that all processes have to take alike is an error.
     """
 
     code = "LATER"
@@ -33,7 +35,18 @@ class LaterLooks(Rule):
         for call in draws:
             if call in training or measured.intersection(draft.facts.index.ancestors(call)):
                 continue
-            if not self._asks_for_width(draft, call):
+            statement = draft.facts.index.statement(call)
+            seen = [call, *(reads_of(draft, statement) if isinstance(statement, ast.Assign) else ())]
+            if steers(draft, seen, losses=False):
+                yield draft.finding(
+                    "COLL-RANKFLOW",
+                    Severity.ERROR,
+                    call,
+                    f"`{draft.facts.segment(call)}` draws from a prepared loader, and a decision depends on what is "
+                    "measured on it: it is this process's share of a batch",
+                    "draw from a loader of its own that is not prepared, or average it with accelerator.reduce",
+                )
+            elif not self._asks_for_width(draft, call):
                 picked = self._picked(draft, call)
                 missing = f", which may have no row for `{draft.facts.segment(picked)}`" if picked is not None else ""
                 yield draft.finding(

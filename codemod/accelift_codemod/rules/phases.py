@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop
 from accelift_codemod.measured.deciding import decides, deciding, pacing
+from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.said import remedy
 from accelift_codemod.measured.shares import local_names
 from accelift_codemod.measured.sums import (
-    AVERAGED,
     EVEN,
     GRAPHS,
     Loop,
@@ -73,16 +73,7 @@ for phase in ["train", "val"]:
         if not left and not others:
             for found in edits.values():
                 yield from found
-            means = [name for name, found in edits.items() if any(e.code == AVERAGED for e in found)]
-            if means:
-                yield draft.finding(
-                    "METRIC-TRAIN",
-                    Severity.NOTE,
-                    sums[means[0]][0],
-                    f"`{'`, `'.join(means)}` adds up means of the processes' means, which are those of the whole batch "
-                    "if its samples can be shared evenly; a smaller last batch may differ a little",
-                    "add up `loss.item() * len(y)`, and divide by the number of samples, if the exact figure matters",
-                )
+            yield from estimates(draft, loop, (edit for found in edits.values() for edit in found))
         place = sums[left[0]][0] if left else others[0] if others else None
         if place is not None:
             yield draft.finding(

@@ -18,6 +18,7 @@ from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
+from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.held_outside import reads_elsewhere
 from accelift_codemod.measured.hooked import hooked
 from accelift_codemod.measured.keys import same_entries
@@ -68,7 +69,7 @@ running += loss.item()
 scheduler.step(running / len(loader))
 """
     after = """\
-running += accelerator.reduce(loss.detach(), reduction="mean").item()
+running += accelerator.batch_mean(loss.detach()).item()
 ...
 scheduler.step(running / len(loader))
 """
@@ -97,7 +98,9 @@ scheduler.step(running / len(loader))
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:
             if not isinstance(loop.node, ast.comprehension) and not alike(draft, loop):
-                yield from self._loop(draft, loop, loop.node)
+                made = list(self._loop(draft, loop, loop.node))
+                yield from made
+                yield from estimates(draft, loop, made)
         yield from layers_by_chance(draft)
         yield from counted(draft)
         yield from hooked(draft)

@@ -627,6 +627,44 @@ def loaders_with_different_shares() -> None:
 
 
 @check
+def means_of_batches_are_those_of_one_process() -> None:
+    """Full batches, smaller last ones, ones that are replicated; also of shares that are dealt by hand."""
+    for samples in (64, 65, 66, 70, 73, 75, 79):
+        for columns in (0, 4):
+            acc = accelerator(dataloader_config=SPLIT)
+            make = lambda samples=samples: DataLoader(dataset(samples), batch_size=16)  # noqa: E731
+            of = lambda x: x.square().mean(0)[:columns] if columns else x.square().mean()  # noqa: E731
+            plain = [of(x.double()) for x, _ in make()]
+            ours = [acc.batch_mean(of(x.double())) for x, _ in acc.prepare(make())]
+            close(plain, ours, 1e-12)
+    acc = accelerator(dataloader_config=SPLIT)
+    x = acc.split_batch(whole := torch.arange(11.0))
+    close([whole.mean()], [acc.batch_mean(x.mean())], 1e-6)
+    both = acc.batch_mean({"a": x.mean(), "b": (x.mean(), 2 * x.mean())})
+    close([whole.mean(), 2 * whole.mean()], [both["a"], both["b"][1]], 1e-6)
+
+
+@check
+def means_of_batches_that_some_processes_do_not_get() -> None:
+    acc = accelerator(dataloader_config=DataLoaderConfiguration(even_batches=False))
+    for x, _ in acc.prepare(DataLoader(dataset(4 * acc.num_processes + 1), batch_size=4)):
+        if len(x) == 4:
+            acc.batch_mean(x.mean())
+        else:
+            with raises(RuntimeError, "batch_mean would wait for ever"):
+                acc.batch_mean(x.mean())
+
+
+@check
+def means_of_batches_outside_of_a_loop() -> None:
+    acc = accelerator(dataloader_config=SPLIT)
+    mine = torch.tensor(float(acc.process_index))
+    close([torch.tensor((acc.num_processes - 1) / 2)], [acc.batch_mean(mine)])
+    with raises(ValueError, "mean of torch.int64"):
+        acc.batch_mean(torch.tensor(1))
+
+
+@check
 def half_precision() -> None:
     for precision in ("bf16", "fp16"):
         start = [GradScalerKwargs(init_scale=16.0)]

@@ -65,8 +65,9 @@ class Calls:
             if Layout.ROWS in layouts and layouts <= {Layout.ROWS, *FIXED}:
                 return Layout.ROWS
         averaged = products.whole_mean(call, qualified)
-        if averaged is not None and (self.layouts.choosing.is_statistic(averaged) or self._pairs(averaged, env, frame)):
-            if self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
+        if averaged is not None and self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
+            choosing = self.layouts.choosing
+            if choosing.is_statistic(averaged) or choosing.is_foreign(averaged) or self._pairs(averaged, env, frame):
                 return Layout.UNKNOWN
         compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
         if compares and len(call.args) > 1 and self.layouts.neighbours(call.args[0], call.args[1], env, frame):
@@ -189,6 +190,9 @@ class Calls:
         of_parameters = all(part in FIXED for part in (inputs if isinstance(inputs, tuple) else (inputs,)))
         if outputs is Layout.MIXED or (of_parameters and outputs in SCALARS):
             return Layout.MIXED
+        if outputs in (*SCALARS, Layout.ROWS) and not of_parameters:
+            asked = inputs if isinstance(inputs, tuple) else (inputs,)
+            return tuple(Layout.ROWS if part is Layout.ROWS else Layout.UNKNOWN for part in asked)
         return Layout.CONST if of_parameters and outputs in FIXED else Layout.UNKNOWN
 
     def _next_of(self, values: Values) -> Shape:
@@ -282,5 +286,7 @@ class Calls:
                     target, by_name, owner if isinstance(owner, ast.ClassDef) else None
                 )
             env.update(changed)
+        if Layout.MIXED in everything or Layout.SHIFTED in everything:
+            return Layout.MIXED
         plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
         return Layout.CONST if all(e in FIXED for e in everything) and plain else Layout.UNKNOWN

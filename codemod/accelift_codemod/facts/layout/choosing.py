@@ -22,6 +22,7 @@ _KEEPS = frozenset(
 _ALIKE = frozenset("detach clone cpu cuda to float double contiguous abs neg pow square".split())
 _SHAPES = frozenset({"view", "reshape", "flatten"})
 _RANKS = torch_ops.PLACES_OF_PAIRS | {"topk", "kthvalue", "combinations"}
+_KNOWN = ("torch.", "torchvision.", "numpy.", "math.")
 _RNN = "torch.nn.utils.rnn."
 _MOST_STEPS = 8
 
@@ -92,6 +93,12 @@ class Choosing:
         given = call.args[bool(qualified) :]
         most = 1 if name in ("norm", "quantile", "nanquantile") else 0
         return len(given) <= most and not {"dim", "axis"} & {k.arg for k in call.keywords}
+
+    def is_foreign(self, node: ast.expr) -> bool:
+        """Whether an expression is what a function gives of which nothing is known: perhaps one number already."""
+        call = self._made(node)
+        qualified = self.resolver.library_function(call.func) if isinstance(call, ast.Call) else None
+        return qualified is not None and not qualified.startswith(_KNOWN)
 
     def distances(self, node: ast.expr) -> list[ast.expr]:
         """The tensors between whose rows an expression has all distances, if it has any: samples, perhaps."""
