@@ -75,13 +75,24 @@ def test_a_penalty_on_gradients() -> None:
         ("delta.data += delta.grad", ["GRAD-INPUT"]),
         ("delta.data.add_(0.1 * delta.grad)", ["GRAD-INPUT"]),
         ("delta.data = (delta + 0.1 * delta.grad.sign()).clamp(-1, 1)", []),
-        ("step = delta.grad / (delta.grad.norm() + 1e-8)\n        delta.data += step", []),
+        ("step = delta.grad / (delta.grad.norm() + 1e-8)\n        delta.data += step", ["GRAD-INPUT"]),
+        ("size = torch.norm(delta.grad)\n        delta.data += delta.grad / size", ["GRAD-INPUT"]),
+        ("size = delta.grad.norm(dim=1, keepdim=True)\n        delta.data += delta.grad / size", []),
+        ("print(delta.grad.norm())\n        delta.data += delta.grad.sign()", ["METRIC-TRAIN"]),
         ("print(delta.grad.mean())", ["METRIC-TRAIN"]),
     ],
 )
 def test_steps_of_an_attack(step: str, codes: list[str]) -> None:
     assert attacked(MEAN, step) == codes
     assert attacked(SUM, step) == codes
+
+
+@pytest.mark.parametrize("penalty", ["g.norm(2, dim=1).pow(2).mean()", "((g.norm(dim=1) - 1) ** 2).mean()"])
+def test_a_penalty_on_norms_of_gradients(penalty: str) -> None:
+    first = "x.requires_grad_(True)\ng = torch.autograd.grad({}, x, create_graph=True)[0]\n"
+    loss = f"optimizer.zero_grad()\nloss = F.cross_entropy(model(x), y) + {penalty}"
+    assert findings(script(forward=first.format("F.cross_entropy(model(x), y)") + loss)) == ["GRAD-INPUT"]
+    assert findings(script(forward=first.format("model(x).sum()") + loss)) == []
 
 
 def test_gradients_of_parameters_are_those_of_all_processes() -> None:

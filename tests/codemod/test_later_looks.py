@@ -92,3 +92,41 @@ def test_the_look_stays_as_it_is() -> None:
     assert converted(script(after="first, labels = next(iter(loader))")) == lifted(
         after="first, labels = next(iter(loader))"
     )
+
+
+PROBE = """\
+def probe():
+    x, y = next(iter(loader))
+    with torch.no_grad():
+        return F.cross_entropy(model(x.to(device)), y.to(device)).item()
+"""
+
+
+@pytest.mark.parametrize(
+    "epoch_end",
+    [
+        "found = probe()\nif found < best:\n    best = found\n    torch.save(model.state_dict(), 'a.pt')",
+        "if probe() < 0.1:\n    break",
+        "schedule.step(probe())",
+        "history.append(probe())\nif min(history) < 0.1:\n    break",
+        "x, y = next(iter(loader))\nif F.cross_entropy(model(x.to(device)), y.to(device)) < 0.1:\n    break",
+    ],
+)
+def test_a_look_that_decides(epoch_end: str) -> None:
+    before = "best, history = 9.0, []\nschedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"
+    codes = findings(script(definitions=PROBE, before=before, epoch_end=epoch_end))
+    assert codes == ["COLL-RANKFLOW"]
+
+
+@pytest.mark.parametrize(
+    "epoch_end",
+    [
+        "print(probe())",
+        "found = probe()\nif epoch:\n    torch.save(model.state_dict(), 'a.pt')",
+        "history.append(probe())\nif len(history) > 5:\n    break",
+        "x, y = next(iter(loader))\nif x.dim() > 2:\n    break",
+    ],
+)
+def test_a_look_that_decides_nothing(epoch_end: str) -> None:
+    codes = findings(script(definitions=PROBE, before="history = []", epoch_end=epoch_end))
+    assert codes == ["METRIC-TRAIN"]

@@ -211,3 +211,45 @@ def test_pooling_tells_for_each_sample_where_the_greatest_are(pool: str, parts: 
     ]
     mean = script(**slots, forward=f"{forward}pooled.pow(2).sum() / x.size(0)")
     assert findings(mean) == ([] if known else ["LOSS-UNKNOWN"])
+
+
+PARTS = "class Parts(Net):\n    def features(self, x):\n        return x * 2\n\n    def forward(self, x):\n        return self.layer(self.features(x))"
+GRADIENT = "x.requires_grad_()\ng = torch.autograd.grad(F.cross_entropy(model(x), y), x)[0]"
+
+
+@pytest.mark.parametrize(
+    ("forward", "codes"),
+    [
+        ("f = model.features(x)\nloss = F.cross_entropy(model.layer(f - f.mean(dim=0)), y)", ["LOSS-INBATCH"]),
+        ("f = model.features(x)\nloss = F.cross_entropy(model.layer(f / f.norm()), y)", ["LOSS-INBATCH"]),
+        ("f = model.features(x)\nloss = F.cross_entropy(model.layer(f / f.norm(dim=1, keepdim=True)), y)", []),
+        ("f = model.features(x)\nloss = F.cross_entropy(model.layer(f - f.mean(dim=1, keepdim=True)), y)", []),
+        (f"{GRADIENT}\nloss = F.cross_entropy(model(x + g / (g.norm() + 1e-8)), y)", ["GRAD-INPUT", "LOSS-INBATCH"]),
+        (f"{GRADIENT}\nloss = F.cross_entropy(model((x + g / g.abs().max()).detach()), y)", ["LOSS-INBATCH"]),
+        (f"{GRADIENT}\nloss = F.cross_entropy(model(x + g / g.norm(dim=1, keepdim=True)), y)", []),
+        (f"{GRADIENT}\nloss = F.cross_entropy(model(x + 0.1 * g.sign()), y)", []),
+        (f"{GRADIENT}\nloss = F.cross_entropy(model(x), y) + (g.norm(2, dim=1) ** 2).mean()", ["GRAD-INPUT"]),
+    ],
+)
+def test_what_all_samples_are_divided_by_goes_through_a_network(forward: str, codes: list[str]) -> None:
+    text = script(definitions=PARTS, model="model = Parts().to(device)", forward=f"optimizer.zero_grad()\n{forward}")
+    assert [code for code in findings(text) if code != "UNWRAP"] == codes
+
+
+@pytest.mark.parametrize(
+    ("loss", "codes"),
+    [
+        ("elsewhere.measure(model(x), y).mean()", ["LOSS-UNKNOWN"]),
+        ("torch.mean(elsewhere.measure(model(x), y))", ["LOSS-UNKNOWN"]),
+        ("elsewhere.measure(model(x), y)", ["LOSS-UNKNOWN"]),
+        ("F.cross_entropy(model(x), y, reduction='none').mean()", []),
+        ("(model(x)[:, 0] - y).pow(2).mean()", []),
+        ("F.cross_entropy(model(elsewhere.changed(x)), y)", []),
+    ],
+)
+def test_a_mean_of_what_an_unknown_function_gives(loss: str, codes: list[str]) -> None:
+    assert findings(script(imports="import elsewhere", forward=f"optimizer.zero_grad()\nloss = {loss}")) == codes
+    named = loss.replace(".mean()", "") if loss.endswith(".mean()") else ""
+    if named:
+        two = f"optimizer.zero_grad()\nvalues = {named}\nloss = values.mean()"
+        assert findings(script(imports="import elsewhere", forward=two)) == codes

@@ -244,7 +244,23 @@ def test_sums_of_both_kinds_of_pass(step: str) -> None:
 def test_what_is_added(before: str, after: str) -> None:
     text = run(kept=before, result="total, n")
     assert sums(text) == [after]
-    assert findings(text) == (["METRIC-TRAIN"] if "total" in before else [])
+    assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "loss", "loader", "told"),
+    [
+        ({"target": "accelerate"}, "", "", True),
+        ({"target": "accelerate"}, "", ", drop_last=True", False),
+        ({"target": "runtime"}, "", "", False),
+        ({"target": "runtime"}, ", ignore_index=2", "", True),  # a mean over fewer than all samples
+    ],
+)
+def test_means_of_means_are_told_of(options: dict[str, str], loss: str, loader: str, told: bool) -> None:
+    text = run(kept="total += loss.item()", result="total").replace("F.cross_entropy(out, y", f"F.cross_entropy(out, y{loss}")
+    text = text.replace("batch_size=16", f"batch_size=16{loader}")
+    assert ('reduce(loss.detach(), reduction="mean")' in converted(text, **options)) is (told or "accelerate" in options.values())
+    assert ("METRIC-TRAIN" in findings(text, **options)) is told
 
 
 def test_every_statement_that_adds_to_a_sum() -> None:

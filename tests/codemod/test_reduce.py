@@ -998,3 +998,28 @@ class Noisy(torch.utils.data.Dataset):
     slots = {"loader": "loader = DataLoader(Noisy())", "batch_end": "print(loss.item())"}
     assert "METRIC-TRAIN" in findings(script(definitions=drawing.format(noise="torch.rand(8)"), **slots))
     assert "METRIC-TRAIN" not in findings(script(definitions=drawing.format(noise="torch.zeros(8)"), **slots))
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "loader", "told"),
+    [
+        ("F.cross_entropy(model(x), y)", "runtime", "batch_size=16", 0),
+        ("F.cross_entropy(model(x), y, ignore_index=2)", "runtime", "batch_size=16", 1),
+        ("F.cross_entropy(model(x), y)", "accelerate", "batch_size=16", 1),
+        ("F.cross_entropy(model(x), y)", "accelerate", "batch_size=16, drop_last=True", 0),
+    ],
+)
+def test_a_mean_of_means_is_told_of(loss: str, target: str, loader: str, told: int) -> None:
+    """What Accelerate averages counts repeated samples twice; the runtime weighs means by the samples of the shares."""
+    text = script(
+        optimizer=PLATEAU,
+        epoch="running = 0.0",
+        forward=f"optimizer.zero_grad()\nloss = {loss}",
+        batch_end=ADD,
+        epoch_end=STEP,
+        loader=f"loader = DataLoader(data, {loader})",
+    )
+    exact = target == "runtime" and not told
+    assert ("accelerator.batch_mean(" in converted(text, target=target)) is exact
+    assert ("reduction=\"mean\"" in converted(text, target=target)) is not exact
+    assert findings(text, target=target).count("METRIC-TRAIN") == told

@@ -424,3 +424,33 @@ def test_functions_that_write_and_are_handed_on_by_the_main_process_are_not_repo
         after="with open('a', 'w') as file:\n    file.write(str(list(map(os.remove, []))))", imports="import os"
     )
     assert findings(text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("save_checkpoint(model, 'm.pt')", ["SAVE-RACE"]),
+        ("save_checkpoint({'state': model.state_dict(), 'epoch': epoch}, filename='out/m')", ["SAVE-RACE"]),
+        ("tools.keep(os.path.join('out', name), model.state_dict())", ["SAVE-RACE"]),
+        ("state = {'m': model.state_dict()}\nkept = tools.keep(state, f'{name}.pt')", ["SAVE-RACE"]),
+        ("saver.save(model, 'm.pt')", ["SAVE-RACE"]),
+        ("tools.keep([1, 2], 'm.png')", []),  # every process may do that, or not: nothing says that it writes
+        ("tools.keep(model, 'cuda')", []),
+        ("tools.show(model, epoch)", []),
+        ("print(model, 'm.pt')", []),
+        ("copied = copy.deepcopy(model)", []),
+    ],
+)
+def test_unknown_functions_that_may_save_a_model(line: str, codes: list[str]) -> None:
+    slots = {
+        "imports": "import copy\nimport os",
+        "from_imports": "from elsewhere import save_checkpoint, tools, Saver",
+        "setup": "name, saver = 'm', Saver()",
+    }
+    assert findings(script(**slots, epoch_end=line)) == codes
+    assert findings(script(**slots, before=line.replace("epoch", "1"))) == []  # where something is loaded, perhaps
+
+
+def test_a_function_of_the_script_that_saves_is_known() -> None:
+    save = "def save(model, path):\n    torch.save(model.state_dict(), path)"
+    assert findings(script(definitions=save, epoch_end="save(model, 'm.pt')")) == []

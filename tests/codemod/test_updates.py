@@ -10,7 +10,8 @@ CLIP = "nn.utils.clip_grad_norm_(model.parameters(), {})"
 
 
 def changing(change: str) -> str:
-    return script(forward=SUM, backward=f"loss.backward()\n{change}", epoch="seen = 0")
+    best = "best = Net().to(device)"
+    return script(forward=SUM, backward=f"loss.backward()\n{change}", epoch="seen = 0", before=best)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,10 @@ def changing(change: str) -> str:
         "rows = len(x)\nfor p in model.parameters():\n    p.grad /= rows",
         "model.layer.weight.grad /= len(x)",
         "for p in model.parameters():\n    p.data.mul_(1 - 1e-3 * loss.item())",
+        "for p, q in zip(model.parameters(), best.parameters()):\n    p.data.mul_(len(x) / 16)",
+        "for p, q in zip(best.parameters(), model.parameters()):\n    p.data.copy_(q.lerp(p, 0.5 ** (len(x) / 100)))",
+        "for (n, p), q in zip(best.named_parameters(), model.parameters()):\n    p.data.mul_(loss.item())",
+        "for i, p in enumerate(best.parameters()):\n    p.data = p.data * loss.item()",
         CLIP.format("0.5 * loss.item()"),
         CLIP.format("max_norm=len(x)"),
         "norm = " + CLIP.format("loss.item()"),
@@ -73,6 +78,9 @@ def told(text: str) -> list[str]:
         "for p in model.parameters():\n    p = torch.ones(3) / len(x)",
         "for p in model.parameters():\n    p.grad /= len(loader)",
         "for p in model.parameters():\n    p.grad /= epoch + 1",
+        "for p, q in zip(best.parameters(), model.parameters()):\n    p.data.copy_(q.lerp(p, 0.5 ** (16 / 100)))",
+        "for p, n in zip(model.parameters(), range(9)):\n    n = n * loss.item()",
+        "for i, p in enumerate(best.parameters()):\n    i *= len(x)",
         CLIP.format("1.0"),
         CLIP.format("max_norm=1.0 / (epoch + 1)"),
         "norm = " + CLIP.format("1.0") + "\nfor p in model.parameters():\n    p.grad /= norm",

@@ -17,21 +17,33 @@ _LISTS = library.LISTS | {"os.path.exists", "os.path.isfile", "os.path.getmtime"
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
 _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
+_CHANGES = frozenset("insert update delete replace create drop alter".split())  # the first words of statements in SQL
 _SUMS_UP = frozenset({"all", "any", "bool", "len", "list", "set", "sorted"})
 _FINDS = frozenset("os.path.exists os.path.isfile os.path.isdir os.path.lexists os.listdir glob.glob".split())
 
 
 def mode(resolver: Resolver, call: ast.Call) -> str | None:
     """The mode in which a call opens a file, as far as it is written out; None if it does not open one by name."""
-    if resolver.builtin(call.func) == "open" or resolver.qualified(call.func) in library.OPENS:
+    qualified, default = resolver.qualified(call.func) or "", "r"
+    if qualified == "os.open":
+        flags = resolver.argument(call, 1, "flags")
+        told = {n.attr for n in walk(flags) if isinstance(n, ast.Attribute)} if flags is not None else set()
+        return "w" if told & library.WRITING_FLAGS else "r"
+    if resolver.builtin(call.func) == "open":
         given = resolver.argument(call, 1, "mode") if call.args else None
+    elif qualified in library.OPENS:
+        place, keyword, default = library.OPENS[qualified]
+        given = resolver.argument(call, place, keyword) if call.args else None
+        if keyword == "flag":
+            letter = default if given is None else getattr(given, "value", None)
+            return library.FLAGS.get(str(letter)[:1], "r")
     elif isinstance(call.func, ast.Attribute) and call.func.attr == "open":  # a path's
         if resolver.qualified(call.func) or resolver.callee(call):
             return None
         given = resolver.argument(call, 0, "mode")
     else:
         return None
-    letters = "r" if given is None else str(given.value) if isinstance(given, ast.Constant) else ""
+    letters = default if given is None else str(given.value) if isinstance(given, ast.Constant) else ""
     return letters if letters and set(letters) <= _READING | _WRITING else None
 
 
@@ -44,7 +56,26 @@ def keeps_open(resolver: Resolver, call: ast.Call) -> bool:
     """Whether a call makes an object that writes a file bit by bit, other than what open() returns."""
     qualified = resolver.qualified(call.func)
     given = resolver.argument(call, 2, "mode") if qualified == "numpy.memmap" else None
+    if qualified in library.DATABASES:
+        return _is_changed(resolver, call)
     return (qualified or "") in library.WRITERS or (isinstance(given, ast.Constant) and given.value == "w+")
+
+
+def _is_changed(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether the script changes what is in the databases that it opens, of which this one is a file."""
+    name = resolver.argument(call, 0, "database")
+    if isinstance(name, ast.Constant) and name.value in (":memory:", ""):
+        return False
+    if resolver.index.methods.get("commit"):
+        return True
+    asked = (c.args[0] for verb in ("execute", "executemany", "executescript") for c in _methods(resolver, verb))
+    texts = (n.value for a in asked for n in walk(a) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return any(text.split(None, 1)[0].lower() in _CHANGES for text in texts if text.strip())
+
+
+def _methods(resolver: Resolver, name: str) -> Iterator[ast.Call]:
+    """The calls of a method of any object that are given something."""
+    return (call for call in resolver.index.methods.get(name, []) if call.args)
 
 
 def asking(resolver: Resolver, node: ast.AST) -> Iterator[ast.If]:

@@ -324,7 +324,10 @@ SIDE_EFFECTS = frozenset(
     imageio.imwrite imageio.imsave imageio.mimsave imageio.v2.imwrite imageio.v2.mimsave scipy.misc.imsave
     cv2.imwrite cv2.imshow skimage.io.imsave scipy.io.savemat soundfile.write torchaudio.save
     numpy.save numpy.savez numpy.savez_compressed numpy.savetxt json.dump pickle.dump joblib.dump yaml.dump
-    torch.onnx.export torch.jit.save safetensors.torch.save_file
+    yaml.safe_dump toml.dump simplejson.dump ujson.dump dill.dump cloudpickle.dump scipy.sparse.save_npz
+    torch.onnx.export torch.jit.save safetensors.torch.save_file safetensors.torch.save_model onnx.save onnx.save_model
+    tifffile.imwrite tifffile.imsave SimpleITK.WriteImage omegaconf.OmegaConf.save plotly.io.write_image
+    plotly.io.write_html
     imageio.v3.imwrite scipy.io.wavfile.write librosa.output.write_wav nibabel.save faiss.write_index
     open3d.io.write_point_cloud open3d.io.write_triangle_mesh shutil.make_archive
     tensorboard_logger.configure tensorboard_logger.log_value tensorboard_logger.log_histogram
@@ -379,19 +382,39 @@ READ_METHODS = frozenset(
 READS_SECOND = ("peft.PeftModel", "peft.peft_model.PeftModel")
 # Functions that run a command of the system.
 COMMANDS = frozenset("os.system subprocess.run subprocess.call subprocess.check_call subprocess.Popen".split())
-# Methods of data frames, figures and models that write a file (pandas, matplotlib, plotly, transformers).
+# Methods of data frames, figures, models, films and profilers that write a file (pandas, matplotlib, plotly,
+# transformers, moviepy, torch.profiler).
 WRITES = frozenset(
-    "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf write_html write_image save_pretrained imsave "
-    "write_text write_bytes mkdir rmdir touch unlink symlink_to tofile".split()
+    "savefig to_csv to_json to_pickle to_excel to_parquet to_hdf to_feather to_latex to_html to_markdown to_stata "
+    "to_sql write_html write_image save_pretrained imsave write_text write_bytes mkdir rmdir touch unlink symlink_to "
+    "tofile write_videofile write_gif export_chrome_trace".split()
 )
-# Functions that open files, as open() does.
-OPENS = frozenset(
-    "io.open gzip.open bz2.open lzma.open codecs.open tarfile.open zipfile.ZipFile h5py.File wave.open".split()
-)
+# Functions that open files, as open() does: at which place and by which name they are told the mode, and what it is if
+# they are not told.
+OPENS: dict[str, tuple[int | None, str, str]] = {
+    **dict.fromkeys(
+        "io.open gzip.open bz2.open lzma.open codecs.open tarfile.open zipfile.ZipFile h5py.File wave.open "
+        "tables.open_file netCDF4.Dataset zarr.open numpy.lib.format.open_memmap".split(),
+        (1, "mode", "r"),
+    ),
+    "pandas.ExcelWriter": (None, "mode", "w"),
+    "pandas.HDFStore": (1, "mode", "a"),
+    "shelve.open": (1, "flag", "c"),
+    "dbm.open": (1, "flag", "r"),
+}
+# What the flags of databases are as modes of open().
+FLAGS = {"c": "a", "n": "w", "w": "r+"}
+# The flags of os.open() that let a file be written to.
+WRITING_FLAGS = frozenset("O_WRONLY O_RDWR O_CREAT O_APPEND O_TRUNC".split())
+# What opens databases that are read or written.
+DATABASES = frozenset({"sqlite3.connect"})
 # Methods that write, under names that other objects' methods have, too: of objects of these libraries.
 WRITES_OF = {
     **dict.fromkeys(("rename", "replace"), ("pathlib.",)),
     "save": ("PIL.", "matplotlib.animation.", "torch.jit.", "tokenizers.", "gensim."),
+    "write": ("xml.etree.ElementTree.",),
+    "export": ("trimesh.",),
+    "render": ("graphviz.", "torchviz."),
 }
 # What makes a picture of PIL of a tensor: functions, and classes whose objects are called.
 PICTURE = "PIL.Image.Image"

@@ -14,11 +14,14 @@ from accelift_codemod.measured.onward import Read, reached, reads_of
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
-# What leaves nothing of how large a gradient is, or asks how large it is to divide by that.
-_SCALELESS = frozenset(
-    "sign sgn norm vector_norm matrix_norm normalize renorm argmax argmin argsort topk max min amax amin std abs "
-    "ge gt le lt eq ne cosine_similarity softmax".split()
+# What asks how large a gradient is, most often to divide by that.
+_NORMS = frozenset({"norm", "vector_norm", "matrix_norm"})
+# What leaves nothing of how large a gradient is, or asks for that.
+_SCALELESS = _NORMS | frozenset(
+    "sign sgn normalize renorm argmax argmin argsort topk max min amax amin std abs ge gt le lt eq ne "
+    "cosine_similarity softmax".split()
 )
+_DIVIDES = frozenset({"div", "div_", "true_divide", "divide"})
 _MEANS = (Layout.MEAN, Layout.WEIGHTED)
 _COMPUTES = frozenset({"pow", "square", "add", "add_", "sub", "sub_", "mul", "mul_"})
 _CLEARS = frozenset({"zero_", "detach_"})
@@ -29,8 +32,8 @@ class InputGradients(Rule):
     with it as it is: a step of gradient ascent on the images, a penalty on such gradients.
 
     The gradients of parameters are averaged over the processes, those of samples are not. So they are larger than on
-    one process: a mean over a share divides by fewer samples. Where only the sign of a gradient is used, or it is
-    divided by its norm, that makes no difference.
+    one process: a mean over a share divides by fewer samples. Where only the sign of a gradient is used, or that of
+    each sample is divided by its norm, that makes no difference; the norm of all that a process has is another one.
     """
 
     code = "INPUTGRAD"
@@ -56,7 +59,20 @@ class InputGradients(Rule):
             if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
                 continue
             for node in _run(draft, loop):
-                if node not in told and self._is_large(draft, loop, node):
+                starts = [] if node in told else self._gradient(draft, loop, node)
+                whole = _norm_of_all(draft, starts)
+                if whole is not None:
+                    told.add(node)
+                    yield draft.finding(
+                        "GRAD-INPUT",
+                        Severity.WARNING,
+                        whole,
+                        f"`{draft.facts.segment(whole)}` is a norm of the gradients of all samples that a process has, "
+                        "not of each: of a share it is another one than of the whole batch",
+                        "divide the gradient of each sample by its own norm (dim=1)",
+                    )
+                    break
+                if starts and self._matters(draft, starts):
                     told.add(node)
                     yield draft.finding(
                         "GRAD-INPUT",
@@ -68,8 +84,8 @@ class InputGradients(Rule):
                     )
                     break  # the others say the same
 
-    def _is_large(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> bool:
-        """Whether a node is such a gradient, and what becomes of it depends on how large it is."""
+    def _gradient(self, draft: Draft, loop: BatchLoop, node: ast.AST) -> list[Read]:
+        """Where such a gradient is read, if a node is one."""
         starts: list[Read] = []
         if isinstance(node, ast.Call) and draft.facts.resolver.qualified(node.func) == "torch.autograd.grad":
             argument = draft.facts.resolver.argument
@@ -77,16 +93,16 @@ class InputGradients(Rule):
             parts = inputs.elts if isinstance(inputs, (ast.Tuple, ast.List)) else [inputs]
             rows = parts and all(self._read(draft, loop, node, p) is Layout.ROWS for p in parts if p is not None)
             if not rows or self._read(draft, loop, node, outputs) not in _MEANS:
-                return False
+                return []
             statement = draft.facts.index.statement(node)
             starts = [node, *(reads_of(draft, statement) if isinstance(statement, ast.Assign) else [])]
         elif isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
             if _clears(draft, node) or self._read(draft, loop, node, node.value) is not Layout.ROWS:
-                return False
+                return []
             if not self._of_loss(draft, loop, node):
-                return False
+                return []
             starts = [node]
-        return bool(starts) and self._matters(draft, starts)
+        return starts
 
     def _read(self, draft: Draft, loop: BatchLoop, at: ast.AST, part: ast.expr | None) -> Shape | None:
         env = draft.environment(loop, draft.facts.index.statement(at))
@@ -109,7 +125,9 @@ class InputGradients(Rule):
         computed = False
         for use in reached(draft, starts):
             for parent in draft.facts.index.ancestors(use):
-                if _is_scaleless(parent):
+                if _operation(parent) in _NORMS and not _divides(draft, parent):
+                    continue
+                if _is_scaleless(draft, parent):
                     return False
                 if isinstance(parent, ast.stmt):
                     computed = computed or isinstance(parent, ast.AugAssign)
@@ -130,11 +148,41 @@ def _run(draft: Draft, loop: BatchLoop) -> Iterator[ast.AST]:
                     yield from walk(inner)
 
 
-def _is_scaleless(node: ast.AST) -> bool:
+def _is_scaleless(draft: Draft, node: ast.AST) -> bool:
     """Whether an expression has nothing of how large a part of it is: its sign, a quotient by a norm, a comparison."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        return any(_operation(n) in _SCALELESS for n in walk(node.right))
+        names = (n for n in walk(node.right) if isinstance(n, ast.Name))
+        made = (b.value for name in names for b in draft.facts.resolver.bindings(name) if b.value is not None)
+        return any(_operation(n) in _SCALELESS for divisor in (node.right, *made) for n in walk(divisor))
     return isinstance(node, ast.Compare) or _operation(node) in _SCALELESS
+
+
+def _norm_of_all(draft: Draft, starts: list[Read]) -> ast.Call | None:
+    """A norm over all samples of a gradient that something is divided by: `delta.grad / delta.grad.norm()`."""
+    for use in reached(draft, starts):
+        outer = draft.facts.index.parents.get(use)
+        norm = draft.facts.index.parents.get(outer) if isinstance(outer, ast.Attribute) else outer
+        if isinstance(norm, ast.Call) and _operation(norm) in _NORMS and draft.facts.layouts.choosing.is_statistic(norm):
+            if _divides(draft, norm):
+                return norm
+    return None
+
+
+def _divides(draft: Draft, norm: ast.AST) -> bool:
+    """Whether a norm, or what is made of it, divides something or is compared: it is no penalty then."""
+    assert isinstance(norm, ast.Call)
+    for read in reached(draft, [norm]):
+        child: ast.AST = read
+        for parent in draft.facts.index.ancestors(read):
+            divided = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.right is child
+            divided = divided or (isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.Div))
+            given = isinstance(parent, ast.Call) and child in parent.args and _operation(parent) in _DIVIDES
+            if divided or given or isinstance(parent, ast.Compare):
+                return True
+            if isinstance(parent, ast.stmt):
+                break
+            child = parent
+    return False
 
 
 def _operation(node: ast.AST) -> str:

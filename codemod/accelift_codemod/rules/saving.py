@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
@@ -14,6 +16,12 @@ from accelift_codemod.rules import Rule
 
 _RULE = "SAVE"
 _WRITE = (library.SIDE_EFFECTS - library.HARMLESS_EVERYWHERE) | {"torch.save", "torch.serialization.save"}
+# Libraries of which it is known what they write.
+_KNOWN = {"torch", "torchvision", "transformers", "numpy", "wandb", "mlflow", "accelerate", "accelift"} | (
+    sys.stdlib_module_names
+)
+_PATHS = frozenset({"os.path.join", "pathlib.Path"})
+_FILE = re.compile(r".*(/|\.\w{1,12}$)", re.DOTALL)
 
 
 class Saving(Rule):
@@ -23,7 +31,8 @@ class Saving(Rule):
     iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
     it does. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
     say, may be read in ways that are not followed. Where torch.save, or another function that writes a file, is handed
-    to others, that is reported. What is saved to files that are named after samples, each
+    to others, that is reported; so are functions of which nothing is known, if they are given a model, or the state of
+    one, and the path of a file. What is saved to files that are named after samples, each
     process saves of its own share.
     """
 
@@ -75,6 +84,31 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 "hand it on under `if accelerator.is_main_process:`, or call it there",
             )
 
+        for call in draft.calls:
+            if self._may_save(draft, call):
+                yield draft.finding(
+                    "SAVE-RACE",
+                    Severity.WARNING,
+                    call,
+                    f"nothing is known of `{draft.facts.segment(call.func)}`, which every process gives a model and the "
+                    "path of a file: if it saves the model there, all of them write the same file",
+                    "if it does, call it under `if accelerator.is_main_process:`, with accelerator.unwrap_model(model)",
+                )
+
+    def _may_save(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a function of which nothing is known is given a model, and a path, once there is something to save."""
+        resolver = draft.facts.resolver
+        names = {resolver.library_function(call.func) or ""}
+        if isinstance(call.func, ast.Attribute):
+            names |= {v.name for v in resolver.values(call.func.value) if v.role is Role.OBJECT}
+        foreign = [name for name in names if name]
+        if not foreign or any(name.partition(".")[0] in _KNOWN for name in foreign) or resolver.callee(call) is not None:
+            return False
+        given = [*call.args, *(k.value for k in call.keywords)]
+        if not any(self._is_state(draft, one) for one in given) or not any(_is_path(draft, one) for one in given):
+            return False
+        return draft.after_training(call) and not draft.guarded(call)
+
     def _handed_on(self, draft: Draft) -> Iterator[ast.expr]:
         """Functions of libraries that write files, where others get to call them: `Thread(target=torch.save)`."""
         index, resolver = draft.facts.index, draft.facts.resolver
@@ -112,7 +146,10 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
 
     def _is_checkpoint(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call saves a model or the state of one, or of an optimizer, for which torch.load alone asks."""
-        saved = draft.facts.resolver.argument(call, 0, "obj")
+        return self._is_state(draft, draft.facts.resolver.argument(call, 0, "obj"))
+
+    def _is_state(self, draft: Draft, saved: ast.expr | None) -> bool:
+        """Whether an expression is a model or an optimizer, or holds the state of one."""
         bindings = draft.facts.resolver.bindings(saved) if isinstance(saved, ast.Name) else []
         parts = (n for source in (saved, *(b.value for b in bindings)) if source is not None for n in walk(source))
         states = (n.value for n in parts if isinstance(n, ast.Attribute) and n.attr == "state_dict")
@@ -165,3 +202,13 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 "if {accelerator}.is_main_process:",
                 need=Need.STRONG,
             )
+
+
+def _is_path(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression surely is the path of a file: it is joined of parts, or has a slash or an ending."""
+    for part in paths.parts(draft.facts.resolver, node):
+        if isinstance(part, ast.Call) and draft.facts.resolver.qualified(part.func) in _PATHS:
+            return True
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and _FILE.match(part.value):
+            return True
+    return False
