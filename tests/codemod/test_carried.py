@@ -14,7 +14,7 @@ def told(text: str) -> str:
     return " ".join(finding.message for finding in plan.findings) if plan is not None else ""
 
 
-MEAN = 'accelerator.batch_mean({}.detach()).item()'
+MEAN = "accelerator.batch_mean({}.detach()).item()"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ MEAN = 'accelerator.batch_mean({}.detach()).item()'
         ),
         (
             "k = 0.9 * k + 0.1 * float(real)",
-            'k = 0.9 * k + 0.1 * float(accelerator.batch_mean(real.detach()))',
+            "k = 0.9 * k + 0.1 * float(accelerator.batch_mean(real.detach()))",
         ),
     ],
 )

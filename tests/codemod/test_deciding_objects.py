@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scripts import added, findings, script
 
-AVERAGED = 'accelerator.batch_mean(loss.detach()).item()'
+AVERAGED = "accelerator.batch_mean(loss.detach()).item()"
 KEEPER = """
 class Keeper:
     def __init__(self):

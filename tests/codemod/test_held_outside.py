@@ -8,7 +8,7 @@ import pytest
 from scripts import TRAINS, added, findings, script
 
 CALL = "train(model, loader, optimizer, device, kept)"
-AVERAGED = 'accelerator.batch_mean(loss.detach()).item()'
+AVERAGED = "accelerator.batch_mean(loss.detach()).item()"
 TRAIN = (
     """
 class Meter:

@@ -213,7 +213,14 @@ def test_pooling_tells_for_each_sample_where_the_greatest_are(pool: str, parts: 
     assert findings(mean) == ([] if known else ["LOSS-UNKNOWN"])
 
 
-PARTS = "class Parts(Net):\n    def features(self, x):\n        return x * 2\n\n    def forward(self, x):\n        return self.layer(self.features(x))"
+PARTS = """\
+class Parts(Net):
+    def features(self, x):
+        return x * 2
+
+    def forward(self, x):
+        return self.layer(self.features(x))
+"""
 GRADIENT = "x.requires_grad_()\ng = torch.autograd.grad(F.cross_entropy(model(x), y), x)[0]"
 
 

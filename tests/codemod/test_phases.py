@@ -257,9 +257,13 @@ def test_what_is_added(before: str, after: str) -> None:
     ],
 )
 def test_means_of_means_are_told_of(options: dict[str, str], loss: str, loader: str, told: bool) -> None:
-    text = run(kept="total += loss.item()", result="total").replace("F.cross_entropy(out, y", f"F.cross_entropy(out, y{loss}")
+    text = run(kept="total += loss.item()", result="total").replace(
+        "F.cross_entropy(out, y", f"F.cross_entropy(out, y{loss}"
+    )
     text = text.replace("batch_size=16", f"batch_size=16{loader}")
-    assert ('reduce(loss.detach(), reduction="mean")' in converted(text, **options)) is (told or "accelerate" in options.values())
+    assert ('reduce(loss.detach(), reduction="mean")' in converted(text, **options)) is (
+        told or "accelerate" in options.values()
+    )
     assert ("METRIC-TRAIN" in findings(text, **options)) is told
 
 

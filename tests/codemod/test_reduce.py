@@ -15,7 +15,7 @@ PLATEAU = (
 STEP = "scheduler.step(running / len(loader))"
 ADD = "running += loss.item()"
 TOTAL = "accelerator.gather_for_metrics(loss.detach())"
-ADDED = 'running += accelerator.batch_mean(loss.detach()).item()'
+ADDED = "running += accelerator.batch_mean(loss.detach()).item()"
 METER = """\
 class Meter:
     def __init__(self):
@@ -39,13 +39,13 @@ class Meter:
             "loss = F.cross_entropy(model(x), y)\nother = F.mse_loss(model(x), model(x).detach())",
             "running += loss.item() + 0.1 * other.item()",
             "running += (\n    "
-            + 'accelerator.batch_mean(loss.detach()).item()\n    '
-            + '+ 0.1 * accelerator.batch_mean(other.detach()).item()\n)',
+            + "accelerator.batch_mean(loss.detach()).item()\n    "
+            + "+ 0.1 * accelerator.batch_mean(other.detach()).item()\n)",
         ),
         (
             "loss = nn.CrossEntropyLoss()(model(x), y)",
             "running += loss.detach().item()",
-            'running += accelerator.batch_mean(loss.detach().detach()).item()',
+            "running += accelerator.batch_mean(loss.detach().detach()).item()",
         ),
         (
             "out = model(x)\nloss = F.cross_entropy(out, y)",
@@ -872,7 +872,7 @@ STEPPED = {
     "epoch": "total = 0.0",
     "epoch_end": "schedule.step(total / len(loader))",
 }
-MEAN_OF_ALL = 'total += accelerator.batch_mean(loss.detach()).item()'
+MEAN_OF_ALL = "total += accelerator.batch_mean(loss.detach()).item()"
 
 
 @pytest.mark.parametrize(
@@ -1021,5 +1021,5 @@ def test_a_mean_of_means_is_told_of(loss: str, target: str, loader: str, told: i
     )
     exact = target == "runtime" and not told
     assert ("accelerator.batch_mean(" in converted(text, target=target)) is exact
-    assert ("reduction=\"mean\"" in converted(text, target=target)) is not exact
+    assert ('reduction="mean"' in converted(text, target=target)) is not exact
     assert findings(text, target=target).count("METRIC-TRAIN") == told

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scripts import NO_LOOP, TRAINS, added, converted, findings, script
 
-AVERAGED = 'accelerator.batch_mean(loss.detach()).item()'
+AVERAGED = "accelerator.batch_mean(loss.detach()).item()"
 PLATEAU = """\
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)"""
@@ -276,7 +276,7 @@ def test_other_ways_to_keep_what_is_measured(epoch: str, before: str, after: str
     slots: dict[str, Any] = {"definitions": METER, "optimizer": PLATEAU, "epoch": epoch, "batch_end": before}
     text = script(**slots, epoch_end=f"plateau.step({mean})")
     after = after or before.replace("loss.item()", AVERAGED).replace(
-        "float(loss)", 'float(accelerator.batch_mean(loss.detach()))'
+        "float(loss)", "float(accelerator.batch_mean(loss.detach()))"
     )
     assert after in " ".join(added(text)).replace("( ", "(").replace(" )", ")").replace("= (", "= ")
     assert "COLL-RANKFLOW" not in findings(text)
@@ -696,5 +696,5 @@ def test_a_running_loss_that_an_evaluation_depends_on_is_that_of_all() -> None:
     loaders = {"loader": "loader = DataLoader(data, batch_size=16)\nheld_out = DataLoader(data, batch_size=8)"}
     slots = {"epoch": "total = 0.0", "batch_end": "total += loss.item()", "definitions": EVALUATES, **loaders}
     text = converted(script(**slots, epoch_end="if total < 9:\n    evaluate(model)"))
-    assert 'total += accelerator.batch_mean(loss.detach()).item()' in text
+    assert "total += accelerator.batch_mean(loss.detach()).item()" in text
     assert "accelerator.reduce" not in converted(script(**slots, epoch_end="if total < 9:\n    print(epoch)"))

@@ -115,6 +115,21 @@ def test_checkpoints_of_steps_that_differ_are_not_said_to_agree(tmp_path: Path) 
     assert answers["the same checkpoints"] == "not comparable"
 
 
+def test_sums_over_shares_are_compared_by_their_total(tmp_path: Path) -> None:
+    """Each process divides the gradients of its sum by its own samples: there the loss of a process is that of a share."""
+    summed = TRAIN.replace(
+        "cross_entropy(model(x), y).backward()", 'cross_entropy(model(x), y, reduction="sum").backward()'
+    )
+    summed = summed.replace("shuffle=True)", "drop_last=True)")
+    divided = summed.replace(
+        ".backward()\n", ".backward()\n        for p in model.parameters():\n            p.grad /= len(x)\n"
+    )
+    done = accelift("verify", project(tmp_path / "project", divided), "--format", "json", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    answers = {one["question"]: one for one in json.loads(done.stdout)["comparisons"][1]["answers"]}
+    assert "that of a process is of its share" in answers["the same losses"]["detail"]
+
+
 def test_only_what_is_proved_is_written(tmp_path: Path) -> None:
     script = project(tmp_path / "project", TRAIN)
     done = accelift("convert", script, "--write", "--verify", cwd=tmp_path)

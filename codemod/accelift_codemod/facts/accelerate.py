@@ -29,9 +29,7 @@ _STATES = frozenset(
 )
 _PREPARES = frozenset({"prepare", "prepare_model", "prepare_data_loader", "prepare_optimizer", "prepare_scheduler"})
 # What these return is the same on every process, or made of the values of all of them.
-GATHERS = frozenset(
-    "gather gather_for_metrics reduce batch_mean gather_object broadcast broadcast_object_list".split()
-)
+GATHERS = frozenset("gather gather_for_metrics reduce batch_mean gather_object broadcast broadcast_object_list".split())
 _JOINED = GATHERS | {"pad_across_processes", "check_trigger"}
 
 

@@ -35,7 +35,12 @@ def steers(draft: Draft, starts: Sequence[Read], *, saves: bool = True, losses: 
     for read in reached(draft, starts, tests=True):
         for node in around(draft, read):
             if draft.facts.loops.is_backward(node):
-                if losses and not of_loss and not (read in starts and _runs_from(node, read)) and not _is_own(draft, node):
+                if (
+                    losses
+                    and not of_loss
+                    and not (read in starts and _runs_from(node, read))
+                    and not _is_own(draft, node)
+                ):
                     return True
             elif _is_steered(draft, read, node, saves):
                 return True

@@ -162,7 +162,11 @@ def _norm_of_all(draft: Draft, starts: list[Read]) -> ast.Call | None:
     for use in reached(draft, starts):
         outer = draft.facts.index.parents.get(use)
         norm = draft.facts.index.parents.get(outer) if isinstance(outer, ast.Attribute) else outer
-        if isinstance(norm, ast.Call) and _operation(norm) in _NORMS and draft.facts.layouts.choosing.is_statistic(norm):
+        if (
+            isinstance(norm, ast.Call)
+            and _operation(norm) in _NORMS
+            and draft.facts.layouts.choosing.is_statistic(norm)
+        ):
             if _divides(draft, norm):
                 return norm
     return None

@@ -90,19 +90,23 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                     "SAVE-RACE",
                     Severity.WARNING,
                     call,
-                    f"nothing is known of `{draft.facts.segment(call.func)}`, which every process gives a model and the "
-                    "path of a file: if it saves the model there, all of them write the same file",
+                    f"nothing is known of `{draft.facts.segment(call.func)}`, which every process gives a model and "
+                    "the path of a file: if it saves the model there, all of them write the same file",
                     "if it does, call it under `if accelerator.is_main_process:`, with accelerator.unwrap_model(model)",
                 )
 
     def _may_save(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a function of which nothing is known is given a model, and a path, once there is something to save."""
+        """Whether a function of which nothing is known is given a model and a path, once there is one to save."""
         resolver = draft.facts.resolver
         names = {resolver.library_function(call.func) or ""}
         if isinstance(call.func, ast.Attribute):
             names |= {v.name for v in resolver.values(call.func.value) if v.role is Role.OBJECT}
         foreign = [name for name in names if name]
-        if not foreign or any(name.partition(".")[0] in _KNOWN for name in foreign) or resolver.callee(call) is not None:
+        if (
+            not foreign
+            or any(name.partition(".")[0] in _KNOWN for name in foreign)
+            or resolver.callee(call) is not None
+        ):
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
         if not any(self._is_state(draft, one) for one in given) or not any(_is_path(draft, one) for one in given):

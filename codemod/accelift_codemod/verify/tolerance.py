@@ -134,6 +134,12 @@ def loss_difference(ours: Recording, theirs: Recording, step: int) -> float:
     return found
 
 
+def difference_of_shares(ours: Recording, theirs: Recording, step: int) -> float:
+    """The same, if the loss of each process is a sum over its share: of their total over the processes."""
+    totals = [loss * theirs.world for loss in losses_of(theirs, step)]
+    return relative_difference(losses_of(ours, step), totals)
+
+
 def _sum_of(recording: Recording, step: int) -> float | None:
     """The sum of the losses before a step, averaged over the processes; None if one of them is no number."""
     known = [rank.steps[step].losses for rank in recording.ranks if step < len(rank.steps)]

@@ -10,6 +10,7 @@ from accelift_codemod.verify.explain import disagreement, explain, few_numbers
 from accelift_codemod.verify.recording import Rank, Recording
 from accelift_codemod.verify.tolerance import (
     Tolerance,
+    difference_of_shares,
     distances,
     gradient_distance,
     loss_difference,
@@ -119,6 +120,7 @@ class _Steps:
         self._original = original
         self._converted = converted
         self._tolerance = tolerance
+        self._shares = False  # whether a process's losses are found to be sums over its share
         self._pairs = list(zip(original.main.steps[:common], converted.main.steps[:common], strict=True))
 
     def compare(self, before: list[Answer]) -> Trained:
@@ -127,7 +129,7 @@ class _Steps:
         answers = [
             *before,
             self._rates(),
-            self._answer("the same losses", [self._loss_gap(step) for step in range(len(self._pairs))]),
+            self._losses(),
             self._gradients(moved),
             self._unless_hidden(self._answer("the same parameters", parameters)),
         ]
@@ -174,6 +176,12 @@ class _Steps:
         ]
         ratios = [b / a for a, b in rates if a]
         return ratios[0] if ratios and max(ratios) - min(ratios) <= 1e-6 * abs(ratios[0]) else 0.0
+
+    def _losses(self) -> Answer:
+        answer = self._answer("the same losses", [self._loss_gap(step) for step in range(len(self._pairs))])
+        if self._shares and answer.verdict is Verdict.EQUIVALENT:
+            return replace(answer, detail=f"{answer.detail}, of their total: that of a process is of its share")
+        return answer
 
     def _gradients(self, moved: int | None) -> Answer:
         answer = self._answer("the same gradients", [self._gradient_gap(step) for step in range(len(self._pairs))])
@@ -227,7 +235,15 @@ class _Steps:
         ours, theirs = losses_of(self._original, step), losses_of(self._converted, step)
         allowed = 0.0 if self._tolerance is None else self._tolerance.of_losses(step)
         gap = loss_difference(self._original, self._converted, step)
+        if gap > allowed and self._are_of_shares(step) and not self._gradient_gap(step).too_large:
+            self._shares = True
+            gap = difference_of_shares(self._original, self._converted, step)
         return _Gap(gap, allowed, f"{few_numbers(theirs)} instead of {few_numbers(ours)}")
+
+    def _are_of_shares(self, step: int) -> bool:
+        """Whether losses may be sums over the shares of processes, whose gradients are divided after backward."""
+        clipped = any(one.clips for one in self._pairs[step])
+        return self._tolerance is not None and self._converted.world > 1 == self._original.world and not clipped
 
     def _gradient_gap(self, step: int) -> _Gap:
         size = gradient_distance(*self._pairs[step])
