@@ -116,7 +116,7 @@ def test_checkpoints_of_steps_that_differ_are_not_said_to_agree(tmp_path: Path) 
 
 
 def test_sums_over_shares_are_compared_by_their_total(tmp_path: Path) -> None:
-    """Each process divides the gradients of its sum by its own samples: there the loss of a process is that of a share."""
+    """Each process divides the gradients of its sum by its own samples: its loss is that of its share."""
     summed = TRAIN.replace(
         "cross_entropy(model(x), y).backward()", 'cross_entropy(model(x), y, reduction="sum").backward()'
     )
