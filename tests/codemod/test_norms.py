@@ -260,3 +260,20 @@ def test_a_mean_of_what_an_unknown_function_gives(loss: str, codes: list[str]) -
     if named:
         two = f"optimizer.zero_grad()\nvalues = {named}\nloss = values.mean()"
         assert findings(script(imports="import elsewhere", forward=two)) == codes
+
+
+@pytest.mark.parametrize(
+    ("pieces", "added", "codes"),
+    [
+        ("zip(x.split(4), y.split(4))", "loss += F.cross_entropy(model(a), b)", ["LOSS-UNKNOWN"]),
+        ("zip(torch.split(x, 4), torch.split(y, 4))", "loss = loss + F.cross_entropy(model(a), b)", ["LOSS-UNKNOWN"]),
+        ("zip(x.split(4), y.split(4))", "loss += F.cross_entropy(model(a), b, reduction='sum')", []),
+        ("zip(x.chunk(4), y.chunk(4))", "loss += F.cross_entropy(model(a), b)", []),  # as many in any share
+        ("zip(x.split(4, dim=1), [y, y])", "loss += F.cross_entropy(model(x), b)", []),
+        ("zip(x.split(4), y.split(4))", "loss = F.cross_entropy(model(x), y)", []),
+    ],
+)
+def test_a_share_has_fewer_pieces_of_a_size(pieces: str, added: str, codes: list[str]) -> None:
+    """Added up and divided by how many there are in a whole batch, they are too little in a share."""
+    forward = f"optimizer.zero_grad()\nloss = 0\nfor a, b in {pieces}:\n    {added}\nloss = loss / 4"
+    assert findings(script(forward=forward)) == codes

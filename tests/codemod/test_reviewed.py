@@ -377,7 +377,7 @@ def test_a_decision_on_losses_that_are_kept_under_a_condition(test: str, expecte
         "epoch_end": "scheduler.step(np.mean(losses))",
     }
     assert findings(script(**slots)) == expected
-    assert ("accelerator.reduce(" in converted(script(**slots))) == (not expected)
+    assert ("accelerator.batch_mean(" in converted(script(**slots))) == (not expected)
 
 
 SET = 'os.environ["CUDA_VISIBLE_DEVICES"] = "0"'

@@ -36,7 +36,7 @@ from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
 from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.modules import Modules
-from accelift_codemod.facts.layout.pieces import Pieces
+from accelift_codemod.facts.layout.pieces import Pieces, added_to
 from accelift_codemod.facts.layout.plain import is_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
@@ -116,6 +116,14 @@ class Layouts:
                 self.assign(statement.target, element(iterated), env)
                 self.run(statement.body, env, frame)
                 merge(env, before)
+            cuts = self.pieces.of_a_size(statement.iter)
+            if any(self.read(w, env, frame) is Layout.ROWS and self.read(n, env, frame) in FIXED for w, n in cuts):
+                for name in added_to(statement.body):
+                    if env.get(name) in (
+                        Layout.MEAN,
+                        Layout.WEIGHTED,
+                    ):  # one for each piece, of which a share has fewer
+                        env[name] = Layout.UNKNOWN
             self.run(statement.orelse, env, frame)
         elif isinstance(statement, ast.While):
             for _ in range(2):

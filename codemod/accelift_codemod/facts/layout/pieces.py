@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.tree import walk
 
 _CUTS = frozenset({"chunk", "split", "tensor_split"})
 
@@ -27,6 +29,15 @@ class Pieces:
         if ast.dump(one) != ast.dump(other):
             return (one, other) if _apart(place, elsewhere) else ()
         return (one,) if _written(place) != _written(elsewhere) else ()
+
+    def of_a_size(self, iterated: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+        """The tensors that a loop takes in pieces of a fixed number of rows, and that: `for part in x.split(4)`."""
+        for call in (n for n in walk(iterated) if isinstance(n, ast.Call)):
+            whole = self._cut(call)
+            function = whole is not None and whole in call.args
+            size = self.resolver.argument(call, 1 if function else 0, "split_size")
+            if whole is not None and size is not None and call.func.attr == "split":  # type: ignore[attr-defined]
+                yield whole, size
 
     def _piece(self, node: ast.expr) -> tuple[ast.expr, ast.Slice | int] | None:
         """The tensor whose rows an expression, or the only value of a variable, takes, and which of them."""
@@ -56,6 +67,16 @@ class Pieces:
         if along is not None and integer(along) != 0:
             return None
         return self.resolver.argument(call, 0, "input") if function else func.value
+
+
+def added_to(body: list[ast.stmt]) -> Iterator[str]:
+    """The variables that statements add to: `loss += part`, `loss = loss + part`."""
+    for statement in (inner for outer in body for inner in walk(outer)):
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id
+        elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
+            read = {n.id for n in walk(statement.value) if isinstance(n, ast.Name)}
+            yield from (t.id for t in statement.targets if isinstance(t, ast.Name) and t.id in read)
 
 
 def _written(place: ast.Slice | int) -> str:
