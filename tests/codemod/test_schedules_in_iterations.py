@@ -17,7 +17,7 @@ def told(batch_end: str, before: str = "recent = []") -> tuple[list[str], bool]:
     result = convert(script(optimizer=PLATEAU, before=before, batch_end=batch_end))
     assert result.plan is not None and result.output is not None
     said = [found.message for found in result.plan.findings if found.code == "COLL-RANKFLOW"]
-    return said, b"accelerator.reduce(" in result.output
+    return said, b"accelerator.batch_mean(" in result.output
 
 
 @pytest.mark.parametrize(

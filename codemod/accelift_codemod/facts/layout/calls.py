@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _CALLS_WITH = ("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")  # other parameters
 _MOVES = frozenset({"to", "cuda", "cpu", "float", "double"})
 _NUMBERS = ("math.", "numpy.")
+# Verbs that give what is that of all processes.
+_JOINS = frozenset("gather gather_for_metrics reduce batch_mean broadcast all_gather".split())
 _NORMS = ("torch.linalg.norm", "torch.linalg.vector_norm")
 
 
@@ -286,7 +288,8 @@ class Calls:
                     target, by_name, owner if isinstance(owner, ast.ClassDef) else None
                 )
             env.update(changed)
-        if Layout.MIXED in everything or Layout.SHIFTED in everything:
+        joined = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
+        if not joined and (Layout.MIXED in everything or Layout.SHIFTED in everything):
             return Layout.MIXED
         plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
         return Layout.CONST if all(e in FIXED for e in everything) and plain else Layout.UNKNOWN
