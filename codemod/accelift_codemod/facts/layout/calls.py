@@ -288,8 +288,8 @@ class Calls:
                     target, by_name, owner if isinstance(owner, ast.ClassDef) else None
                 )
             env.update(changed)
-        joined = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
-        if not joined and (Layout.MIXED in everything or Layout.SHIFTED in everything):
+        of_all = isinstance(call.func, ast.Attribute) and call.func.attr in _JOINS
+        if not of_all and (Layout.MIXED in everything or Layout.SHIFTED in everything):
             return Layout.MIXED
         plain = not values or (self.resolver.library_function(call.func) or "").startswith(_NUMBERS)
         return Layout.CONST if all(e in FIXED for e in everything) and plain else Layout.UNKNOWN
