@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from fixtures.goldens import CONVERTED
-from fixtures.runs import FIXTURES, Run, compare, run
+from fixtures.runs import FIXTURES, Run, compare
+from tests.e2e.runner import Runner
 
 FOLDER = FIXTURES / "distributed"
 # torch.distributed.launch gives each process its number as an argument, which the recorder must not see.
@@ -65,7 +66,7 @@ def torchrun(script: Path, folder: Path, processes: int) -> Run:
     "name",
     ["wine_local_rank", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("digits_ddp", "cancer_ddp_trainer"))],
 )
-def test_script(name: str, processes: int, tmp_path: Path) -> None:
+def test_script(name: str, processes: int, run: Runner, tmp_path: Path) -> None:
     original = torchrun(FOLDER / f"{name}.py", tmp_path / "original", processes)
     (tmp_path / "converted").mkdir()
     converted = run(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fixtures import runs
 from fixtures.goldens import CONVERTED, FIXTURES, convertible, projects
-from fixtures.runs import Run, compare, run
+from fixtures.runs import Run, compare
+from tests.e2e.runner import Runner
 
 # Rounding grows over many steps of Adam and dead units, so two processes are compared where it has not yet.
 STEPS = 12
@@ -43,7 +46,7 @@ ALWAYS = {
 }
 
 
-def recorded(script: Path, folder: Path, processes: int | None = None) -> tuple[Run, set[str]]:
+def recorded(run: Callable[..., Run], script: Path, folder: Path, processes: int | None = None) -> tuple[Run, set[str]]:
     """Run a script in a folder of its own; also tells which files it wrote."""
     folder.mkdir()
     done = run(script, folder.with_suffix(".trace"), cwd=folder, processes=processes)
@@ -59,9 +62,9 @@ def recorded(script: Path, folder: Path, processes: int | None = None) -> tuple[
         if script.parent.name != "distributed"  # these need a launcher: see test_distributed_scripts.py
     ],
 )
-def test_script(script: Path, tmp_path: Path) -> None:
-    original, files = recorded(script, tmp_path / "original")
-    one, files_of_one = recorded(CONVERTED / script.name, tmp_path / "one")
+def test_script(script: Path, run: Runner, tmp_path: Path) -> None:
+    original, files = recorded(run, script, tmp_path / "original")
+    one, files_of_one = recorded(run, CONVERTED / script.name, tmp_path / "one")
     comparison = compare(original, one)
     assert comparison.identical, f"step {comparison.first} differs by {comparison.difference:.1e}"
     assert one.stdout == original.stdout
@@ -69,7 +72,7 @@ def test_script(script: Path, tmp_path: Path) -> None:
     if script.parent.name == "encodings":
         return  # these are about bytes; the others train in the same ways
 
-    two, files_of_two = recorded(CONVERTED / script.name, tmp_path / "two", processes=2)
+    two, files_of_two = recorded(run, CONVERTED / script.name, tmp_path / "two", processes=2)
     # Everything is said and written once, not by each process.
     assert files_of_two == files
     if script.stem not in LINES:
@@ -88,18 +91,30 @@ def test_script(script: Path, tmp_path: Path) -> None:
         for index, script in enumerate(projects())
     ],
 )
-def test_project(script: Path, tmp_path: Path) -> None:
+def test_project(script: Path, run: Runner, tmp_path: Path) -> None:
     """The same for scripts that are converted with the files that they import."""
     name = script.parent.name
     converted = tmp_path / "converted"
     shutil.copytree(script.parent, converted)
     shutil.copytree(CONVERTED / "projects" / name, converted, dirs_exist_ok=True)
-    original, files = recorded(FIXTURES / "projects" / name / script.name, tmp_path / "original")
-    one, files_of_one = recorded(converted / script.name, tmp_path / "one")
+    original, files = recorded(run, FIXTURES / "projects" / name / script.name, tmp_path / "original")
+    one, files_of_one = recorded(run, converted / script.name, tmp_path / "one")
     assert compare(original, one).identical
     assert (one.stdout, files_of_one) == (original.stdout, files)
-    two, files_of_two = recorded(converted / script.name, tmp_path / "two", processes=2)
+    two, files_of_two = recorded(run, converted / script.name, tmp_path / "two", processes=2)
     assert (len(two.stdout), files_of_two) == (len(original.stdout), files)
     comparison = compare(original, two, steps=STEPS)
     assert comparison.steps == comparison.other_steps
     assert comparison.difference <= TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [None, 2])
+def test_forks_do_what_fresh_processes_do(processes: int | None, run: Runner, tmp_path: Path) -> None:
+    """Under the launcher, too, if there are several."""
+    script = CONVERTED / "digits_flat.py"
+    (fresh, files), (forked, same_files) = (
+        recorded(way, script, tmp_path / name, processes) for way, name in ((runs.run, "fresh"), (run, "forked"))
+    )
+    assert compare(fresh, forked).identical
+    assert (forked.stdout, same_files) == (fresh.stdout, files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ from accelift_codemod.verify.answers import Verdict
 from accelift_codemod.verify.proof import Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
 
+from tests.forks import Forks
 from tests.verify.cases import HERE, Case, cases
-from tests.verify.forks import Forks
+from tests.verify.runs import Runs
 
 Prove = Callable[[Case], Proof]
 
@@ -23,19 +24,17 @@ PLAIN = [Case("as it is", script) for script in SCRIPTS]
 
 
 @pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    server = Forks(tmp_path_factory.mktemp("kept"))
-    yield server
-    server.close()
+def runs(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(forks, tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture
-def proved(forks: Forks, tmp_path: Path) -> Prove:
+def proved(runs: Runs, tmp_path: Path) -> Prove:
     def prove_case(case: Case) -> Proof:
         script = tmp_path / "train.py"
         script.write_text(case.original)
         limits = Limits(SECONDS_OF_HANGING if case.hangs else SECONDS)
-        return prove(Request(script, case.converted.encode(), limits=limits), execute=forks.execute)
+        return prove(Request(script, case.converted.encode(), limits=limits), execute=runs.execute)
 
     return prove_case
 

@@ -15,16 +15,18 @@ sys.path[:0] = [str(HERE), str(HERE / "workers"), str(HERE.parents[1] / "runtime
 
 from runtime_jobs import RANK_VARIABLES, Outcome, outcomes_of  # noqa: E402
 
+from tests.forks import Forks  # noqa: E402
+
 
 @pytest.fixture(scope="session")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Outcome]:
+def jobs(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Outcome]:
     """Worker scripts run once in the session, when their first check is asked for."""
     ran: dict[tuple[str, int], Outcome] = {}
 
     def outcomes(worker: str, ranks: int) -> Outcome:
         if (worker, ranks) not in ran:
             folder = tmp_path_factory.mktemp(f"{worker}-{ranks}")
-            ran[worker, ranks] = outcomes_of(worker, ranks, folder)
+            ran[worker, ranks] = outcomes_of(worker, ranks, folder, forks)
         return ran[worker, ranks]
 
     return outcomes

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import Forks, Order
+from tests.forks import ranks as variables_of
 from tests.ports import free_port
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "runtime"
 
+_LATE = "(took too long)\n"
 RANK_VARIABLES = ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -32,37 +35,52 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 def run_ranks(command: list[str], ranks: int, timeout: float = 240, **environment: str) -> list[tuple[int, str]]:
     """Run a command as every rank of a job; returns exit codes and outputs."""
-    shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", **environment}
-    shared["MASTER_PORT"] = str(free_port())
     jobs = [
         subprocess.Popen(
             [sys.executable, *command],
-            env=plain_environment(**{"RANK": str(rank), "LOCAL_RANK": str(rank), **shared}),
+            env=plain_environment(**{**variables, **environment}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
-        for rank in range(ranks)
+        for variables in variables_of(ranks, free_port())
     ]
     try:
         outputs = [job.communicate(timeout=timeout)[0] for job in jobs]
     except subprocess.TimeoutExpired:
         outputs = []
         for job in jobs:
-            late = "" if job.poll() is not None else "(took too long)\n"
+            late = "" if job.poll() is not None else _LATE
             with suppress(ProcessLookupError):  # one that has ended may say why the others wait
                 os.killpg(job.pid, signal.SIGKILL)
             outputs.append(late + (job.communicate()[0] or ""))
     return [(job.returncode, output) for job, output in zip(jobs, outputs, strict=True)]
 
 
+def fork_ranks(
+    forks: Forks, command: list[str], ranks: int, folder: Path, timeout: float = 240
+) -> list[tuple[int, str]]:
+    """Do the same in forks, which are cheaper; their output goes to files in a folder."""
+    outputs = [folder / f"output.{rank}" for rank in range(ranks)]
+    order = Order(
+        arguments=tuple(command),
+        cwd=str(Path.cwd()),
+        outputs=tuple((str(output), str(output)) for output in outputs),
+        environments=tuple(plain_environment(**variables) for variables in variables_of(ranks, free_port())),
+        seconds=timeout,
+    )
+    ended = forks.run(order)
+    late = _LATE if ended.late else ""
+    return [(code, late + output.read_text()) for code, output in zip(ended.codes, outputs, strict=True)]
+
+
 Outcome = Callable[[str], None]
 
 
-def outcomes_of(worker: str, ranks: int, folder: Path) -> Outcome:
+def outcomes_of(worker: str, ranks: int, folder: Path, forks: Forks) -> Outcome:
     """Run the checks of a worker script; returns a function that asserts that one went well."""
-    results = run_ranks([str(HERE / "workers" / f"{worker}.py"), str(folder / worker)], ranks)
+    results = fork_ranks(forks, [str(HERE / "workers" / f"{worker}.py"), str(folder / worker)], ranks, folder)
 
     def outcome(name: str) -> None:
         for rank, (code, output) in enumerate(results):

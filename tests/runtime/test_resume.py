@@ -8,14 +8,16 @@ from collections.abc import Callable
 
 import pytest
 from resuming import CASES
-from runtime_jobs import HERE, run_ranks
+from runtime_jobs import HERE, fork_ranks
+
+from tests.forks import Forks
 
 WORKER = str(HERE / "workers" / "resuming.py")
 Outcomes = Callable[[int], list[dict[str, str | None]]]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+def outcomes(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     """What came of all cases on one process and on two, on each process, both begun and gone on with."""
     folder = tmp_path_factory.mktemp("resume")
     found: dict[int, list[dict[str, str | None]]] = {}
@@ -24,12 +26,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
         reports = []
         for one in (1, 2):
             if not (folder / str(one)).exists():
-                begun = run_ranks([WORKER, str(folder / f"begin-{one}"), str(folder / str(one)), "begin"], one)
+                command = [WORKER, str(folder / f"begin-{one}"), str(folder / str(one)), "begin"]
+                begun = fork_ranks(forks, command, one, folder)
                 assert all(code == -signal.SIGKILL for code, _ in begun), begun
             if one == ranks:
                 reports += [json.loads((folder / f"begin-{one}.{rank}.json").read_text()) for rank in range(one)]
         other = str(folder / str(3 - ranks))
-        run_ranks([WORKER, str(folder / f"check-{ranks}"), str(folder / str(ranks)), "check", other], ranks)
+        command = [WORKER, str(folder / f"check-{ranks}"), str(folder / str(ranks)), "check", other]
+        fork_ranks(forks, command, ranks, folder)
         return reports + [json.loads((folder / f"check-{ranks}.{rank}.json").read_text()) for rank in range(ranks)]
 
     def of(ranks: int) -> list[dict[str, str | None]]:
