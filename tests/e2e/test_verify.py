@@ -7,11 +7,17 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from accelift_codemod.verify.proof import prove
 
+from tests.codemod import cli_runs
 from tests.codemod.cli_runs import Ran, process, tree
+from tests.forks import Forks
+from tests.verify.runs import Runs
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +63,17 @@ def accelift(*arguments: str | Path, cwd: Path) -> Ran:
     return process(*arguments, cwd=cwd, timeout=300)
 
 
+Verify = Callable[..., Ran]
+
+
+@pytest.fixture
+def verify(forks: Forks, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Verify:
+    """`accelift verify` in this process; the runs that it makes are forked."""
+    runs = Runs(forks, tmp_path_factory.mktemp("kept"))
+    monkeypatch.setattr("accelift_codemod.cli.verify.prove", partial(prove, execute=runs.execute))
+    return partial(cli_runs.accelift, "verify")
+
+
 def test_a_conversion_is_proved_and_nothing_is_touched(tmp_path: Path) -> None:
     script = project(tmp_path / "project", TRAIN)
     before = tree(script.parent)
@@ -71,9 +88,9 @@ def test_a_conversion_is_proved_and_nothing_is_touched(tmp_path: Path) -> None:
     assert tree(script.parent) == before
 
 
-def test_nothing_is_proved_of_a_script_that_does_not_repeat_itself(tmp_path: Path) -> None:
+def test_nothing_is_proved_of_a_script_that_does_not_repeat_itself(verify: Verify, tmp_path: Path) -> None:
     script = project(tmp_path / "project", TRAIN.replace("torch.manual_seed(0)", "torch.seed()"))
-    done = accelift("verify", script, "--steps", "3", "--format", "json", cwd=tmp_path)
+    done = verify(script, "--steps", "3", "--format", "json")
     assert done.code == 1, done.stderr
     proof = json.loads(done.stdout)
     assert not proof["proved"] and [one["verdict"] for one in proof["comparisons"]] == ["undecided"]
@@ -81,33 +98,33 @@ def test_nothing_is_proved_of_a_script_that_does_not_repeat_itself(tmp_path: Pat
     assert proof["notes"][0] == "the original does not repeat itself: two runs with one seed differ"
 
 
-def test_a_wrong_conversion_is_not_proved(tmp_path: Path) -> None:
+def test_a_wrong_conversion_is_not_proved(verify: Verify, tmp_path: Path) -> None:
     script = project(tmp_path / "project", TRAIN)
     wrong = tmp_path / "wrong.py"
     wrong.write_text(TRAIN.replace("lr=0.1", "lr=0.2"))
     page = tmp_path / "proof.html"
     given = ("--against", str(wrong), "--num-processes", "1", "--format", "html", "--output-file", str(page))
-    done = accelift("verify", script, *given, cwd=tmp_path)
+    done = verify(script, *given)
     assert done.code == 1, done.stderr
     text = page.read_text()
     assert "NOT PROVED" in text and "SCHEDULER" in text and text.count("<polyline") == 2
 
 
-def test_an_optimizer_that_takes_the_place_of_another(tmp_path: Path) -> None:
+def test_an_optimizer_that_takes_the_place_of_another(verify: Verify, tmp_path: Path) -> None:
     """The first one of the original is gone by then; that of the conversion is still known to its accelerator."""
     make = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
     anew = f"    if epoch == 1:\n        {make.replace('model.', 'model[2].')}\n    for x, y"
     script = project(tmp_path / "project", TRAIN.replace("    for x, y", anew))
-    done = accelift("verify", script, "--num-processes", "1", "--format", "json", cwd=tmp_path)
+    done = verify(script, "--num-processes", "1", "--format", "json")
     assert done.code == 0, done.stderr
     answers = {one["question"]: one for one in json.loads(done.stdout)["comparisons"][0]["answers"]}
     assert answers["the same optimizers and parameters"]["detail"] == "SGD, SGD"
 
 
-def test_checkpoints_of_steps_that_differ_are_not_said_to_agree(tmp_path: Path) -> None:
+def test_checkpoints_of_steps_that_differ_are_not_said_to_agree(verify: Verify, tmp_path: Path) -> None:
     """Step by step, each step begins with the original's parameters, and these are what is saved in the end."""
     script = project(tmp_path / "project", TRAIN.replace("model(x), y)", "model(x).roll(1, 0), y)"))
-    done = accelift("verify", script, "--format", "json", cwd=tmp_path)
+    done = verify(script, "--format", "json")
     assert done.code == 1, done.stderr
     last = json.loads(done.stdout)["comparisons"][-1]["answers"]
     answers = {one["question"]: one["verdict"] for one in last}
@@ -154,8 +171,8 @@ def test_only_what_is_proved_is_written(tmp_path: Path) -> None:
         (HEAD + "print(torch.ones(3))\n", "not converted"),
     ],
 )
-def test_a_script_that_does_not_train(script: str, said: str, tmp_path: Path) -> None:
-    done = accelift("verify", project(tmp_path / "project", script), cwd=tmp_path)
+def test_a_script_that_does_not_train(script: str, said: str, verify: Verify, tmp_path: Path) -> None:
+    done = verify(project(tmp_path / "project", script))
     assert done.code == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr or "no data here" in done.stderr or "EOFError" in done.stderr

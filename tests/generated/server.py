@@ -31,13 +31,14 @@ import torch._dynamo  # by optimizers, when the first is made
 import torch.distributed as dist
 import tqdm
 from accelift.utils import DataLoaderConfiguration
+from accelift_codemod.verify.runs import Idle, done_by
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tests.ports import free_port
 
 # Imported here once, and not by every script.
 PRELOADED = (accelift.Accelerator, DataLoaderConfiguration, sklearn.metrics.accuracy_score, tqdm.tqdm)
-SECONDS = 60
+SECONDS, IDLE = 60, 10  # that a job may take, and that it may do nothing: its processes wait for each other
 
 
 def main() -> None:
@@ -146,12 +147,14 @@ def _flat(value: Any) -> Any:
 
 def _wait(children: list[int]) -> bool:
     """Wait for all children to end; False if one had to be ended."""
-    waiting, end, finished = set(children), time.monotonic() + SECONDS, True
+    waiting, start, finished = set(children), time.monotonic(), True
+    idle = Idle(IDLE, start)
     while waiting:
         for child in list(waiting):
             if os.waitpid(child, os.WNOHANG)[0]:
                 waiting.discard(child)
-        if waiting and time.monotonic() > end:
+        now = time.monotonic()
+        if waiting and (now > start + SECONDS or idle.over(sum(map(done_by, waiting)), now)):
             finished = False
             for child in waiting:
                 os.kill(child, signal.SIGKILL)
