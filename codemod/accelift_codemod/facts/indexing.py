@@ -69,9 +69,11 @@ class Indexing:
             if kind in _OPENING:
                 self._open(node, scope, stack)
                 continue
-            for child in reversed(children(node)):
-                parents[child] = node
-                stack.append((child, scope))
+            inside = children(node)
+            if inside:
+                for child in reversed(inside):
+                    parents[child] = node
+                    stack.append((child, scope))
 
     def _open(self, node: ast.AST, scope: Scope, stack: list[tuple[ast.AST, Scope]]) -> None:
         """Enter a node that opens a scope: some of its parts belong to the enclosing one."""

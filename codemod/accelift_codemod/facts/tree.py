@@ -19,7 +19,8 @@ SHARED = frozenset(
 _LEAVES = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "attr", "id"})
 _KEPT = (ast.Module, ast.stmt)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}  # asked of a kind of node for the first time
+_NONE: list[ast.AST] = []  # in names and constants, which most nodes are
 _GIVE_BACK = frozenset({"to", "cuda", "train", "eval"})
 
 
@@ -29,11 +30,11 @@ def children(node: ast.AST) -> list[ast.AST]:
     parts = node.__dict__
     known: list[ast.AST] | None = parts.get(CHILDREN)
     if known is None:
-        known = []
         kind = node.__class__
         fields = _FIELDS.get(kind)
         if fields is None:
             fields = _FIELDS[kind] = tuple(name for name in kind._fields if name not in _LEAVES)
+        known = [] if fields else _NONE
         for name in fields:
             value = parts.get(name)
             if value.__class__ is list:

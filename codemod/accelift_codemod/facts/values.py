@@ -83,7 +83,7 @@ Key = tuple[ast.AST, str, tuple[ast.AST, ...]]
 
 def key(value: Value) -> Key:
     """The identity of an object: values with one key are the same object."""
-    return value.origin, value.name if value.role is Role.OBJECT else value.role.value, value.sites
+    return value.origin, value.name if value.role is Role.OBJECT else value.role._value_, value.sites
 
 
 def views(value: Value) -> Iterator[Key]:

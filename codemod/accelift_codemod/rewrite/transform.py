@@ -43,6 +43,26 @@ def transform(code: str, tags: Sequence[str], edits: dict[int, list[tuple[Edit, 
     return changed.code
 
 
+# Nodes in which no other has an address: spaces, comments and parentheses are all that is in most of them.
+_CLOSED = frozenset(
+    {
+        cst.ImportAlias,
+        cst.Name,
+        cst.Integer,
+        cst.Float,
+        cst.Imaginary,
+        cst.SimpleString,
+        cst.Comma,
+        cst.Dot,
+        cst.AssignEqual,
+        cst.Colon,
+        cst.Semicolon,
+        cst.SimpleWhitespace,
+        cst.ParenthesizedWhitespace,
+        cst.TrailingWhitespace,
+        cst.EmptyLine,
+    }
+)
 # The part of a node that is a name, but no expression.
 _PARTS: dict[type[cst.CSTNode], str] = {
     cst.Attribute: "attr",
@@ -82,7 +102,13 @@ class _Transformer(cst.CSTTransformer):
             self.strings.append(node)  # type: ignore[arg-type]
         elif kind is cst.ImportFrom:
             self._skip_module(node.module)  # type: ignore[attr-defined]
-        return kind is not cst.ImportAlias
+        return kind not in _CLOSED
+
+    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
+        """Nothing: LibCST would look for a method of a name that it puts together, for every part of a node."""
+
+    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
+        """Nothing, too."""
 
     def _skip_module(self, module: cst.CSTNode | None) -> None:
         """Names inside import statements are not expressions: only their aliases count."""

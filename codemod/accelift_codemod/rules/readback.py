@@ -268,8 +268,9 @@ exported = onnx.load("model.onnx")
     def _names(self, draft: Draft, read: ast.Call, parts: Iterable[ast.AST]) -> bool:
         """Whether one of some expressions names the file that a call reads, in the same words or in others."""
         files, named = self._paths(draft, read), [part for part in parts if isinstance(part, ast.expr)]
-        kinds, words = {type(path) for path in files}, {ast.dump(path) for path in files}
-        if any(type(part) in kinds and ast.dump(part) in words for part in named):
+        kinds = {type(path) for path in files}
+        alike = {ast.dump(part) for part in named if type(part) in kinds}
+        if alike and not alike.isdisjoint(map(ast.dump, files)):
             return True
         spelled = {draft.reading.spelled(path) for path in files} - {None}
         return bool(spelled) and any(draft.reading.spelled(part) in spelled for part in named)
