@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import textwrap
 
-from accelift_codemod.verify.answers import Verdict
+from accelift_codemod.verify.answers import Answer, Verdict
 from accelift_codemod.verify.causes import CAUSES, overall
 from accelift_codemod.verify.lines import PRINTED
+from accelift_codemod.verify.outputs import SAVED
 from accelift_codemod.verify.proof import Comparison, Proof
 
 _COLORS = {
@@ -17,6 +18,7 @@ _COLORS = {
     Verdict.UNDECIDED: 33,
     Verdict.DIFFERS: 31,
 }
+_LEFT = {PRINTED: "printed values", SAVED: "checkpoints"}  # what of a script is no training
 _WIDTH = 110
 
 
@@ -51,12 +53,17 @@ def conclusion(proof: Proof) -> str:
 
 
 def _said(comparison: Comparison) -> str:
-    """The verdict in a sentence; if only what is printed cannot be compared, that of the training."""
+    """The verdict in a sentence; if only what is printed or saved cannot be compared, that of the training."""
     apart = [one for one in comparison.answers if one.verdict is Verdict.NOT_COMPARABLE]
-    if [one.question for one in apart] != [PRINTED]:
+    if not apart or not all(map(_is_announced, apart)):
         return str(comparison.verdict)
     rest = overall(one for one in comparison.answers if one not in apart)
-    return f"{rest}, but for printed values that a finding speaks of"
+    return f"{rest}, but for {' and '.join(_LEFT[one.question] for one in apart)} that a finding speaks of"
+
+
+def _is_announced(answer: Answer) -> bool:
+    """Whether a finding of the conversion has said what cannot be compared, and the training can."""
+    return answer.question == PRINTED or (answer.question == SAVED and bool(answer.suspicions))
 
 
 def _table(comparison: Comparison, color: bool) -> list[str]:

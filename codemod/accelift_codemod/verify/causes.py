@@ -49,6 +49,7 @@ CAUSES = {
     "PRINT-LOST": "lines are missing, or new",
     "WRITE-ALL": "several processes write the same file: guard it (is_main_process, accelerator.save)",
     "SAVE-KEYS": "the saved keys or shapes differ, so the original cannot load them: save the unwrapped model",
+    "SAVE-PREFIX": "keys lose the `module.` that DataParallel puts before them: strip it from checkpoints saved before",
     "SAVE-LOST": "something is not saved any more",
     "SAVE-VALUES": "saved values differ though training agrees: it is saved at another time or from another object",
     "BATCHNORM": "batch normalization sees the samples of one process only",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.lines import template
 from accelift_codemod.verify.recording import Rank, Recording, Save, Values
 
+_PREFIX = re.compile(r"(?<![^.])module\.")  # what DataParallel puts before the names of a model's parts
 _SAVED = 1e-3
 _ALLOWANCE = 30.0
+
+SAVED = "the same checkpoints"
 
 Key = tuple[str, str]
 """A file, and a key of what was saved in it."""
@@ -29,12 +34,12 @@ def compare_saves(
         disturbed: a run of the original whose parameters were moved by units of rounding.
         exact: every bit counts.
     """
-    question = "the same checkpoints"
+    question = SAVED
     ours, theirs = _last(original.main), _last(*reversed(converted.ranks))
     drifted = _last(disturbed.main) if disturbed is not None else {}
     if not ours:
         return Answer(question, Verdict.NOT_SEEN, "nothing is saved with torch.save" + _cut(original.main))
-    worst = 0.0
+    worst, renamed = 0.0, ""
     for path, save in ours.items():
         other = _counterpart(path, ours, theirs)
         if other is None:
@@ -43,7 +48,10 @@ def compare_saves(
         if problem := _keys(save, other):
             detail = f"{path}: {problem}"
             causes = (Suspicion("SAVE-KEYS", 3, detail, other.place),)
-            return Answer(question, Verdict.DIFFERS, detail, causes)
+            save = _unwrapped(save)
+            if _keys(save, other):
+                return Answer(question, Verdict.DIFFERS, detail, causes)
+            renamed = renamed or detail
         for key, value in save.values.items():
             gap = 0.0 if (path, key) in volatile else _gap(value, other.values[key])
             drift = _gap(value, drifted[path].values.get(key)) if path in drifted else 0.0
@@ -52,6 +60,9 @@ def compare_saves(
                 detail = f"{path}: {key} differs by {gap:.1e}"
                 causes = (Suspicion("SAVE-VALUES", 1, detail, other.place),)
                 return Answer(question, Verdict.DIFFERS, detail, causes, save.at)
+    if renamed:
+        detail = f"{renamed}, and the same values"
+        return Answer(question, Verdict.DIFFERS, detail, (Suspicion("SAVE-PREFIX", 3, detail),))
     shown = ", ".join(sorted(ours))
     return Answer(question, Verdict.EQUIVALENT if worst else Verdict.IDENTICAL, shown)
 
@@ -94,6 +105,11 @@ def _keys(ours: Save, theirs: Save) -> str:
         if isinstance(value, tuple) and isinstance(other, tuple) and value[0] != other[0]:
             return f"{key} has shape {list(other[0])} instead of {list(value[0])}"
     return ""
+
+
+def _unwrapped(save: Save) -> Save:
+    """What was saved, under the keys that it has without DataParallel."""
+    return replace(save, values={_PREFIX.sub("", key): value for key, value in save.values.items()})
 
 
 def _gap(ours: Any, theirs: Any) -> float:

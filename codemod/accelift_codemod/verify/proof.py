@@ -346,7 +346,11 @@ class _Prover:
             self._proof.notes.append(f"the runs were ended after {self._request.steps} optimizer steps (--steps)")
 
 
-_ANNOUNCED = {"METRIC-LOCAL": ("METRIC-LOCAL", "METRIC-TRAIN"), "PRINT-ALL": ("PRINT-ALL",)}
+_ANNOUNCED = {
+    "METRIC-LOCAL": ("METRIC-LOCAL", "METRIC-TRAIN"),
+    "PRINT-ALL": ("PRINT-ALL",),
+    "SAVE-PREFIX": ("CKPT-KEYS",),
+}
 
 
 def _by_dependence(answers: list[Answer]) -> list[Answer]:

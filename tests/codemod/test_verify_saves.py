@@ -1,0 +1,41 @@
+"""What a proof makes of checkpoints: keys that lose the prefix of a wrapper are told, and compared without it."""
+
+from __future__ import annotations
+
+import pytest
+from accelift_codemod.render.proof import conclusion
+from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
+from accelift_codemod.verify.outputs import SAVED, compare_saves
+from accelift_codemod.verify.proof import Comparison, Proof
+from accelift_codemod.verify.recording import Rank, Recording, Save
+
+
+def saved(**values: float) -> Recording:
+    """A run that saved these values."""
+    return Recording([Rank(saves=[Save(1, "m.pt", "train.py:9", {k.replace("_", "."): v for k, v in values.items()})])])
+
+
+@pytest.mark.parametrize(
+    ("original", "converted", "verdict", "cause"),
+    [
+        (saved(net_fc=1.5), saved(net_fc=1.5), Verdict.IDENTICAL, []),
+        (saved(net_module_fc=1.5, module_fc=2), saved(net_fc=1.5, fc=2), Verdict.DIFFERS, ["SAVE-PREFIX"]),
+        (saved(net_module_fc=1.5), saved(net_fc=1.25), Verdict.DIFFERS, ["SAVE-VALUES"]),
+        (saved(net_module_fc=1.5), saved(net_fc2=1.5), Verdict.DIFFERS, ["SAVE-KEYS"]),
+        (saved(net_fc=1.5), saved(net_module_fc=1.5), Verdict.DIFFERS, ["SAVE-KEYS"]),
+        (saved(net_submodule_fc=1.5), saved(net_subfc=1.5), Verdict.DIFFERS, ["SAVE-KEYS"]),
+    ],
+)
+def test_keys(original: Recording, converted: Recording, verdict: Verdict, cause: list[str]) -> None:
+    answer = compare_saves(original, converted, (), None, exact=True)
+    assert (answer.verdict, [one.code for one in answer.suspicions]) == (verdict, cause)
+
+
+def test_what_a_finding_has_said_of_keys_does_not_hide_what_is_proved() -> None:
+    told = Answer(SAVED, Verdict.NOT_COMPARABLE, "", (Suspicion("SAVE-PREFIX", 3, ""),))
+    moved = Answer(SAVED, Verdict.NOT_COMPARABLE, "each step begins with the original's parameters")
+    for answer, said in ((told, "identical, but for checkpoints that a finding speaks of"), (moved, "not comparable")):
+        answers = [Answer("the same losses", Verdict.IDENTICAL), answer]
+        assert conclusion(Proof("train.py", comparisons=[Comparison("1 process", answers)])) == (
+            f"PROVED: 1 process: {said}."
+        )
