@@ -16,6 +16,7 @@ from accelift_codemod.facts.layout.choosing import Choosing
 from accelift_codemod.facts.layout.interpreter import Layouts
 from accelift_codemod.facts.layout.modules import Modules
 from accelift_codemod.facts.objects import Objects
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Role, Value
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class _Modules(Modules):
         if value.role is not Role.MODEL or not isinstance(cls, ast.ClassDef):
             return False
         if cls not in self._foreign:
-            made = [call for call in self.index.calls if self.index.enclosing_class(call) is cls]
+            made = (n for n in walk(cls) if isinstance(n, ast.Call) and self.index.enclosing_class(n) is cls)
             parts = [v for call in made for v in self.resolver.values(call) if v.role is Role.MODEL]
             self._foreign[cls] = any(_is_foreign((part,)) for part in parts)
         return self._foreign[cls]
