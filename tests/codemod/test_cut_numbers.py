@@ -120,3 +120,53 @@ def test_two_calls_are_given_different_numbers() -> None:
 @pytest.mark.parametrize("before", ["settings['gpus'] = 0", "settings.update(gpus=0)", "settings.clear()"])
 def test_settings_that_are_changed_before(before: str) -> None:
     assert unchanged(_script(before=before)).code == "DEV-UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'self.config = config\n        self.config["gpus"] = 0',
+        "change(config)",
+    ],
+)
+def test_settings_that_are_changed_under_another_name(attributes: str) -> None:
+    text = _script().replace("        self.device, ids", f"        {attributes}\n        self.device, ids")
+    text = text.replace("class Trainer", 'def change(given):\n    given["gpus"] = 0\n\n\nclass Trainer')
+    assert unchanged(text).code == "DEV-UNKNOWN"
+
+
+ASKED = TRAINER.format(cuts="").replace('config["gpus"]', "config").replace("number > 0", "not number.cpu")
+MAIN = """
+
+def change(given):
+    given.cpu = True
+
+
+def main(config):
+    loader = DataLoader(TensorDataset(torch.ones(8, 8), torch.zeros(8).long()), batch_size=4)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{between}
+    Trainer(model, optimizer, loader, config).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "kept"),
+    [
+        ("    print(config)", True),
+        ("    config.other = True", True),
+        ("    config.cpu = True", False),
+        ("    config = argparse.Namespace(cpu=True)", False),
+        ("    change(config)", False),
+    ],
+)
+def test_settings_that_are_changed_after_the_accelerator_is_needed(between: str, kept: bool) -> None:
+    definitions = ASKED.replace("range(number)", "range(1)") + MAIN.format(between=between)
+    made = "parser = argparse.ArgumentParser()\nparser.add_argument('--cpu', action='store_true')"
+    slots = {"imports": "import argparse", "definitions": definitions, "device": "", **NO_BODY}
+    text = script(**slots, before=f"{made}\nmain(parser.parse_args())")
+    if kept:
+        assert creation(text) == f"Accelerator(cpu=config.cpu, {SPLIT})"
+    else:
+        assert unchanged(text).code == "DEV-UNKNOWN"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 from accelift_codemod.api import convert_files
+from accelift_codemod.facts import looked_up
+from accelift_codemod.facts.index import Index
 from accelift_codemod.options import Options
 from accelift_codemod.project.groups import flattened
 from projects import ENGINE, LIFTED_ENGINE, MODEL, lifted, outputs, reason, script, write
@@ -187,3 +190,54 @@ def test_a_package_brings_classes_together(folder: Path) -> None:
         }
     )
     assert outputs("train.py") == {"train.py": lifted(SETTINGS, net), "engine.py": LIFTED_ENGINE}
+
+
+LOSS = (
+    "import torch.nn.functional as F\n{more}\n\ndef mean(output, target):\n    return F.cross_entropy(output, target)\n"
+)
+TOTAL = "def total(output, target):\n    return F.cross_entropy(output, target, reduction='sum')\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "known"),
+    [
+        ("import os\nfrom torch import nn\nEPS = 1e-6\nNAMES = ['mean']", True),
+        ("def _total(x):\n    return x.sum()\n", True),
+        ("from torch.nn.functional import mse_loss", False),
+        ("from torch.nn.functional import *", False),
+        ("total = lambda output, target: output.sum()", False),
+        ("total = F.kl_div", False),
+        (f"if len(__name__) > 3:\n    {TOTAL.replace('    ', '        ')}else:\n    total = None", False),
+        ("from other import total", False),
+    ],
+)
+def test_a_loss_that_is_the_only_function_of_its_module(folder: Path, more: str, known: bool) -> None:
+    imports = f"{SETTINGS}\nimport losses\nloss_of = getattr(losses, settings['loss'])"
+    text = script(imports).replace("train(model,", "train(loss_of, model,")
+    engine = ENGINE.replace("train(model", "train(loss_of, model").replace("F.cross_entropy(", "loss_of(")
+    files = {"losses.py": LOSS.format(more=more), "other.py": f"import torch.nn.functional as F\n\n\n{TOTAL}"}
+    write({"train.py": text, "engine.py": engine, "model.py": MODEL, **files})
+    results = flattened(convert_files([(Path("train.py"), True)], Options()))
+    codes = [f.code for r in results if r.plan is not None for f in r.plan.findings]
+    assert ("LOSS-UNKNOWN" not in codes) is known
+
+
+@pytest.mark.parametrize(
+    ("parameters", "before", "handed", "arguments"),
+    [
+        ("reduction", "", "reduction=reduction", "reduction='mean'"),
+        ("reduction", "reduction = 'sum'", "reduction=reduction", "reduction={}"),
+        ("reduction", "if name:\n        reduction = 'sum'", "reduction", "{}"),
+        ("*args, **kwargs", "", "*args, **kwargs", "reduction='mean', **{}"),
+        ("*args, **kwargs", "", "*args", ""),  # what is not handed on is not what it is made with
+        ("**kwargs", "", "reduction='sum'", "reduction={}"),
+    ],
+)
+def test_what_a_maker_hands_on(parameters: str, before: str, handed: str, arguments: str) -> None:
+    maker = (
+        f"def make(module, name, {parameters}):\n    {before or 'pass'}\n    return getattr(module, name)({handed})\n"
+    )
+    tree = ast.parse(f"import torch.nn as nn\n\n\n{maker}\n\nmake(nn, input(), reduction='mean')\n")
+    made = looked_up.find(Index(tree), lambda node: None).tree.body[-1]
+    unknown = "make(nn, input(), reduction='mean')" if parameters == "reduction" else "make(nn, input())"
+    assert ast.unparse(made) == f"getattr(nn, {unknown})({arguments.format(unknown)})"

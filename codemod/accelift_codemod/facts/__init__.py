@@ -56,7 +56,7 @@ class Facts:
         self.written = Index.of(source.tree)
         self.spawned = spawned.find(self.written)
         direct = Index(self.spawned.tree) if self.spawned.ranks else self.written
-        self.looked_up = looked_up.find(direct, self._members)
+        self.looked_up = looked_up.find(direct, self._members, self._has_more)
         direct = Index(self.looked_up.tree) if self.looked_up.originals else direct
         self.filled = dataclass_fields.find(direct)
         direct = Index(self.filled.tree) if self.filled.originals else direct
@@ -198,6 +198,11 @@ class Facts:
         """The classes and functions of the project's module that an expression is; None if it is none."""
         modules = {} if isinstance(self.source, Source) else self.source.modules
         return modules.get(self.spawned.originals.get(node, node))
+
+    def _has_more(self, node: ast.expr) -> bool:
+        """Whether the project's module that an expression is has other functions and classes, too."""
+        more = set() if isinstance(self.source, Source) else self.source.more
+        return self.spawned.originals.get(node, node) in more
 
     def kinds_looked_up(self, call: ast.AST) -> str:
         """What a call may make that looks up in a module what it runs, where that differs; else empty."""

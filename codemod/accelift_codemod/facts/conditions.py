@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -264,7 +265,15 @@ class Conditions:
             return len(changed & same) > 1
         variables = [(n.id, self.index.scope(n).owner(n.id)) for n in names if isinstance(n, ast.Name)]
         known = [owner is not None and not self.resolver.changed(owner, name) for name, owner in variables]
-        return not (isinstance(node.slice, ast.Constant) and len(known) == len(names) and all(known))
+        if not (isinstance(node.slice, ast.Constant) and len(known) == len(names) and all(known)):
+            return True
+        return len(names) > 1 and ast.dump(node.slice) in self._set_keys
+
+    @cached_property
+    def _set_keys(self) -> frozenset[str]:
+        """The keys under which the script sets entries of any container: it may be that which goes by other names."""
+        entries = (n for n in walk(self.index.tree) if isinstance(n, ast.Subscript))
+        return frozenset(ast.dump(n.slice) for n in entries if not isinstance(n.ctx, ast.Load))
 
     def _before(self, name: ast.Name, parts: bool) -> list[ast.expr]:
         """The variables that passed an object on to this one, the nearest first; the last may be a part of another."""

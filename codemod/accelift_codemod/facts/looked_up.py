@@ -24,6 +24,8 @@ _LEAST = 2  # arguments of `getattr`
 _DEEPEST = 4  # functions that return what others do
 _PLAIN = (ast.Tuple, ast.List, ast.Dict, ast.Constant, ast.ListComp, ast.JoinedStr)
 
+_Members = Callable[[ast.expr], Sequence[str] | None]
+
 
 @dataclass(frozen=True)
 class LookedUp:
@@ -43,12 +45,13 @@ class _Maker:
     call: ast.Call  # of what is looked up
 
 
-def find(index: Index, members: Callable[[ast.expr], Sequence[str] | None]) -> LookedUp:
+def find(index: Index, members: _Members, has_more: Callable[[ast.expr], bool] = lambda node: False) -> LookedUp:
     """The tree of a script with calls of what is looked up in modules.
 
-    `members` are the names of the classes and functions of the project's module that an expression is.
+    `members` are the names of the classes and functions of the project's module that an expression is; `has_more` says
+    whether it has others, of which nothing is known.
     """
-    finder = _Finder(index, members)
+    finder = _Finder(index, members, has_more)
     if not finder.calls and not finder.read:
         return LookedUp(index.tree, unclear=finder.unclear)
     copier = _Copier(finder, around(index, (*finder.calls, *finder.read)))
@@ -58,10 +61,11 @@ def find(index: Index, members: Callable[[ast.expr], Sequence[str] | None]) -> L
 class _Finder:
     """Finds the calls of what is looked up, and what they may be of."""
 
-    def __init__(self, index: Index, members: Callable[[ast.expr], Sequence[str] | None]) -> None:
+    def __init__(self, index: Index, members: _Members, has_more: Callable[[ast.expr], bool]) -> None:
         self.index = index
         self.names = Classes(index, {}, {})
         self.members = members
+        self.has_more = has_more
         self.calls: dict[ast.Call, tuple[_Maker | None, Sequence[str]]] = {}  # no names: of a library's module
         self.read: dict[ast.Call, str] = {}  # look-ups in modules that have one class or function only
         self.unclear: dict[ast.AST, str] = {}
@@ -164,7 +168,8 @@ class _Finder:
         if not 0 < len(fitting) <= _MOST:
             return ()
         roles = {*fitting.values()}
-        if len(roles) > 1 or (roles == {None} and len(fitting) > 1 and not all(map(self._class, fitting))):
+        several = len(fitting) > 1 or self.has_more(module)
+        if len(roles) > 1 or (roles == {None} and several and not all(map(self._class, fitting))):
             self.unclear[self._called(node) or node] = _said(fitting)
             return ()
         return [*fitting]
@@ -323,23 +328,32 @@ class _Copier(Copier):
         arguments: list[ast.expr] = []
         for argument in maker.call.args:
             inner = argument.value if isinstance(argument, ast.Starred) else argument
-            if isinstance(argument, ast.Starred) and isinstance(inner, ast.Name) and inner.id == rest:
+            if isinstance(argument, ast.Starred) and isinstance(inner, ast.Name) and self._is_given(inner, rest):
                 arguments += [self._again(a) for a in node.args[len(_places(function, self.index)) :]]
-            elif isinstance(inner, ast.Name) and inner is argument and inner.id in given:
+            elif isinstance(inner, ast.Name) and inner is argument and self._handed(inner, given):
                 arguments.append(self._again(given[inner.id]))
             else:
                 unknown = self._unknown(node, maker)
                 arguments.append(
                     self.noted(ast.Starred(unknown, ast.Load()), node) if inner is not argument else unknown
                 )
-        keywords = [self._again(k) for k in node.keywords if k.arg not in own] if function.args.kwarg else []
+        more = function.args.kwarg is not None and any(k.arg is None for k in maker.call.keywords)
+        keywords = [self._again(k) for k in node.keywords if more and k.arg not in own]
         for keyword in maker.call.keywords:
             value = keyword.value
-            if keyword.arg is not None and isinstance(value, ast.Name) and value.id in given:
+            if keyword.arg is not None and isinstance(value, ast.Name) and self._handed(value, given):
                 keywords.append(self.noted(ast.keyword(keyword.arg, self._again(given[value.id])), node))
             else:
                 keywords.append(self.noted(ast.keyword(keyword.arg, self._unknown(node, maker)), node))
         return arguments, keywords
+
+    def _handed(self, name: ast.Name, given: Mapping[str, ast.expr]) -> bool:
+        """Whether a variable of a maker is what a call gives the parameter of that name."""
+        return name.id in given and self._is_given(name, name.id)
+
+    def _is_given(self, name: ast.Name, parameter: str) -> bool:
+        """Whether a variable of a maker is a parameter, and nothing else that it is set to."""
+        return name.id == parameter and [b.how for b in self.finder.names.bindings(name)] == [How.PARAMETER]
 
     def _unknown(self, node: ast.Call, maker: _Maker | None) -> ast.expr:
         """Something that is not known: what is looked up by, or what the maker's own call gives, without what it only

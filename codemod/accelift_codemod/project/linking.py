@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from accelift_codemod.facts.index import FUNCTIONS, Binding, How, Index
+from accelift_codemod.facts.torch_ops import FUNCTIONAL_LOSSES
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.project.exports import Exports, Reference, exports, reference
 from accelift_codemod.project.finder import Finder, imported
@@ -21,6 +22,7 @@ from accelift_codemod.source import BadSource, Source
 
 _MOST_FILES = 200
 _MOST_BYTES = 3_000_000
+_CALLED = (ast.Lambda, ast.Name, ast.Attribute)  # values that may be functions
 
 
 def link(
@@ -94,13 +96,15 @@ class Linker:
         }
 
         modules: dict[ast.AST, list[str]] = {}
+        more: set[ast.AST] = set()
         for copy in copies.values():
             modules.update(copy.modules)
+            more |= copy.more
 
         def spelled(unit: Unit, name: str) -> str | None:
             return copies[unit].spellings.get(name)
 
-        return Program(units, ast.Module(body, []), originals, spelled, reads, modules)
+        return Program(units, ast.Module(body, []), originals, spelled, reads, modules, more)
 
     def _ordered(self, units: set[Unit]) -> list[Unit]:
         """The files in the order in which their code runs: what is imported comes first."""
@@ -229,6 +233,27 @@ class Linker:
         known = [v for v in dict.fromkeys(found) if isinstance(v, Variable) and v.unit.defines(v.name)]
         own = [v for v in known if v.unit is unit]
         return known if unit.path.name == "__init__.py" else own or known
+
+    def has_more(self, module: Module) -> bool:
+        """Whether a module has functions and classes besides its members: other files', some that are defined twice or
+        have another name, losses of torch."""
+        unit = module.unit
+        if unit is None:
+            return False
+        told = self.members(module)
+        if any(f"{star.module}.".startswith("torch.nn.") for star in unit.exports.stars):
+            return True
+        for name, bindings in unit.index.module.bindings.items():
+            target = self.exported(unit, name)
+            if name.startswith("_") or target in told:
+                continue
+            if isinstance(target, Variable) and target.unit.defines(target.name):
+                return True
+            if any(b.how in (How.FUNCTION, How.CLASS) or isinstance(b.value, _CALLED) for b in bindings):
+                return True
+            if any(r.name in FUNCTIONAL_LOSSES for r in unit.exports.imports.get(name, ())):
+                return True
+        return False
 
     def exported(self, unit: Unit, name: str) -> Target | None:
         """The global of a file that goes by a name in it; None if there is none, or it may be bound again later."""

@@ -32,6 +32,7 @@ class Copy(Copier):
         self.used: list[Unit] = []
         self.aliases: dict[tuple[Scope, str], list[ast.alias]] = {}
         self.modules: dict[ast.AST, list[str]] = {}  # modules that are handed on, and their classes and functions
+        self.more: set[ast.AST] = set()  # those of them that have others, of which nothing is known
         self.reads: list[tuple[ast.Name, Scope, str]] = []  # those of imported globals, and what imports them
         self._targets: dict[tuple[Scope | None, str], Target | None] = {}
         super().__init__(
@@ -91,6 +92,7 @@ class Copy(Copier):
         if isinstance(target, Module) and isinstance(call, ast.Call) and node is not call.func:
             members = self.linker.members(target)
             self.modules[new] = [v.marked for v in members]
+            self.more |= {new} if self.linker.has_more(target) else set()
             self.used += [v.unit for v in members]
 
     def _used(self, node: ast.Name | ast.Attribute, target: Target | None) -> ast.Name | None:

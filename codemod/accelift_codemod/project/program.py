@@ -105,6 +105,7 @@ class Program:
     spelled: Callable[[Unit, str], str | None] = lambda unit, name: None  # how a file spells another's global
     reads: dict[ast.AST, list[ast.alias]] = field(default_factory=dict)  # uses of others' globals, and their imports
     modules: dict[ast.AST, list[str]] = field(default_factory=dict)  # modules that are handed on: classes and functions
+    more: set[ast.AST] = field(default_factory=set)  # those of them that have others, of which nothing is known
 
     @property
     def entry(self) -> Unit:

@@ -18,6 +18,19 @@ def may_change(home: Home, statement: ast.stmt) -> bool:
     return any(_changes(home, leaf, statement) for leaf in home.cpu.leaves() if leaf.setting)
 
 
+def may_set(home: Home, statement: ast.stmt) -> bool:
+    """Whether what a statement calls sets an attribute, of some object, that tells when the script means the CPU."""
+    called = (n for function in home.timeline.calls_into(statement) for n in walk(function))
+    names = attributes(home.cpu)
+    return bool(names) and any(_sets(n, name) for n in called for name in names)
+
+
+def attributes(condition: Condition) -> set[str]:
+    """The attributes that a condition asks, as it is written."""
+    texts = (ast.parse(f"({leaf.text})", mode="eval") for leaf in condition.leaves())
+    return {n.attr for text in texts for n in walk(text) if isinstance(n, ast.Attribute)}
+
+
 def _changes(home: Home, leaf: Condition, statement: ast.stmt) -> bool:
     asked = ast.parse(f"({leaf.text})", mode="eval").body
     assert isinstance(asked, ast.Compare) and isinstance(asked.left, ast.Attribute)

@@ -92,7 +92,26 @@ class Making:
                 "the accelerator is needed here, before it is known whether the script means the CPU",
                 "choose the device before anything else is made",
             )
+        self._check_told(block, chosen)
         return block, chosen
+
+    def _check_told(self, block: list[ast.stmt], chosen: int) -> None:
+        """Refuse a device that is chosen after the accelerator is made, by what the script sets in between."""
+        choices = self.reach.at_home(v.statements[0] for v in self.facts.devices.variables if v.cpu is not None)
+        told = min((i for i in (self._in_block(block, n) for n in choices) if i is not None), default=0)
+        if told <= chosen:
+            return
+        later = self._floor(block, told, parsed=False)
+        inside = (i + 1 for i in range(chosen, told + 1) if changing.may_set(self.reach, block[i]))
+        later = max(later, *inside, 0)
+        if later > chosen:
+            raise refuse(
+                "DEV-UNKNOWN",
+                block[chosen].lineno,
+                "the accelerator is needed here, and what tells whether the script means the CPU may be set after "
+                f"that: in line {block[later - 1].lineno}",
+                "choose the device before anything else is made",
+            )
 
     def _outside_classes(self, statement: ast.stmt) -> ast.stmt:
         """The statement, or the class in whose body it stands."""
@@ -177,7 +196,7 @@ class Making:
         earlier, after the command line has been read."""
         parts = [n for a in self._atoms() for n in walk(a)]
         roots = {n.id for n in parts if isinstance(n, ast.Name)}
-        attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)}
+        attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)} | changing.attributes(self.reach.cpu)
         floor = 0
         for i in range(before):
             statement = block[i]
