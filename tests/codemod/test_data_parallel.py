@@ -496,3 +496,21 @@ def test_a_network_that_one_branch_wraps(saved: str, codes: list[str]) -> None:
     wrapped = "if torch.cuda.is_available():\n    model = nn.DataParallel(Net().cuda())\nelse:\n    model = Net()"
     assert findings(script(model=wrapped, after=saved)) == codes
     assert findings(script(model=wrapped.replace("nn.DataParallel(Net().cuda())", "Net().cuda()"), after=saved)) == []
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "key", "codes"),
+    [
+        ("model = nn.DataParallel(model)", '"module." + k', ["CKPT-KEYS"]),
+        ("model = nn.DataParallel(model)", 'f"module.{k}"', ["CKPT-KEYS"]),
+        ("model = nn.DataParallel(model)", 'k.replace("module.", "")', []),
+        ("model = nn.DataParallel(model)", 'k + "module."', []),
+        ("pass", '"module." + k', []),
+    ],
+)
+def test_keys_that_get_the_prefix_of_the_wrapper(wrapper: str, key: str, codes: list[str]) -> None:
+    load = f"model.load_state_dict({{{key}: v for k, v in torch.load('m.pt').items()}})"
+    text = script(model=f"model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    {wrapper}\n    {load}")
+    result = convert(text)
+    assert result.plan is not None
+    assert [f.code for f in result.plan.findings if f.severity.value == "warning"] == codes

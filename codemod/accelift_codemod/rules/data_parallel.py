@@ -38,7 +38,8 @@ model = nn.DataParallel(model)
             "Checkpoints that the script saved under DataParallel name their parameters `module.…`; those it saves now "
             "do not. A state dict in a variable, or from torch.load, is stripped of the prefix as it is loaded; strip "
             "others yourself. It is a warning where a part of a network was wrapped: `features.module.0.weight` is "
-            "`features.0.weight` now, and neither finds the other.",
+            "`features.0.weight` now, and neither finds the other; and where the script puts the prefix in front of "
+            'keys: `{"module." + k: v for ...}`.',
         ),
     )
 
@@ -56,6 +57,16 @@ model = nn.DataParallel(model)
                 yield from take_out(draft, _RULE, call, argument)
         if calls and saves_wrapped(draft, calls):
             yield checkpoints(draft, calls[0], "DataParallel")
+        for node in walk(draft.facts.tree) if calls else ():
+            if _adds_prefix(node) and draft.facts.runs(node):
+                yield draft.finding(
+                    "CKPT-KEYS",
+                    Severity.WARNING,
+                    node,
+                    "keys get the prefix `module.` here, which a network has only under DataParallel, and there is "
+                    "none any more: a state dict with such keys does not fit",
+                    "load it without the prefix",
+                )
         inner = [call for call in calls if inner_wraps.is_inner(draft, call)]
         if inner and inner_wraps.checkpointed(draft):
             parts = inner_wraps.attributes(draft, inner[0])
@@ -146,6 +157,16 @@ model = nn.DataParallel(model)
                 yield draft.edit(_RULE, choice, Operation.SWAP, reason, other)
                 return
         yield draft.edit(_RULE, call, Operation.BECOME, reason, code)
+
+
+def _adds_prefix(node: ast.AST) -> bool:
+    """Whether an expression puts the wrapper's prefix in front of a key: `"module." + key`, `f"module.{key}"`."""
+    match node:
+        case ast.BinOp(left=ast.Constant(value="module."), op=ast.Add()):
+            return True
+        case ast.JoinedStr(values=[ast.Constant(value="module."), ast.FormattedValue()]):
+            return True
+    return False
 
 
 def saves_wrapped(draft: Draft, calls: list[ast.Call]) -> bool:
