@@ -8,7 +8,8 @@ from pathlib import Path
 
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.values import Role
-from accelift_codemod.project.finder import project_folder
+from accelift_codemod.gates import unused_imports
+from accelift_codemod.project.finder import Finder, imported, project_folder
 from accelift_codemod.project.users import users
 from accelift_codemod.results import FileResult
 from accelift_codemod.single import Linked, Single, single
@@ -43,7 +44,24 @@ def converted(result: FileResult, source: Source, place: Path | None, ways: Ways
         return result
     if new.output is not None and place is not None and source.path in found.files and _is_used(source, place):
         return _undecided(result, Several("" if found.switch else "asks for a process group, and others use it, too"))
+    if new.output is not None and (left := _left(source, found, new)):
+        return _undecided(result, Several(f"uses {left}, and what it takes from it cannot be followed"))
     return replace(back(found, new), otherwise=result if found.switch else None)
+
+
+def _left(source: Source, found: Single, new: FileResult) -> str:
+    """A file of which something is taken out, that is not among those that change, and that the script still uses;
+    empty if there is none."""
+    changed = {new.path, *(member.path for member in new.members)}
+    left = {Path(path).resolve(): path for path in found.files if path not in changed}
+    entry = found.sources.get(source.path, source)
+    finder, index = Finder(Path(entry.path), entry), Index.of(entry.tree)
+    for statement in index.imports if left else ():
+        if any((a.asname or a.name.partition(".")[0]) not in unused_imports(index) for a in statement.names):
+            for path in (p for name, level in imported(statement) for p in finder.files(name, level, finder.script)):
+                if path in left:
+                    return left[path]
+    return ""
 
 
 def _undecided(result: FileResult, several: Several) -> FileResult:

@@ -70,10 +70,15 @@ def distributing(source: Source) -> tuple[ast.stmt, Path] | None:
     """The first import of a script that leads to a project file which uses torch.distributed, and that file."""
     finder = Finder(Path(source.path), source)
     for statement in Index.of(source.tree).imports:
-        for path in _led_to(finder.script, finder, imported(statement)):
+        for path in led(finder, statement):
             if surface(path).distributes:
                 return statement, path
     return None
+
+
+def led(finder: Finder, statement: ast.Import | ast.ImportFrom) -> Iterator[Path]:
+    """The project files that an import of a script leads to."""
+    return _led_to(finder.script, finder, imported(statement))
 
 
 @remembered

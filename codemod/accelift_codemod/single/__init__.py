@@ -16,8 +16,10 @@ from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.index import Index
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.plan import Span
+from accelift_codemod.project.importing import acts
 from accelift_codemod.project.program import Program
 from accelift_codemod.project.surface import distributing
+from accelift_codemod.single.acting import Acting
 from accelift_codemod.single.defaults import UNKNOWN, Defaults, Several
 from accelift_codemod.single.expressions import Known
 from accelift_codemod.single.files import Dead, Folded
@@ -102,7 +104,7 @@ class _Taking:
     def _imports(self, before: Facts) -> list[_Place]:
         """The names that the script itself imports, and that nothing in it uses any more."""
         (was, _), (source, base) = _parts(before)[-1], _parts(self.facts)[-1]
-        found = imports(Index.of(source.tree), Index.of(was.tree))
+        found = imports(Index.of(source.tree), Index.of(was.tree), lambda statement: acts(source, statement))
         return [(kind, _moved(span, -base)) for kind, span in _places(found)]
 
     def place(self, node: ast.AST) -> tuple[str, int]:
@@ -160,13 +162,15 @@ def _asked(facts: Facts) -> Iterator[ast.expr]:
 def _truths(facts: Facts, switches: Switches) -> dict[Span, tuple[bool | None, bool]]:
     """What tests are, by their places, and whether that is their very value. The tree may have several copies of one.
 
-    What others have in the files that the script imports is left alone.
+    What others have in the files that the script imports is left alone; so is what does more than telling it.
     """
+    acting = Acting(facts, switches.truth, switches.dead)
     truths: dict[Span, bool | None] = {}
     plain: set[Span] = set()
     for node in walk(facts.tree):
         if isinstance(node, ast.expr) and hasattr(node, "end_lineno") and not facts.idle(node):
             truth, place = switches.truth(node), Span.of(node)
+            truth = None if truth is not None and acting.acts(node) else truth
             truths[place] = truth if truths.get(place, truth) is truth else None
             if truth is not None and switches.is_plain(node, truth):
                 plain.add(place)

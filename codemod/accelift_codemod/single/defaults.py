@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from accelift_codemod.facts import Facts, Role, library
@@ -33,6 +34,19 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 _MOST_STEPS = 400_000
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 Guard = tuple[ast.expr, bool]
+
+
+@dataclass(frozen=True)
+class _Only:
+    """A value of which only the truth is known."""
+
+    truth: bool
+
+    def __bool__(self) -> bool:
+        return self.truth
+
+
+_EITHER = {truth: _Only(truth) for truth in (False, True)}
 
 
 class Several(Exception):
@@ -175,7 +189,7 @@ class Defaults:
             return self._same(self.given(node) or [None])
         if isinstance(node, (ast.List, ast.Tuple)):
             parts = [self.value(e) for e in node.elts]
-            return UNKNOWN if UNKNOWN in parts else parts
+            return UNKNOWN if UNKNOWN in parts or any(isinstance(p, _Only) for p in parts) else parts
         if isinstance(node, ast.UnaryOp):
             return self._unary(node)
         if isinstance(node, ast.BoolOp):
@@ -202,12 +216,20 @@ class Defaults:
         return -operand if isinstance(node.op, ast.USub) and isinstance(operand, (int, float)) else UNKNOWN
 
     def _either(self, node: ast.BoolOp) -> Any:
-        """`a and b` is known by one part that is false."""
+        """`a and b` is known by one part that is false, and is that part if those before are known."""
         decides = isinstance(node.op, ast.Or)
         values = [self.value(v) for v in node.values]
-        if any(v is not UNKNOWN and bool(v) is decides for v in values):
-            return decides
-        return UNKNOWN if UNKNOWN in values else not decides
+        deciding = next((i for i, v in enumerate(values) if v is not UNKNOWN and bool(v) is decides), None)
+        if deciding is not None:
+            before = [part for part, v in zip(node.values, values[:deciding], strict=False) if v is UNKNOWN]
+            return values[deciding] if all(map(self._is_bool, before)) else _EITHER[decides]
+        return UNKNOWN if UNKNOWN in values else values[-1]
+
+    def _is_bool(self, node: ast.expr) -> bool:
+        """Whether an expression is True or False, so that what it decides is no other value."""
+        if isinstance(node, ast.Call):
+            return (self.resolver.qualified(node.func) or "").rpartition(".")[2].startswith("is_") or self.asks(node)
+        return isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
 
     def _compared(self, node: ast.Compare) -> Any:
         if len(node.ops) != 1:
@@ -217,7 +239,7 @@ class Defaults:
             known = isinstance(left, ast.Constant) and left.value in LAUNCHER and self.supposed
             return isinstance(node.ops[0], ast.NotIn) if known else UNKNOWN
         sides = self.value(left), self.value(right)
-        if UNKNOWN in sides:
+        if UNKNOWN in sides or any(isinstance(side, _Only) for side in sides):
             return UNKNOWN
         try:
             return _COMPARED[type(node.ops[0])](*sides)
@@ -238,7 +260,7 @@ class Defaults:
             return self.value(asked[1]) if asked[1] is not None else None
         named = _BUILTINS.get(self.resolver.builtin(node.func) or "")
         given = self.value(node.args[0]) if named and len(node.args) == 1 and not node.keywords else UNKNOWN
-        if named is None or given is UNKNOWN:
+        if named is None or given is UNKNOWN or (isinstance(given, _Only) and named is not bool):
             return UNKNOWN
         try:
             return named(given)

@@ -36,11 +36,11 @@ class Known:
         known = self.truth(node) if tested else self._is_plain(node)
         if known is not None or not isinstance(node, ast.BoolOp):
             return known
-        kept = [*node.values]
-        while len(kept) > 1 and self.truth(kept[0]) is not None:
+        kept, same = [*node.values], isinstance(node.op, ast.And)  # `True and a` is `a`
+        while len(kept) > 1 and self.truth(kept[0]) is same:
             del kept[0]
         if tested:
-            kept = [v for v in kept if self.truth(v) is None] or kept
+            kept = [v for v in kept if self.truth(v) is not same] or kept
         return kept if len(kept) < len(node.values) else None
 
     def _is_plain(self, node: ast.expr) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from accelift_codemod.facts import Facts, Role
 from accelift_codemod.facts.idle import Idle
@@ -15,6 +15,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.gates import unused_imports
 
 _LISTS = frozenset({"vars", "locals", "globals"})  # what reads every option, or variable
+_WHOLE = frozenset({"__dict__", "_get_kwargs"})
 _MODULES = frozenset({"torch.distributed", "torch.multiprocessing", "torch.utils.data.distributed"})
 _PURE = frozenset("int bool str float len max min".split())
 _ASKED = frozenset({"os.environ.get", "os.getenv", "torch.cuda.device_count", "torch.accelerator.device_count"})
@@ -68,7 +69,8 @@ def _is_read_whole(facts: Facts) -> bool:
             outer = parents.get(around) if isinstance(around, (ast.keyword, ast.Tuple)) else around
             handed = isinstance(outer, ast.Call) and resolver.callee(outer) is not None and node is not outer.func
             named = isinstance(around, ast.Assign) and all(isinstance(t, ast.Name) for t in around.targets)
-            kept = isinstance(around, (ast.Attribute, ast.Return)) or named or handed
+            asked = isinstance(around, ast.Attribute) and around.attr not in _WHOLE
+            kept = asked or isinstance(around, ast.Return) or named or handed
             if not kept and Role.ARGUMENTS in resolver.roles(node):
                 return True
     return False
@@ -108,8 +110,11 @@ def _empty(facts: Facts, before: Facts) -> Iterator[ast.stmt]:
     for function in facts.index.functions:
         if not isinstance(function, ast.FunctionDef) or not _is_empty(function) or function.name in was:
             continue
-        calls = [facts.index.parents.get(c) for c in facts.resolver.sites(function)]
+        sites = facts.resolver.sites(function)
+        calls = [facts.index.parents.get(c) for c in sites]
+        given = [a for c in sites for a in (*c.args, *(k.value for k in c.keywords))]
         plain = isinstance(facts.index.parents.get(function), ast.Module) and not facts.references(function)
+        plain = plain and all(_is_pure(facts.resolver, a) for a in given)
         if plain and all(isinstance(s, ast.Expr) for s in calls):
             yield from (function, *(s for s in calls if isinstance(s, ast.Expr)))
 
@@ -143,8 +148,10 @@ def _is_pure(resolver: Resolver, node: ast.expr) -> bool:
     return True
 
 
-def imports(index: Index, before: Index) -> Iterator[ast.stmt | ast.alias]:
-    """Imports outside functions that were used."""
+def imports(
+    index: Index, before: Index, acts: Callable[[ast.Import | ast.ImportFrom], bool]
+) -> Iterator[ast.stmt | ast.alias]:
+    """Imports outside functions that were used, if a file does not act where it is imported."""
     lost = unused_imports(index) - unused_imports(before)
     roots = Counter(a.asname or a.name.partition(".")[0] for s in index.tree.body for a in getattr(s, "names", ()))
     for statement in index.tree.body:
@@ -152,4 +159,7 @@ def imports(index: Index, before: Index) -> Iterator[ast.stmt | ast.alias]:
             gone = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) in lost]
             if isinstance(statement, ast.Import) and roots["torch"] > 1:  # others import torch, too
                 gone += [a for a in statement.names if a.name in _MODULES and not a.asname]
-            yield from [statement] if len(gone) == len(statement.names) else gone
+            if len(gone) < len(statement.names):
+                yield from gone
+            elif not acts(statement):
+                yield statement

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from accelift_codemod.facts import Facts, Function, position
 from accelift_codemod.facts.gradients import Gradients, off
 from accelift_codemod.facts.index import FUNCTIONS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.single.switches import Switches
 
-_COMBINES = frozenset("all_reduce reduce all_gather all_gather_into_tensor all_gather_object broadcast".split())
+_COMBINES = frozenset(
+    "all_reduce reduce all_gather all_gather_into_tensor all_gather_object gather broadcast broadcast_object_list "
+    "reduce_scatter reduce_scatter_tensor all_to_all all_to_all_single".split()
+)
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.loss._Loss"})
 
 
@@ -21,22 +25,61 @@ def combined(facts: Facts, switches: Switches) -> Iterator[tuple[ast.expr, ast.C
         call = facts.index.parents.get(use)
         if name.rpartition(".")[2] not in _COMBINES or not isinstance(call, ast.Call) or call.func is not use:
             continue
-        what, function = next(iter(call.args), None), facts.index.function(call)
-        if not isinstance(what, (ast.Name, ast.Attribute)) or not isinstance(function, FUNCTIONS):
+        function = facts.index.function(call)
+        if not isinstance(function, FUNCTIONS):
             continue
-        reads = [read for read in _reads(facts, function, what, call) if not switches.dead(read)]
+        names = _names(switches, function, call)
+        reads = [read for read in _reads(function, names, call) if not switches.dead(read)]
         if led is None:
             led = _led(facts)
-        of_loss = not led.isdisjoint([*reads, *facts.resolver.sites(function)])
+        of_loss = not led.isdisjoint([*reads, call, *facts.resolver.sites(function)])
         if of_loss or (reads and _in_network(facts, function, call)):
-            yield what, call
+            yield _what(call) or use, call
 
 
-def _reads(facts: Facts, function: Function, what: ast.expr, call: ast.Call) -> Iterator[ast.AST]:
-    """Where something is read further below in its function."""
-    for node in ast.walk(function):
-        same = isinstance(node, type(what)) and isinstance(getattr(node, "ctx", None), ast.Load)
-        if same and position(node) > position(call) and ast.unparse(node) == ast.unparse(what):
+def _what(call: ast.Call) -> ast.expr | None:
+    """What a call combines in place, or fills."""
+    return next(iter([*call.args, *(k.value for k in call.keywords)]), None)
+
+
+def _names(switches: Switches, function: Function, call: ast.Call) -> set[str]:
+    """The variables and attributes that what is combined is in, or gets into where there are several processes."""
+    found = {text for text in [_text(_what(call))] if text}
+    statements = [s for s in walk(function) if isinstance(s, (ast.Assign, ast.AugAssign))]
+    for statement in statements:
+        if any(part is call for part in walk(statement)):
+            found.update(_targets(statement))
+    while True:
+        more = set(found)
+        for statement in statements:
+            read = {text for text in map(_text, walk(statement.value)) if text}
+            if isinstance(statement.value, (ast.Name, ast.Attribute)) and not found.isdisjoint(_targets(statement)):
+                more |= read  # another name of the same
+            elif position(statement) > position(call) and not found.isdisjoint(read):
+                more |= _targets(statement) if switches.dead(statement) else set()
+        if more == found:
+            return found
+        found = more
+
+
+def _targets(statement: ast.Assign | ast.AugAssign) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    parts = [part for t in targets for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    return {text for text in map(_text, parts) if text}
+
+
+def _text(node: ast.AST | None) -> str:
+    """A variable or an attribute, as text; that of which something is an entry."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+
+
+def _reads(function: Function, names: set[str], call: ast.Call) -> Iterator[ast.AST]:
+    """Where one of some variables is read further below in a function."""
+    for node in walk(function):
+        read = isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        if read and position(node) > position(call) and _text(node) in names:
             yield node
 
 
