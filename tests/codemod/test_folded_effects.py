@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from projects import outputs, reason, write
-from scripts import convert, converted, script
+from scripts import convert, converted, script, unchanged
 
 START = """\
 import os
@@ -124,6 +124,14 @@ def test_options_that_are_read_all_at_once_stay(written: str, stay: bool) -> Non
     begin += "parser.add_argument('--lr', type=float)\nargs = parser.parse_args()\n"
     begin += f"if args.nodes > 1:\n    dist.init_process_group('gloo')\n{written}"
     assert ("'--nodes'" in converted(script(imports=DIST, before=begin))) is stay
+
+
+@pytest.mark.parametrize("kept", ["args.__dict__", "vars(args)"])
+def test_options_that_are_set_by_key_have_no_default(kept: str) -> None:
+    begin = "parser = argparse.ArgumentParser()\nparser.add_argument('--nodes', type=int, default=1)\n"
+    begin += f"args = parser.parse_args()\nfor key, value in (('nodes', 2),):\n    {kept}[key] = value\n"
+    begin += "if args.nodes > 1:\n    dist.init_process_group('gloo')"
+    assert unchanged(script(imports=DIST, before=begin)).code == "ALREADY-DISTRIBUTED"
 
 
 def test_what_an_empty_function_is_given_is_computed() -> None:

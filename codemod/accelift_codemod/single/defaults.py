@@ -279,8 +279,9 @@ def _set_otherwise(facts: Facts) -> bool:
     for call in facts.index.calls:
         if resolver.builtin(call.func) == "setattr" and call.args and Role.ARGUMENTS in resolver.roles(call.args[0]):
             return True
-    updated = (c.func.value for c in methods.get("update", []) if isinstance(c.func, ast.Attribute))
-    for kept in updated:  # `vars(args).update(config)`, `args.__dict__.update(config)`
+    updated = [c.func.value for c in methods.get("update", []) if isinstance(c.func, ast.Attribute)]
+    set_one = [n.value for n in facts.index.parents if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    for kept in (*updated, *set_one):  # `vars(args).update(config)`, `args.__dict__[key] = value`
         if isinstance(kept, ast.Attribute) and kept.attr == "__dict__":
             return True
         if isinstance(kept, ast.Call) and resolver.builtin(kept.func) == "vars":
