@@ -30,6 +30,7 @@ class GradientState:
         passes: the loaders being iterated; the one that dealt last comes last.
         deals_batches: whether a loader was prepared that gives the processes different batches.
         by_hand: how the newest batch was shared out, if no loader dealt it but ``split_batch``.
+        left: how the last batch of the loop that ended last was dealt.
         warned_of_shares: whether the user knows of loaders that deal different shares.
     """
 
@@ -43,6 +44,7 @@ class GradientState:
     passes: list[LoaderPass]
     deals_batches: bool
     by_hand: Share | None
+    left: Share | None
     warned_of_shares: bool
     _of_accelerator: bool
     _group: int | None
@@ -61,6 +63,7 @@ class GradientState:
             self.passes = []
             self.deals_batches = False
             self.by_hand = None
+            self.left = None
             self.warned_of_shares = False
             self._of_accelerator = False
             self._group = None

@@ -39,7 +39,7 @@ def gather_for_metrics(data: Any, share: Share | None, state: PartialState, use_
 
 
 def batch_mean(data: Any, gradient_state: GradientState, state: PartialState) -> Any:
-    """The mean over the samples of the current batch, on every process.
+    """The mean over the samples of the current batch, or after a loop of its last one, on every process.
 
     Args:
         data: means over this process's samples: tensors, and containers of these.
@@ -59,13 +59,21 @@ def batch_mean(data: Any, gradient_state: GradientState, state: PartialState) ->
             f"{state.num_processes} processes, and the others have left the loop. Share uneven batches out with "
             'DataLoaderConfiguration(even_batches="exact"), or leave them out with drop_last=True.'
         )
-    weight = loss_factor("mean", gradient_state, state)
+    weight = _weight_of_mean(gradient_state, state)
 
     def weighed(mean: Tensor) -> Tensor:
         return mean if weight == 1.0 or not mean.is_floating_point() else mean.detach() * weight
 
     with Collective("batch_mean", state):
         return operations.reduce(apply(weighed, data, "batch_mean"), "mean")
+
+
+def _weight_of_mean(gradient_state: GradientState, state: PartialState) -> float:
+    last = gradient_state.left
+    ended = not gradient_state.passes and gradient_state.by_hand is None
+    if ended and last is not None and 0 not in last.dealt:  # where it is, others know of earlier batches only
+        return last.weights[state.process_index]
+    return loss_factor("mean", gradient_state, state)
 
 
 def _walk(data: Any, join_rows: Join, join_lists: Join) -> Any:

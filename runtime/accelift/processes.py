@@ -157,7 +157,7 @@ class ProcessVerbs:
 
         Args:
             tensor: a mean over this process's samples of the batch that a prepared loader (or
-                ``split_batch``) dealt last, for instance a loss; or a container of such means.
+                ``split_batch``) dealt last, for instance a loss, also after its loop; or a container of such means.
 
         Raises:
             RuntimeError: if a process was dealt nothing of this batch, and so is not here.

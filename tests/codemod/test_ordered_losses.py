@@ -57,3 +57,14 @@ def test_another_order_alone_compares_nothing(order: str) -> None:
 )
 def test_what_a_lambda_computes(made: str, loss: str, found: list[tuple[str, str]]) -> None:
     assert said(f"loss = {loss}", before=made) == found
+
+
+def test_a_lambda_knows_no_variables_of_who_calls_it() -> None:
+    shared = "w = torch.ones(3)\nf = lambda a, b: F.cross_entropy(a * w, b)"
+    inner = (
+        "def measured(x, y):\n    out = model(x)\n    w = out - out.mean(0)\n    print(w.std())\n    return f(out, y)"
+    )
+    assert said("loss = measured(x, y)", definitions=inner, before=shared) == []
+    centred = "def measured(x, y):\n    out = model(x)\n    f = lambda a, b: F.cross_entropy(a * w, b)\n"
+    centred += "    w = out @ out.t()\n    return f(out, y)"
+    assert said("loss = measured(x, y)", definitions=centred) == [("LOSS-INBATCH", "error")]

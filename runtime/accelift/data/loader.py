@@ -129,6 +129,7 @@ class PreparedLoader(DataLoader[Any]):
             # Also reached when the loop is left by break or an exception.
             if current in passes:
                 passes.remove(current)
+                gradient_state.left = current.share
 
     def _begin(self, batches: Iterator[Any], records: deque[Record], current: LoaderPass, again: bool) -> None:
         """Come to the first batch that is to be dealt; if ``again``, with what was drawn before."""

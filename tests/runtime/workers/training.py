@@ -646,6 +646,28 @@ def means_of_batches_are_those_of_one_process() -> None:
 
 
 @check
+def means_of_last_batches_after_their_loops() -> None:
+    """Also of loops that are left, and where another loop ran in between; what all processes have stays."""
+    acc = accelerator(dataloader_config=SPLIT)
+    data = dataset(16 + 2 * acc.num_processes + 1)
+    loader, other = acc.prepare(DataLoader(data, batch_size=16), DataLoader(dataset(16), batch_size=16))
+    for x, _ in loader:
+        mean = x.double().square().mean()
+    last = data.tensors[0][16:].double().square().mean()
+    close([last], [acc.batch_mean(mean)], 1e-12)
+    close([torch.tensor(3.0)], [acc.batch_mean(torch.tensor(3.0))], 1e-6)
+    for place, (x, _) in enumerate(loader):
+        if place == 1:
+            break
+    close([last], [acc.batch_mean(x.double().square().mean())], 1e-12)
+    for x, _ in loader:
+        for _ in other:
+            pass
+        mean = acc.batch_mean(x.double().square().mean())
+    close([last], [mean], 1e-12)
+
+
+@check
 def means_of_batches_that_some_processes_do_not_get() -> None:
     acc = accelerator(dataloader_config=DataLoaderConfiguration(even_batches=False))
     for x, _ in acc.prepare(DataLoader(dataset(4 * acc.num_processes + 1), batch_size=4)):

@@ -274,7 +274,8 @@ class Calls:
         short = self._lambda(call.func)
         if short is not None and len(call.args) == len(short.args.args) and not call.keywords:
             names = [parameter.arg for parameter in short.args.args]
-            return self._computed(short, env | dict(zip(names, arguments, strict=True)))
+            here = env if self.index.function(short) is self.index.function(call) else {}  # of others it knows nothing
+            return self._computed(short, here | dict(zip(names, arguments, strict=True)))
         if isinstance(target, FUNCTIONS):
             owner = self.index.parents.get(target)
             given = self.resolver.bind(call, target)
