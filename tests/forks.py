@@ -190,9 +190,11 @@ def _child(order: Order, rank: int, installed: list[str]) -> int:
 def _seed() -> None:
     """Let nobody have the random numbers of the others, unless they seed themselves."""
     import numpy as np
+    import torch
 
     random.seed()
     np.random.seed()
+    torch.default_generator.seed()
 
 
 if __name__ == "__main__":

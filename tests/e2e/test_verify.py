@@ -132,6 +132,18 @@ def test_checkpoints_of_steps_that_differ_are_not_said_to_agree(verify: Verify, 
     assert answers["the same checkpoints"] == "not comparable"
 
 
+def test_models_that_part_are_not_excused_by_chance(verify: Verify, tmp_path: Path) -> None:
+    """Shares of 3, 3 and 2 draw other numbers of dropout masks; weights that are drawn after that differ."""
+    again = "for epoch in range(2):\n    for part in model.children():\n        for p in part.parameters():\n"
+    again += "            nn.init.uniform_(p, -0.1, 0.1)"
+    text = TRAIN.replace("nn.Tanh()", "nn.Dropout(0.5)").replace("for epoch in range(2):", again)
+    done = verify(project(tmp_path / "project", text), "--num-processes", "3", "--format", "json")
+    assert done.code == 1, done.stderr
+    answers = [{a["question"]: a["verdict"] for a in one["answers"]} for one in json.loads(done.stdout)["comparisons"]]
+    assert [one.get("every process has the same parameters") for one in answers] == [None, "differs", "identical"]
+    assert answers[1]["the same gradients"] == "not comparable"
+
+
 def test_sums_over_shares_are_compared_by_their_total(tmp_path: Path) -> None:
     """Each process divides the gradients of its sum by its own samples: its loss is that of its share."""
     summed = TRAIN.replace(

@@ -40,12 +40,16 @@ def redrawn(draft: Draft, call: ast.Call) -> tuple[Value, ...]:
 
 
 def _of_loop(draft: Draft, node: ast.expr) -> tuple[Value, ...]:
-    """The prepared models over whose modules or parameters a loop goes that binds a variable of an expression."""
+    """The prepared models over whose modules or parameters a loop goes that binds a variable of an expression, or over
+    what another loop binds: `for part in model.children(): for p in part.parameters():`."""
     names = {n.id for n in loads(node)}
     for loop in draft.facts.index.ancestors(node):
         if isinstance(loop, ast.For) and names & {n.id for n in walk(loop.target) if isinstance(n, ast.Name)}:
             asked = loop.iter.func if isinstance(loop.iter, ast.Call) else None
-            return draft.blueprint.prepared_models(asked.value) if isinstance(asked, ast.Attribute) else ()
+            models = draft.blueprint.prepared_models(asked.value) if isinstance(asked, ast.Attribute) else ()
+            if models:
+                return models
+            names = {n.id for n in loads(loop.iter)}
     return ()
 
 

@@ -22,7 +22,7 @@ from accelift_codemod.verify.recording import Recording
 from accelift_codemod.verify.runs import Limits, Order, Run, execute
 from accelift_codemod.verify.scratch import PREFIX, copy_project
 from accelift_codemod.verify.tolerance import Tolerance, losses_of, units_of_rounding
-from accelift_codemod.verify.training import Trained, compare_training
+from accelift_codemod.verify.training import AGREEMENT, Trained, compare_training
 
 UNPROVED = (Verdict.UNDECIDED, Verdict.DIFFERS)
 Say = Callable[[str], None]
@@ -238,7 +238,7 @@ class _Prover:
             return frozen
         answers = [
             Answer(answer.question, Verdict.NOT_COMPARABLE, f"{answer.detail} ({in_short(why)})", answer.suspicions)
-            if answer.verdict is Verdict.DIFFERS
+            if answer.verdict is Verdict.DIFFERS and answer.question != AGREEMENT  # no chance is a reason for that
             else answer
             for answer in comparison.answers
         ]

@@ -19,6 +19,7 @@ from accelift_codemod.verify.tolerance import (
 )
 
 _FEW = 0.1  # of the steps: what is wrong with a conversion shows in others, too
+AGREEMENT = "every process has the same parameters"
 _GRADIENTS = 1e-3  # of their norm: what differs by less is seen in the parameters, if it matters
 
 
@@ -211,12 +212,11 @@ class _Steps:
         return Answer(answer.question, Verdict.UNDECIDED, detail)
 
     def _agreement(self) -> Answer:
-        question = "every process has the same parameters"
         for step, (ours, theirs) in enumerate(self._pairs):
             if apart := disagreement(self._converted, step):
                 causes = (Suspicion("GRAD-SYNC", 3, apart, theirs.place),)
-                return Answer(question, Verdict.DIFFERS, apart, causes, ours.at)
-        return Answer(question, Verdict.IDENTICAL)
+                return Answer(AGREEMENT, Verdict.DIFFERS, apart, causes, ours.at)
+        return Answer(AGREEMENT, Verdict.IDENTICAL)
 
     def _answer(self, question: str, gaps: list[_Gap]) -> Answer:
         for step, gap in enumerate(gaps):
