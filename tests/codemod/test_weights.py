@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import findings, script
+from scripts import findings, script, severities
 
 RESET = {"epoch": "model.reset_parameters()"}
 DRAWN = "def init(m):\n    if isinstance(m, nn.Linear):\n        nn.init.normal_(m.weight)"
@@ -67,10 +67,37 @@ ONE_BY_ONE = "for m in model.modules():\n    if isinstance(m, nn.Linear):\n     
         {"epoch": "model.layer.weight.data.uniform_(-1, 1)"},
         {"epoch": ONE_BY_ONE},
         {"epoch": "for p in model.parameters():\n    p.data.normal_(0, 0.1)"},
+        {"epoch": "for part in model.children():\n    for p in part.parameters():\n        nn.init.uniform_(p, -1, 1)"},
     ],
 )
 def test_weights_that_each_process_would_draw_for_itself(slots: dict[str, str]) -> None:
     assert findings(script(**slots)) == ["INIT-UNSEEDED"]
+
+
+SEEDED = {"setup": "torch.manual_seed(0)"}
+DROPS = "class Drops(Net):\n    def forward(self, x):\n        return self.layer({})\n\n\n{}"
+NOISES = ["F.dropout(x, 0.5)", "nn.Dropout()(x)", "x + torch.randn_like(x)"]
+
+
+def drops(noise: str, definitions: str = "", **slots: str) -> str:
+    """A seeded script with a network that draws random numbers."""
+    given = {**SEEDED, "definitions": DROPS.format(noise, definitions), "model": "model = Drops().to(device)"}
+    return script(**{**given, **slots})
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_weights_drawn_again_after_processes_have_drawn_other_numbers(noise: str) -> None:
+    twice = "nn.init.normal_(model.layer.weight)\nnn.init.normal_(model.layer.bias)"
+    for again, defined in (("model.layer.reset_parameters()", ""), ("model.apply(init)", DRAWN), (twice, "")):
+        assert severities(drops(noise, defined, epoch=again), "INIT-UNSEEDED") == ["warning"]
+
+
+@pytest.mark.parametrize("noise", [*NOISES, "x"])
+def test_weights_that_all_processes_draw_alike(noise: str) -> None:
+    reset = "model.layer.reset_parameters()"
+    for slots in ({"epoch": f"torch.manual_seed(epoch)\n{reset}"}, {"before": reset}, {"model": "model = Drops()"}):
+        assert "INIT-UNSEEDED" not in findings(drops(noise, **slots))
+    assert "INIT-UNSEEDED" not in findings(drops("x", epoch=reset))
 
 
 TEACHER = {

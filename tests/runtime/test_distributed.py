@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runtime_jobs import fork_ranks
+
+from tests.forks import Forks
 
 _WORKERS = Path(__file__).parent / "workers"
 
@@ -47,6 +50,16 @@ _ALL = [
     for worker in workers
     for name in _checks_of(worker)
 ]
+
+
+def test_processes_draw_their_own_numbers(forks: Forks, tmp_path: Path) -> None:
+    """As fresh ones do: what prepare has to make alike would be alike from the beginning."""
+    script = tmp_path / "draws.py"
+    script.write_text(
+        "import random\nimport numpy\nimport torch\nprint(torch.rand(1).item(), numpy.random.rand(), random.random())"
+    )
+    (_, one), (_, other) = fork_ranks(forks, [str(script)], 2, tmp_path)
+    assert not set(one.split()) & set(other.split()) and len(one.split()) == 3
 
 
 @pytest.mark.parametrize(("worker", "ranks", "name"), _ALL)

@@ -9,6 +9,8 @@ from accelift_codemod.chance import seeds
 from accelift_codemod.chance.networks import own_networks
 from accelift_codemod.chance.redrawn import redrawn
 from accelift_codemod.draft import Draft
+from accelift_codemod.facts import BatchLoop
+from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
 
@@ -17,8 +19,9 @@ class Weights(Rule):
     """Reports weights that are drawn without a seed, and not those of the first process everywhere.
 
     All processes begin with the weights of the first one: prepare sees to that, once. What each of them draws later
-    stays its own, and the models never meet again. A network that is not prepared, such as a teacher that learns by
-    moving averages, has other weights on every process from the beginning.
+    stays its own, and the models never meet again. A seed from before a training that draws, too, as dropout does, is
+    none any more: shares of different sizes draw other numbers. A network that is not prepared, such as a teacher that
+    learns by moving averages, has other weights on every process from the beginning.
     """
 
     code = "REDRAW"
@@ -43,6 +46,15 @@ class Weights(Rule):
                 "prepared weights are drawn again without a seed: every process would train a model of its own",
                 "call torch.manual_seed before it, or make the model anew and prepare it",
             )
+        for call, drawn in self._parted(draft):
+            yield draft.finding(
+                "INIT-UNSEEDED",
+                Severity.WARNING,
+                call,
+                f"prepared weights are drawn again after training has drawn random numbers (line {drawn.lineno}: "
+                f"`{draft.facts.segment(drawn)}`): processes that have had shares of different sizes draw other ones",
+                "call torch.manual_seed before it",
+            )
         for model in own_networks(draft):
             yield draft.finding(
                 "INIT-UNSEEDED",
@@ -60,5 +72,48 @@ class Weights(Rule):
             late = any(draft.blueprint.may_follow_prepare(call, model) for model in redrawn(draft, call))
             if late and not seeds.seeded(draft, call, seeds.TORCH):
                 found.append(call)
-        inside = {draft.function(call) for call in found} - {None}
-        return [call for call in found if draft.facts.resolver.callee(call) not in inside]
+        return _innermost(draft, found)
+
+    def _parted(self, draft: Draft) -> Iterator[tuple[ast.Call, ast.Call]]:
+        """Calls that draw prepared weights by a seed from before a training that draws, too, and what that draws."""
+        drawing = ((loop.node, _draw(draft, loop)) for loop in draft.blueprint.train_loops)
+        drawn = [(node, call) for node, call in drawing if call is not None]
+        late = [c for c in draft.calls if any(draft.blueprint.may_follow_prepare(c, m) for m in redrawn(draft, c))]
+        told = set()
+        for call in _innermost(draft, [c for c in late if drawn and seeds.seeded(draft, c, seeds.TORCH)]):
+            found = next((one for node, one in drawn if _comes_after(draft, call, node)), None)
+            if found is not None and draft.function(call) not in told:
+                told.add(draft.function(call))
+                yield call, found
+
+
+def _innermost(draft: Draft, calls: list[ast.Call]) -> list[ast.Call]:
+    inside = {draft.function(call) for call in calls} - {None}
+    return [call for call in calls if draft.facts.resolver.callee(call) not in inside]
+
+
+def _draw(draft: Draft, loop: BatchLoop) -> ast.Call | None:
+    """A call that draws for each batch of a loop, as many numbers as there are samples: dropout, or noise."""
+    for call in draft.calls:
+        module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
+        if module in ("torch.nn", "torch.nn.functional") and "dropout" in name.lower():
+            return call
+        forward = getattr(draft.function(call), "name", "") == "forward"
+        if forward or loop.node in draft.facts.index.enclosing_loops(call):
+            if drawn_from(draft.facts.resolver, call) == "torch" and not redrawn(draft, call):
+                return call
+    return None
+
+
+def _comes_after(draft: Draft, call: ast.Call, loop: ast.AST) -> bool:
+    """Whether a call runs again and again in turns with a loop, and nothing is seeded in these turns."""
+    timeline, index = draft.blueprint.timeline, draft.facts.index
+    inner, outer = index.function(call), index.function(loop)
+    for home in dict.fromkeys((inner, outer, *(timeline.callers(inner) & timeline.callers(outer)), None)):
+        for place in timeline.places(call, home):
+            for other in timeline.places(loop, home):
+                shared = set(index.enclosing_loops(place)) & set(index.enclosing_loops(other))
+                if shared - {loop}:
+                    seeding = (one for known, _ in draft.seeding for one in timeline.places(known, home))
+                    return not any(shared & set(index.enclosing_loops(one)) for one in seeding)
+    return False
