@@ -9,7 +9,6 @@ from accelift_codemod.chance import seeds
 from accelift_codemod.chance.networks import own_networks
 from accelift_codemod.chance.redrawn import redrawn
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import BatchLoop
 from accelift_codemod.facts.chance import drawn_from
 from accelift_codemod.plan import Edit, Finding, Severity
 from accelift_codemod.rules import Explained, Rule
@@ -38,7 +37,9 @@ class Weights(Rule):
     )
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
-        for call in self._again(draft):
+        # Calls that draw prepared weights, if they may run once these are.
+        late = [c for c in draft.calls if any(draft.blueprint.may_follow_prepare(c, m) for m in redrawn(draft, c))]
+        for call in _innermost(draft, [call for call in late if not seeds.seeded(draft, call, seeds.TORCH)]):
             yield draft.finding(
                 "INIT-UNSEEDED",
                 Severity.ERROR,
@@ -46,7 +47,7 @@ class Weights(Rule):
                 "prepared weights are drawn again without a seed: every process would train a model of its own",
                 "call torch.manual_seed before it, or make the model anew and prepare it",
             )
-        for call, drawn in self._parted(draft):
+        for call, drawn in self._parted(draft, late):
             yield draft.finding(
                 "INIT-UNSEEDED",
                 Severity.WARNING,
@@ -65,23 +66,13 @@ class Weights(Rule):
                 "call torch.manual_seed before it",
             )
 
-    def _again(self, draft: Draft) -> list[ast.Call]:
-        """The calls that draw prepared weights without a seed, the innermost of them."""
-        found = []
-        for call in draft.calls:
-            late = any(draft.blueprint.may_follow_prepare(call, model) for model in redrawn(draft, call))
-            if late and not seeds.seeded(draft, call, seeds.TORCH):
-                found.append(call)
-        return _innermost(draft, found)
-
-    def _parted(self, draft: Draft) -> Iterator[tuple[ast.Call, ast.Call]]:
+    def _parted(self, draft: Draft, late: list[ast.Call]) -> Iterator[tuple[ast.Call, ast.Call]]:
         """Calls that draw prepared weights by a seed from before a training that draws, too, and what that draws."""
-        drawing = ((loop.node, _draw(draft, loop)) for loop in draft.blueprint.train_loops)
-        drawn = [(node, call) for node, call in drawing if call is not None]
-        late = [c for c in draft.calls if any(draft.blueprint.may_follow_prepare(c, m) for m in redrawn(draft, c))]
+        seeded = _innermost(draft, [call for call in late if seeds.seeded(draft, call, seeds.TORCH)])
+        drawn = _drawn(draft) if seeded else {}
         told = set()
-        for call in _innermost(draft, [c for c in late if drawn and seeds.seeded(draft, c, seeds.TORCH)]):
-            found = next((one for node, one in drawn if _comes_after(draft, call, node)), None)
+        for call in seeded:
+            found = next((one for loop, one in drawn.items() if _comes_after(draft, call, loop)), None)
             if found is not None and draft.function(call) not in told:
                 told.add(draft.function(call))
                 yield call, found
@@ -92,17 +83,22 @@ def _innermost(draft: Draft, calls: list[ast.Call]) -> list[ast.Call]:
     return [call for call in calls if draft.facts.resolver.callee(call) not in inside]
 
 
-def _draw(draft: Draft, loop: BatchLoop) -> ast.Call | None:
-    """A call that draws for each batch of a loop, as many numbers as there are samples: dropout, or noise."""
+def _drawn(draft: Draft) -> dict[ast.AST, ast.Call]:
+    """For each training loop a call that draws for its batches, as many numbers as there are samples, if there is one:
+    dropout, or noise."""
+    loops = dict.fromkeys(loop.node for loop in draft.blueprint.train_loops)
+    found: dict[ast.AST, ast.Call] = {}
     for call in draft.calls:
         module, _, name = (draft.facts.resolver.qualified(call.func) or "").rpartition(".")
-        if module in ("torch.nn", "torch.nn.functional") and "dropout" in name.lower():
-            return call
-        forward = getattr(draft.function(call), "name", "") == "forward"
-        if forward or loop.node in draft.facts.index.enclosing_loops(call):
-            if drawn_from(draft.facts.resolver, call) == "torch" and not redrawn(draft, call):
-                return call
-    return None
+        drops = module in ("torch.nn", "torch.nn.functional") and "dropout" in name.lower()
+        if not drops and (drawn_from(draft.facts.resolver, call) != "torch" or redrawn(draft, call)):
+            continue
+        if drops or getattr(draft.function(call), "name", "") == "forward":
+            return {**dict.fromkeys(loops, call), **found}
+        for loop in draft.facts.index.enclosing_loops(call):
+            if loop in loops:
+                found.setdefault(loop, call)
+    return found
 
 
 def _comes_after(draft: Draft, call: ast.Call, loop: ast.AST) -> bool:
