@@ -60,15 +60,17 @@ def check_source(source: Source, choice: Choice, place: Path | None = None) -> F
     fixes = choice.fix and not source.path.endswith(".ipynb")
     edits = tuple(edit for finding in findings for edit in finding.fix) if fixes else ()
     left = tuple(finding for finding in findings if not (fixes and finding.fix))
-    plan = Plan(source.path, source.digest, edits, left, Outcome.CHECKED)
+    whole = Plan(source.path, source.digest, (), findings, Outcome.CHECKED)
+    plan = replace(whole, edits=edits, findings=left)
     if program is None:
-        return _fixed(source, facts.written, plan, choice)
+        return _fixed(source, facts.written, plan, whole, choice)
+    told = parts.divide(program, whole)
     try:
         divided = parts.divide(program, plan)
     except parts.CannotSpell:  # a fix would need what its file does not import
-        divided = parts.divide(program, replace(plan, edits=(), findings=findings))
-    plans = {unit: replace(one, outcome=Outcome.CHECKED) for unit, one in divided.items()}
-    results = {unit: _fixed(unit.source, unit.index, one, choice) for unit, one in plans.items()}
+        divided = told
+    plans = {unit: (replace(divided.get(unit, one), outcome=Outcome.CHECKED), one) for unit, one in told.items()}
+    results = {unit: _fixed(unit.source, unit.index, one, all_, choice) for unit, (one, all_) in plans.items()}
     return replace(results.pop(program.entry), members=tuple(results.values()))
 
 
@@ -97,8 +99,9 @@ def _found(world: World, choice: Choice) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda f: (f.line, f.code)))
 
 
-def _fixed(source: Source, index: Index, plan: Plan, choice: Choice) -> FileResult:
-    """A file with what is certain set right, by the same rewriter and gates as a conversion."""
+def _fixed(source: Source, index: Index, plan: Plan, whole: Plan, choice: Choice) -> FileResult:
+    """A file with what is certain set right, by the same rewriter and gates as a conversion; the `whole` of what was
+    found, if that fails."""
     if not plan.edits:
         return FileResult(source.path, plan)
 
@@ -113,7 +116,7 @@ def _fixed(source: Source, index: Index, plan: Plan, choice: Choice) -> FileResu
         problems = [str(error)]
     if problems:
         message = f"{source.path}: cannot be fixed ({'; '.join(problems)}); leave --fix out, and please report it"
-        return FileResult(source.path, replace(plan, edits=()), error=message, fault=True)
+        return FileResult(source.path, replace(whole, outcome=Outcome.CHECKED), error=message, fault=True)
     text = diff.unified(source.path, source.lines, rewritten.changes, source.bom)
     return FileResult(source.path, plan, text, source.encoding, source.encode(rewritten.text))
 
@@ -165,7 +168,7 @@ def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:
         return FileResult(path, error=str(error))
     if not named and not any(mark in data for mark in _MARKS):
         return FileResult(path, skipped=True)
-    return check_bytes(data, path, choice, Path(path))
+    return check_bytes(data, path, choice, Path(path)).light()
 
 
 def check_files(files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:

@@ -26,5 +26,6 @@ def averaged(draft: Draft, call: ast.Call) -> bool:
 
 
 def _is_asked(draft: Draft, name: str) -> bool:
-    read = (n for n in walk(draft.facts.tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load))
-    return any(n.attr == name for n in read) or name in draft.facts.index.module.bindings
+    index = draft.facts.index
+    read = any(isinstance(n.ctx, ast.Load) for n in index.attributes.get(name, ()))
+    return read or name in index.module.bindings

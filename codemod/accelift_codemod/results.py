@@ -59,10 +59,12 @@ class FileResult:
         return cls(path, Plan(path, digest, (), (finding,), Outcome.REFUSED, finding.message))
 
     def light(self) -> FileResult:
-        """The result without the syntax trees that its edits point into."""
+        """The result without the syntax trees that its edits, and those of its findings, point into."""
         plan = self.plan
         if plan is not None and plan.edits:
             plan = replace(plan, edits=tuple(replace(edit, node=None) for edit in plan.edits))
+        if plan is not None and any(finding.fix for finding in plan.findings):
+            plan = replace(plan, findings=tuple(replace(finding, fix=()) for finding in plan.findings))
         return replace(self, plan=plan, members=tuple(member.light() for member in self.members))
 
     @property

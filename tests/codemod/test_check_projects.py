@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from accelift_codemod import checker
 from accelift_codemod.checker import Choice, check_files
 from accelift_codemod.plan import Severity
 
@@ -135,3 +136,21 @@ def test_what_a_script_does_not_run_of_a_file_is_not_its_own(tmp_path: Path) -> 
         script = script.replace("    train(model", loaded.format(guard=guard))
         found = check(tmp_path, "train", train=script, other=dedent(other), engine=ENGINE)
         assert [code for one in found.values() for code, _ in one] == codes
+
+
+def test_nothing_that_was_found_is_lost_where_a_fix_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checker.gates, "failures", lambda *args: ["it does not parse"])
+    for name, text in (("train", SCRIPT), ("engine", RAW)):
+        (tmp_path / f"{name}.py").write_text(text)
+    script, engine = check_files([(str(tmp_path / "train.py"), True)], Choice(fix=True))
+    assert engine.plan is not None and "it does not parse" in engine.error and engine.output is None
+    assert "BWD-RAW" in [finding.code for finding in engine.plan.findings] and not engine.plan.edits
+    assert not script.error
+
+
+def test_results_hold_no_syntax_trees(tmp_path: Path) -> None:
+    for name, text in (("train", SCRIPT), ("engine", RAW)):
+        (tmp_path / f"{name}.py").write_text(text)
+    results = list(check_files([(str(tmp_path / "train.py"), True)], Choice()))
+    plans = [result.plan for result in results if result.plan is not None]
+    assert len(plans) == 2 and not any(finding.fix for plan in plans for finding in plan.findings)
