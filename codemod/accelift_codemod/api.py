@@ -220,7 +220,8 @@ def _alone(script: FileResult, options: Options) -> FileResult:
         from accelift_codemod import conversion
 
         path = Path(script.path)
-        return conversion.convert_alone(Source.decode(read_bytes(path), script.path), options, path)
+        convert = partial(conversion.convert_alone, options=options, place=path)
+        return conversion.of_code(read_bytes(path), script.path, options, convert)
 
     return guarded(script.path, work, options.time_limit).light()
 
@@ -232,8 +233,11 @@ def _sparing(script: FileResult, options: Options, spared: frozenset[tuple[str, 
         from accelift_codemod import conversion
 
         path = Path(script.path)
-        source = Source.decode(read_bytes(path), script.path)
-        return conversion.convert_sparing(source, path, options, spared) or FileResult(script.path)
+
+        def convert(source: Source) -> FileResult:
+            return conversion.convert_sparing(source, path, options, spared) or FileResult(script.path)
+
+        return conversion.of_code(read_bytes(path), script.path, options, convert)
 
     result = guarded(script.path, work, options.time_limit).light()
     return result if result.output is not None else None

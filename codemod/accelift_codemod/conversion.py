@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,64 +142,32 @@ def convert_alone(source: Source, options: Options, place: Path, spared: frozens
 
 
 def convert_notebook(data: bytes, path: str, options: Options, place: Path | None = None) -> FileResult:
-    """Convert the code cells of a notebook, and tell of the project files that it imports if it has a place.
+    """Convert the code cells of a notebook, with the project files that it imports if it has a place.
 
     Raises:
         BadSource: it is none, or a cell does not parse.
     """
+    return of_code(data, path, options, lambda source: _as_written(source, options, place))
+
+
+def of_code(data: bytes, path: str, options: Options, convert: Callable[[Source], FileResult]) -> FileResult:
+    """What a conversion makes of a script, or of the code cells of a notebook.
+
+    Raises:
+        BadSource: it is neither.
+    """
+    if not path.endswith(".ipynb"):
+        return convert(Source.decode(data, path))
     from accelift_codemod import notebook  # late: most files are none
 
     book = notebook.Notebook(data, path)
     with book.places():
-        result = convert_source(book.source, options)
-    plan = result.plan
-    if plan is None or result.fault:
-        return result
-    edits, findings = tuple(map(book.edit, plan.edits)), tuple(map(book.finding, plan.findings))
-    if result.output is None:
-        return replace(result, plan=replace(plan, digest=book.digest, edits=edits, findings=findings))
-    script = result.output.decode()
+        result = convert(book.source)
     try:
-        output, changes = book.changed(script)
+        return _listening(book.result(result), options)
     except CannotRewrite as error:
         clash = _clash(book.source, str(error), fault=False)
         return replace(clash, plan=replace(clash.plan, digest=book.digest) if clash.plan else None)
-    if "NOTEBOOK" not in options.ignore:
-        findings += (notebook.note(script),)
-    outcome = plan.outcome
-    if place is not None and "NOT-LINKED" not in options.ignore:
-        unlinked = tuple(_left_beside(book.source, options, place))
-        findings = (*unlinked, *findings)
-        outcome = Outcome.CONVERTED_WITH_FINDINGS if unlinked else outcome
-    return replace(
-        result,
-        plan=replace(plan, digest=book.digest, edits=edits, findings=findings, outcome=outcome),
-        diff=diff.unified(path, book.lines, changes),
-        output=output,
-        config=book.config(result.config),
-    )
-
-
-def _left_beside(source: Source, options: Options, place: Path) -> Iterator[Finding]:
-    """What is said of the project files that a notebook imports, if a script with its code would change them."""
-    try:
-        program = link(source, place, settings.roles(place))
-        if program is None:
-            return
-        plan, draft = make_plan(Facts(program, settings.roles(place)), options)
-        plans = parts.divide(program, _without_ignored(plan, options)) if draft is not None else {}
-    except (CannotLink, parts.CannotSpell):
-        return  # nor would a script
-    others = [plan for plan in plans.values() if plan.path != source.path]
-    changed = [Path(os.path.relpath(one.path, place.parent)).as_posix() for one in others if one.edits]
-    codes = {finding.code for one in others for finding in one.findings if finding.severity is not Severity.NOTE}
-    would = [f"change {', '.join(changed)}"] * bool(changed) + [f"tell of {', '.join(sorted(codes))}"] * bool(codes)
-    if would:
-        message = (
-            f"the project files that it imports stay as they are: a script of this code would {' and '.join(would)}"
-        )
-        remedy = "save the notebook as a script and convert that, which converts them with it"
-        yield Finding("NOT-LINKED", Severity.WARNING, 0, message, remedy)
 
 
 def convert_source(

@@ -20,8 +20,10 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
+from accelift_codemod import diff
 from accelift_codemod.facts.values import Evidence
 from accelift_codemod.plan import Edit, Finding, Severity, renamed_lines
+from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite.result import CannotRewrite, Change
 from accelift_codemod.source import BadSource, Source
 
@@ -31,6 +33,7 @@ _MAGIC = re.compile(r"\s*(?:%{1,2}[a-zA-Z_]|[!?])|.*[\w)\]]\?\??\s*$")
 _ASSIGNED = re.compile(r"\s*[\w., ]+=\s*(?:%[a-zA-Z_]|!)")
 _INDENT = re.compile(r"(?:[ \t]*\n)*([ \t]*)")
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)")
+_BESIDE = re.compile(r".+\.py:\d+: ")
 _AROUND_PYTHON = frozenset("time timeit capture prun".split())  # cell magics whose cell is Python
 _DECODER = json.JSONDecoder()
 
@@ -228,12 +231,50 @@ class Notebook:
         spread = re.match(r"\[\s*\n", self.text[cell.begin : cell.end])
         return begin + 1 + line - cell.line if spread else begin
 
+    def result(self, result: FileResult) -> FileResult:
+        """What becomes of the notebook, for what became of its script; places in the script are those of the notebook.
+
+        Raises:
+            CannotRewrite: the converted script does not fall into the cells any more.
+        """
+        plan = result.plan
+        if plan is None or result.fault:
+            return result
+        members = tuple(map(self._member, result.members))
+        edits, findings = tuple(map(self.edit, plan.edits)), tuple(map(self.finding, plan.findings))
+        if result.output is not None or members:
+            findings += (note((result.output or self.source.data).decode()),)
+        plan = replace(plan, digest=self.digest, edits=edits, findings=findings)
+        result = replace(result, plan=plan, members=members, config=self.config(result.config))
+        if result.output is None:
+            return result
+        output, changes = self.changed(result.output.decode())
+        return replace(result, diff=diff.unified(self.path, self.lines, changes), output=output, hunks=tuple(changes))
+
+    def _member(self, member: FileResult) -> FileResult:
+        """What becomes of a file that the notebook imports, and that may speak of the notebook."""
+        plan = member.plan
+        if plan is None:
+            return member
+        findings = (
+            replace(
+                f, message=self._renamed(f.message, self.path), evidence=tuple(map(self._evidence_beside, f.evidence))
+            )
+            for f in plan.findings
+        )
+        edits = (replace(e, evidence=tuple(map(self._evidence_beside, e.evidence))) for e in plan.edits)
+        return replace(member, plan=replace(plan, findings=tuple(findings), edits=tuple(edits)))
+
     def finding(self, finding: Finding) -> Finding:
         """A finding about the script as one about the notebook."""
         where = f" ({self._named(finding.line)})" if self.cell_of(finding.line) else ""
-        message = f"{renamed_lines(finding.message, self._named)}{where}"
+        beside = not finding.line and _BESIDE.match(finding.message)  # in a file that the script imports
+        message = self._renamed(finding.message, self.path if beside else "") + where
         evidence = tuple(map(self._evidence, finding.evidence))
         return replace(finding, line=self.line_of(finding.line), message=message, evidence=evidence)
+
+    def _renamed(self, text: str, of: str) -> str:
+        return renamed_lines(text, self._named, of)
 
     def _named(self, line: int) -> str:
         """A line of the script, for somebody who reads the notebook."""
@@ -251,7 +292,10 @@ class Notebook:
         return re.sub(rf"({name}):(\d+)", lambda m: f"{m[1]}:{self.line_of(int(m[2]))}", text)
 
     def _evidence(self, step: Evidence) -> Evidence:
-        return replace(step, line=self.line_of(step.line))
+        return step if step.path else replace(step, line=self.line_of(step.line))
+
+    def _evidence_beside(self, step: Evidence) -> Evidence:
+        return replace(step, line=self.line_of(step.line)) if step.path == self.path else step
 
     @contextmanager
     def places(self) -> Iterator[None]:
@@ -259,6 +303,8 @@ class Notebook:
         try:
             yield
         except BadSource as error:
+            if error.path != self.path:
+                raise
             cell = self.cell_of(error.line)
             where = f" in cell {cell.number}, line {error.line - cell.line + 1}" if cell else ""
             problem = f"{error.problem}{where}"

@@ -117,16 +117,20 @@ class Need(str, Enum):
     STRONG = "strong"
 
 
-_LINES = re.compile(r"`[^`]*`|\blines? (\d+(?:, \d+)*)")
+_LINES = r"`[^`]*`|\blines? (\d+(?:, \d+)*)(?!\d|, \d)"
 
 
-def renamed_lines(text: str, named: Callable[[int], str]) -> str:
-    """Words with other names for the lines that they mention (`line 3`), those in quoted code left alone."""
+def renamed_lines(text: str, named: Callable[[int], str], of: str = "") -> str:
+    """Words with other names for the lines that they mention (`line 3`), those in quoted code left alone.
+
+    It is the lines that are said to be of a file (`line 3 of utils.py`), or those of which that is not said.
+    """
+    said = rf"(?= of {re.escape(of)}(?!\w))" if of else r"(?! of \S)"
 
     def rename(found: re.Match[str]) -> str:
         return ", ".join(named(int(n)) for n in found[1].split(", ")) if found[1] else found[0]
 
-    return _LINES.sub(rename, text)
+    return re.sub(_LINES + said, rename, text)
 
 
 @dataclass(frozen=True)

@@ -151,8 +151,7 @@ REASONS = (
         "imports files that cannot be looked at with it",
         "The script and the project files that it imports are understood as one program, unless one of them sets a "
         "global of another from outside (`config.lr = 0.1`), or they are too many. Then the script is looked at alone: "
-        "it is a warning where the script is converted, and the files that it imports stay as they are. So do those "
-        "that a notebook imports, which is a warning if a script of its code would change them, or warn of them.",
+        "it is a warning where the script is converted, and the files that it imports stay as they are.",
     ),
     Reason(
         "ACC-REACH",

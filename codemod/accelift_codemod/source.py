@@ -75,11 +75,15 @@ class Source:
 
     @classmethod
     def read(cls, path: Path, name: str | None = None) -> Source:
-        """Decode a file.
+        """Decode a file; of a notebook, its code cells as one script.
 
         Raises:
             BadSource: the file cannot be read, is empty, binary, or is not in its declared encoding.
         """
+        if path.suffix == ".ipynb":
+            from accelift_codemod.notebook import Notebook  # late: most files are none
+
+            return Notebook(read_bytes(path), name or str(path)).source
         return cls.decode(read_bytes(path), name or str(path))
 
     @classmethod

@@ -53,6 +53,28 @@ def test_what_sets_the_environment_comes_before_the_accelerator() -> None:
     assert converted(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("CUBLAS_WORKSPACE_CONFIG", False),  # read when cuBLAS first multiplies
+        ("PL_GLOBAL_SEED", False),
+        ("PYTHONHASHSEED", False),
+        ("CUDA_VISIBLE_DEVICES", True),
+        ("NCCL_DEBUG", True),
+        ("SETTING", True),
+    ],
+)
+def test_a_variable_of_the_environment_that_is_set_after_the_device_is_used(name: str, waits: bool) -> None:
+    device = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    seeds = f"def seed_all():\n    os.environ['{name}'] = '1'\n    torch.manual_seed(1)"
+    text = script(imports="import os", definitions=seeds, device=f"{device}\nprint(device)\nseed_all()")
+    if waits:
+        assert unchanged(text).code == "DEV-UNKNOWN"
+    else:
+        device = f"{REBOUND}\naccelerator.print(device)\nseed_all()"
+        assert converted(text) == lifted(imports="import os", definitions=seeds, device=device)
+
+
 @pytest.mark.parametrize("more", ["torch.manual_seed(3)", 'print("choosing")'])
 def test_what_may_be_done_or_not_is_asked_as_before(more: str) -> None:
     choice = 'choose() if args.gpu else torch.device("cpu")'

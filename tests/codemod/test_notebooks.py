@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from accelift_codemod import diff
-from accelift_codemod.api import convert_bytes, convert_file
+from accelift_codemod.api import convert_bytes, convert_file, convert_files
 from accelift_codemod.checker import Choice, check_bytes
+from accelift_codemod.discover import Files
 from accelift_codemod.notebook import Notebook
 from accelift_codemod.options import Options
-from accelift_codemod.plan import Outcome
+from accelift_codemod.plan import Finding, Outcome, Severity
+from accelift_codemod.project.groups import flattened
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite.result import CannotRewrite
 from scripts import converted, script
@@ -219,45 +221,126 @@ def test_a_notebook_is_checked() -> None:
 
 
 UTILS = "import torch\n\n\ndef keep(model, path):\n    {}\n"
-MODELS = "import torch\n\n\ndef scale(x):\n    return x / 2\n"
+ENGINE = """\
+def train(model, loader, optimizer, loss_fn):
+    for step, (inputs, targets) in enumerate(loader):
+        loss = loss_fn(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss
+"""
+
+
+def book_of(code: str) -> bytes:
+    """A notebook with some code, a cell for each part of it."""
+    return notebook(cell("# Title", "markdown"), *map(cell, code.split("\n\n\n")))
+
+
+def code_of(data: bytes) -> str:
+    return "\n\n\n".join(sources(data)[1:])
+
+
+def of_folder(folder: Path) -> dict[str, FileResult]:
+    """What becomes of the files of a folder."""
+    found = Files()
+    found.add(folder)
+    results = flattened(convert_files(list(found.named.items()), Options()))
+    assert not any(result.error for result in results)
+    return {Path(result.path).name: result for result in results}
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "changed", "told"),
     [
-        ("torch.save(model.state_dict(), path)", ["change utils.py"]),
-        ("return open(path, 'r+')", ["tell of SAVE-RACE"]),
-        ("return len(path)", []),
+        ("torch.save(model.state_dict(), path)", True, []),
+        ("return open(path, 'r+')", False, ["SAVE-RACE"]),
+        ("return len(path)", False, None),
     ],
 )
-def test_project_files_that_a_script_would_change_are_told_of(tmp_path: Path, line: str, told: list[str]) -> None:
+def test_project_files_are_converted_with_a_notebook(
+    tmp_path: Path, line: str, changed: bool, told: list[str] | None
+) -> None:
+    """As they are with a script of its code."""
     (tmp_path / "utils.py").write_text(UTILS.format(line))
-    (tmp_path / "models.py").write_text(MODELS)
-    code = script(from_imports="from models import scale\nfrom utils import keep", after="keep(model, 'model.pt')")
-    book = tmp_path / "train.ipynb"
-    book.write_bytes(notebook(*map(cell, code.split("\n\n\n"))))
-    result = convert_file(book, Options())
-    assert result.plan is not None and result.output is not None
-    messages = [f.message for f in result.plan.findings if f.code == "NOT-LINKED"]
-    assert [part in message for part, message in zip(told, messages, strict=True)] == [True] * len(told)
-    outcome = Outcome.CONVERTED_WITH_FINDINGS if told else Outcome.CONVERTED
-    assert result.outcome is outcome
-    ignored = convert_file(book, Options(ignore=("NOT-LINKED",)))
-    assert ignored.plan is not None and all(f.code != "NOT-LINKED" for f in ignored.plan.findings)
+    code = script(from_imports="from utils import keep", after="keep(model, 'model.pt')")
+    (tmp_path / "train.py").write_text(code)
+    (alone,) = convert_files([(tmp_path / "train.py", True)], Options())
+    (tmp_path / "train.py").unlink()
+    (tmp_path / "train.ipynb").write_bytes(book_of(code))
+    (result,) = convert_files([(tmp_path / "train.ipynb", True)], Options())
+    assert alone.output is not None and result.output is not None
+    assert code_of(result.output) == alone.output.decode()
+    assert [m.output for m in result.members] == [m.output for m in alone.members]
+    assert any(m.output is not None for m in result.members) == changed
+    codes = [[f.code for f in m.plan.findings] for m in result.members if m.plan is not None]
+    assert codes == ([] if told is None else [told])
+    assert result.plan is not None and [f.code for f in result.plan.findings if f.code == "NOTEBOOK"] == ["NOTEBOOK"]
 
 
-def test_project_files_of_one_name_are_told_of_each(tmp_path: Path) -> None:
-    for name, line in (("one", "torch.save(model.state_dict(), path)"), ("two", "return len(path)")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "utils.py").write_text(UTILS.format(line))
-        (tmp_path / name / "__init__.py").write_text("")
-    imports = "from one.utils import keep\nfrom two.utils import keep as measure"
-    code = script(from_imports=imports, after="keep(model, 'model.pt')\nmeasure(model, 'model.pt')")
+def test_the_training_of_a_notebook_may_be_in_a_project_file(tmp_path: Path) -> None:
+    code = script()
+    head, loop = code[: code.index("for ")], "loss = train(model, loader, optimizer, loss_fn)"
+    (tmp_path / "engine.py").write_text(ENGINE)
+    (tmp_path / "train.ipynb").write_bytes(book_of(f"from engine import train\n{head}\n\n\n{loop}\nprint(loss.item())"))
+    results = of_folder(tmp_path)
+    assert b"accelerator.backward(loss)" in (results["engine.py"].output or b"")
+    output = results["train.ipynb"].output
+    assert output is not None and "loss_fn, accelerator)" in code_of(output)
+    assert results["train.ipynb"].outcome is Outcome.CONVERTED
+
+
+def test_what_is_said_of_project_files_names_their_lines_and_the_cells_of_the_notebook(tmp_path: Path) -> None:
+    """Each place is one that its reader finds."""
+    code = script(from_imports="from utils import keep", after="keep(model, 'model.pt')")
+    (tmp_path / "utils.py").write_text(UTILS.format("return open(path, 'r+')"))
     book = tmp_path / "train.ipynb"
-    book.write_bytes(notebook(*map(cell, code.split("\n\n\n"))))
-    plan = convert_file(book, Options()).plan
-    assert plan is not None
-    assert ["change one/utils.py" in f.message for f in plan.findings if f.code == "NOT-LINKED"] == [True]
+    book.write_bytes(book_of(code))
+    (result,) = convert_files([(book, True)], Options())
+    lines = book.read_text().splitlines()
+    (member,) = result.members
+    assert member.plan is not None and member.plan.findings[0].line == 5
+    steps = [s for p in (result.plan, member.plan) if p for f in (*p.findings, *p.edits) for s in f.evidence]
+    assert steps
+    for step in steps:
+        place = Path(step.path or book)
+        text = lines if place == book else place.read_text().splitlines()
+        assert 0 <= step.line <= len(text)
+    assert "(cell" not in member.plan.findings[0].message
+
+
+def test_lines_of_a_notebook_and_of_other_files() -> None:
+    book = Notebook(book_of("a = 1\n\n\nb = 2\nc = 3"), "/x y/n.ipynb")
+    said = "lines 2, 5 and line 5 of /a/b.py, line 12 of /a/b.py, `line 2`"
+    note = book.finding(Finding("X", Severity.NOTE, 0, said, ""))
+    assert note.message == "cell 2, line 1, cell 3, line 2 and line 5 of /a/b.py, line 12 of /a/b.py, `line 2`"
+    beside = book.finding(Finding("X", Severity.NOTE, 0, "/a/b.py:7: line 2, line 4 of /x y/n.ipynb", ""))
+    assert beside.message == "/a/b.py:7: line 2, cell 3, line 1 of /x y/n.ipynb"
+
+
+def test_a_notebook_that_uses_what_a_script_would_change(tmp_path: Path) -> None:
+    code = script()
+    head, loop = code[: code.index("for ")], "loss = train(model, loader, optimizer, loss_fn)"
+    (tmp_path / "engine.py").write_text(ENGINE)
+    (tmp_path / "train.py").write_text(f"from engine import train\n{head}\n{loop}\n")
+    assert of_folder(tmp_path)["train.py"].outcome is Outcome.CONVERTED
+    (tmp_path / "look.ipynb").write_bytes(book_of("import torch\nfrom engine import train\n\n\nprint(train)"))
+    result = of_folder(tmp_path)["train.py"]
+    assert result.plan is not None and [f.code for f in result.plan.findings] == ["SHARED-FILE"]
+    assert "look.ipynb uses, too" in result.plan.findings[0].message
+
+
+def test_a_notebook_that_trains_as_a_script_does_is_converted_with_it(tmp_path: Path) -> None:
+    code = script()
+    head, loop = code[: code.index("for ")], "loss = train(model, loader, optimizer, loss_fn)"
+    (tmp_path / "engine.py").write_text(ENGINE)
+    (tmp_path / "train.py").write_text(f"from engine import train\n{head}\n{loop}\n")
+    (tmp_path / "train.ipynb").write_bytes(book_of(f"from engine import train\n{head}\n\n\n{loop}"))
+    results = of_folder(tmp_path)
+    assert all(result.outcome is Outcome.CONVERTED for result in results.values())
+    script_output, notebook_output = results["train.py"].output, results["train.ipynb"].output
+    assert script_output is not None and notebook_output is not None
+    assert code_of(notebook_output).split() == script_output.decode().split()
 
 
 def test_a_notebook_without_project_files_is_told_nothing_of_them(tmp_path: Path) -> None:
@@ -266,3 +349,4 @@ def test_a_notebook_without_project_files_is_told_nothing_of_them(tmp_path: Path
     (tmp_path / "utils.py").write_text(UTILS.format("torch.save(model, path)"))
     result = convert_file(book, Options())
     assert result.plan is not None and all(f.code != "NOT-LINKED" for f in result.plan.findings)
+    assert not result.members

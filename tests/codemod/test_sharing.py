@@ -94,6 +94,28 @@ def test_scripts_that_want_a_file_changed_differently(folder: Path) -> None:
     assert "engine.py" not in results
 
 
+@pytest.mark.parametrize(
+    "trains",
+    [
+        "        optimizer.step()\n        losses.append(loss.item())\n",
+        "        optimizer.step()\n        losses.append(loss.item())\n        print(loss)\n",
+    ],
+)
+def test_one_of_two_scripts_decides_by_what_the_other_only_keeps(folder: Path, trains: str) -> None:
+    """What decides is the mean over the processes; who only looks at it may have that, too."""
+    engine = ENGINE.replace("    for x", "    losses = []\n    for x", 1).replace("        optimizer.step()\n", trains)
+    body = script("from engine import train\nfrom model import Net")
+    keeps = body.replace("train(", "losses = train(").replace("import losses = train", "import train")
+    decides = f"{keeps}if losses[-1] > 1:\n    model.load_state_dict(torch.load('model.pt'))\n"
+    files = {"engine.py": f"{engine}    return losses\n", "model.py": MODEL}
+    write({**files, "keeps.py": keeps})
+    assert "batch_mean" not in outputs("keeps.py")["engine.py"]
+    write({**files, "decides.py": decides})
+    found = outputs("keeps.py", "decides.py")
+    assert sorted(found) == ["decides.py", "engine.py", "keeps.py"]
+    assert "losses.append(accelerator.batch_mean(loss.detach()).item())" in found["engine.py"]
+
+
 def test_each_script_uses_another_part_of_a_file(folder: Path) -> None:
     """Both changes of the file are made: no script uses what only the other one changes."""
     other = ENGINE.replace("def train(", "def fit(")

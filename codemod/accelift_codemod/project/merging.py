@@ -54,4 +54,12 @@ def merged(versions: Sequence[FileResult]) -> FileResult | None:
 
 
 def _hunks(versions: Iterable[FileResult]) -> list[Change]:
-    return sorted({hunk for version in versions for hunk in version.hunks}, key=lambda hunk: (hunk.start, hunk.end))
+    found = {line for version in versions for hunk in version.hunks for line in _by_line(hunk)}
+    return sorted(found, key=lambda hunk: (hunk.start, hunk.end))
+
+
+def _by_line(hunk: Change) -> list[Change]:
+    """A change of as many lines as there were, as one of each."""
+    if len(hunk.lines) != hunk.end - hunk.start:
+        return [hunk]
+    return [replace(hunk, start=at, end=at + 1, lines=(line,)) for at, line in enumerate(hunk.lines, start=hunk.start)]

@@ -192,11 +192,17 @@ class Sharing:
         return found
 
     def changes(self) -> dict[tuple[str, str], str]:
-        """For each global that edits change: a digest of these."""
+        """For each global that edits change: a digest of these.
+
+        That a value is made the mean over the processes, in a function that trains, is no difference: scripts that read
+        it only on the way need not ask for it, and may have it.
+        """
         found = {}
         places = {file.path: file.place for file in self.files}
         for (path, name), edits in self._edits.items():
-            text = "\n".join(sorted(f"{places[path](e)} {e.operation} {e.code} {e.place}" for e in edits))
+            trains = any(e.rule == "BACKWARD" for e in edits)
+            asked = (e for e in edits if not (trains and e.rule == "REDUCE"))
+            text = "\n".join(sorted(f"{places[path](e)} {e.operation} {e.code} {e.place}" for e in asked))
             found[str(path), name] = sha256(text.encode(errors="surrogateescape")).hexdigest()
         return found
 

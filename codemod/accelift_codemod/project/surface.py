@@ -41,7 +41,7 @@ class Surface:
 def surface(path: Path) -> Surface:
     """The surface of a file; an empty one if it cannot be read."""
     try:
-        data = read_bytes(path)
+        data = Source.read(path).data if path.suffix == ".ipynb" else read_bytes(path)
     except BadSource:
         return Surface(False, False, ())
     found: dict[tuple[str, int], None] = {}

@@ -132,7 +132,7 @@ def files_of(root: Path) -> tuple[Path, ...]:
         files.add(root)
     except Nowhere:
         return ()
-    return tuple(Path(p).resolve() for p in files.named if p.endswith(".py"))[:_MOST_FILES]
+    return tuple(Path(p).resolve() for p in files.named)[:_MOST_FILES]
 
 
 @remembered

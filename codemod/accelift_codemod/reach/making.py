@@ -17,8 +17,12 @@ from accelift_codemod.reasons import refuse
 if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
 
-# Variables of the environment that neither CUDA nor torch reads: Python itself does, or a library for text or logs.
-_NOT_OF_DEVICES = ("PYTHON", "TOKENIZERS_", "WANDB_", "TF_", "KAGGLE_")
+# Variables of the environment that do not tell which devices there are, nor how processes find each other: Python reads
+# them, a library for text, pictures or logs, or cuBLAS when it first multiplies.
+_NOT_OF_DEVICES = tuple(
+    "COMET_ CUBLAS_ DGL DISPLAY HF_ KAGGLE_ MLFLOW_ MPL NEPTUNE_ PL_ PYTHON QT_ TF_ TOKENIZERS_ TRANSFORMERS_ "
+    "WANDB_".split()
+)
 
 
 class Making:

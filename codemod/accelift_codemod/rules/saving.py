@@ -6,16 +6,13 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, files, library, paths, position
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
-from accelift_codemod.project.finder import Finder
 from accelift_codemod.rules import Rule
-from accelift_codemod.source import Source
 
 _RULE = "SAVE"
 _WRITE = (library.SIDE_EFFECTS - library.HARMLESS_EVERYWHERE) | {"torch.save", "torch.serialization.save"}
@@ -112,9 +109,7 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         given = [*call.args, *(k.value for k in call.keywords)]
         if not any(self._is_state(draft, one) for one in given) or not any(_is_path(draft, one) for one in given):
             return False
-        if not draft.after_training(call) or draft.guarded(call):
-            return False
-        return not any(_is_of_project(draft, name) for name in foreign)
+        return draft.after_training(call) and not draft.guarded(call)
 
     def _handed_on(self, draft: Draft) -> Iterator[ast.expr]:
         """Functions of libraries that write files, where others get to call them: `Thread(target=torch.save)`."""
@@ -209,14 +204,6 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 "if {accelerator}.is_main_process:",
                 need=Need.STRONG,
             )
-
-
-def _is_of_project(draft: Draft, name: str) -> bool:
-    """Whether a name is one of a project file, of which other findings tell if it is not looked at (a notebook's)."""
-    source = draft.facts.source
-    entry = source if isinstance(source, Source) else source.entry.source
-    finder = Finder(Path(entry.path), entry)
-    return finder.find(name.rpartition(".")[0] or name, 0, finder.script) is not None
 
 
 def _is_path(draft: Draft, node: ast.expr) -> bool:
