@@ -31,6 +31,48 @@ def test_the_move_of_a_trained_model_goes(model: str) -> None:
     assert converted(script(model=model)) == lifted()
 
 
+FIT = """\
+def fit(model, loader, optimizer, device):
+    {move}
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {more}"""
+FITS = dict.fromkeys(("loop", "move", "forward", "backward", "step"), "") | {
+    "epoch": "fit(model, loader, optimizer, device)"
+}
+
+
+@pytest.mark.parametrize(
+    "move", ["model.to(device)", "model = model.to(device)", "model.cuda()", "model.train().to(device)"]
+)
+@pytest.mark.parametrize("more", ["pass", "print(loss.detach().cpu(), y.cpu())", "x.to(torch.device('cpu'))"])
+def test_a_move_of_the_prepared_model_goes(move: str, more: str) -> None:
+    """Nothing moves it elsewhere."""
+    text = converted(script(definitions=FIT.format(move=move, more=more), **FITS))
+    assert "model.to(" not in text and "model.cuda(" not in text and "model.train().to(" not in text
+
+
+@pytest.mark.parametrize(
+    ("more", "definitions"),
+    [
+        ("model.cpu()", ""),
+        ("model.to('cpu')", ""),
+        ("model.to(torch.device('cpu'))", ""),
+        ("model.to(where())", "def where():\n    return input()\n\n\n"),
+        ("park(model)", "def park(net):\n    net.cpu()\n\n\n"),
+        ("park({'model': model})", "def park(all):\n    for net in all.values():\n        net.cpu()\n\n\n"),
+    ],
+)
+def test_a_move_of_a_prepared_model_stays_that_may_have_been_elsewhere(more: str, definitions: str) -> None:
+    for move in ("model.to(device)", "model = model.to(device)"):
+        text = converted(script(definitions=definitions + FIT.format(move=move, more=more), **FITS))
+        assert move.replace("device", "accelerator.device") in text
+
+
 @pytest.mark.parametrize(
     ("loop", "move", "left"),
     [

@@ -86,6 +86,14 @@ class Moves:
                 found.append(Move(call, receiver, "type", call.args[0], ()))
         return sorted(found, key=lambda m: position(m.call))
 
+    @cached_property
+    def away(self) -> list[ast.Call]:
+        """Calls that may move an object to another device."""
+        calls = {move.call for move in self.all}
+        other = [c for c in self._calls("to") if c not in calls and self.resolver.argument(c, 0, "device") is not None]
+        doubtful = [m.call for m in self.all if m.kind == "to" and self.devices.may_be_elsewhere(m.target)]
+        return [*self._calls("cpu"), *other, *doubtful]
+
     def is_number(self, target: ast.expr) -> bool:
         """Whether a target is the GPU of this process by its number (`.to(local_rank)`)."""
         return self.devices.processes.part(target) in (Part.RANK, Part.LOCAL_RANK)

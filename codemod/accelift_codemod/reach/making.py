@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from accelift_codemod.reach import Reach
 
 # Variables of the environment that do not tell which devices there are, nor how processes find each other: Python reads
-# them, a library for text, pictures or logs, or cuBLAS when it first multiplies.
+# them, or a library for text, pictures or logs; and those that may be set later if they have to be, as they are read by
+# cuBLAS when it first multiplies.
 _NOT_OF_DEVICES = tuple(
-    "COMET_ CUBLAS_ DGL DISPLAY HF_ KAGGLE_ MLFLOW_ MPL NEPTUNE_ PL_ PYTHON QT_ TF_ TOKENIZERS_ TRANSFORMERS_ "
-    "WANDB_".split()
+    "COMET_ DGL DISPLAY HF_ KAGGLE_ MLFLOW_ MPL NEPTUNE_ PL_ PYTHON QT_ TF_ TOKENIZERS_ TRANSFORMERS_ WANDB_".split()
 )
+_READ_LATER = ("CUBLAS_",)
 
 
 class Making:
@@ -206,7 +207,9 @@ class Making:
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
                 continue
-            changes = self._ties_devices(statement) or changing.may_change(self.reach, statement)
+            changes = self._ties_devices(statement, () if parsed else _READ_LATER) or changing.may_change(
+                self.reach, statement
+            )
             if changes or (parsed and self._parses(statement)):
                 floor = i + 1
             elif self.reach.variable is not None and statement in self.reach.variable.statements:
@@ -230,8 +233,9 @@ class Making:
             v.role is Role.ARGUMENTS for v in self.resolver.values(statement.value)
         )
 
-    def _ties_devices(self, statement: ast.stmt) -> bool:
-        """Whether a statement may set the environment, from which CUDA takes its settings once it is asked for."""
+    def _ties_devices(self, statement: ast.stmt, aside: tuple[str, ...]) -> bool:
+        """Whether a statement may set the environment, from which CUDA takes its settings once it is asked for; some
+        variables aside."""
         if "environ" not in self.index.attributes and "environ" not in self.index.module.bindings:
             return False
         targets = (
@@ -247,7 +251,7 @@ class Making:
             and not (
                 isinstance(t.slice, ast.Constant)
                 and isinstance(t.slice.value, str)
-                and t.slice.value.startswith(_NOT_OF_DEVICES)
+                and t.slice.value.startswith((*_NOT_OF_DEVICES, *aside))
             )
             for t in targets
         )
