@@ -400,6 +400,23 @@ def test_why_a_loop_is_not_shared_out() -> None:
     assert all("again" not in f.message for f in result.plan.findings)
 
 
+def test_a_loop_over_a_loader_of_which_every_process_has_all_and_one_that_is_shared_out() -> None:
+    """It says which loader that is, and why; if both can be prepared, it gathers."""
+    accuracy = (
+        f"def accuracy(batches):\n    right = 0\n    for x, y in batches:\n        {MOVE}\n        out = model(x)\n"
+    )
+    accuracy += "        right += (out.argmax(1) == y).sum().item()\n    return right"
+    both = "print(accuracy(loader), accuracy(test_loader))"
+    look = "for x, y in test_loader:\n    break\nprint(x.numpy())"
+    assert "accelerator.gather_for_metrics" in converted(script(loader=LOADERS, definitions=accuracy, after=both))
+    text = script(loader=LOADERS, definitions=accuracy, after=f"{both}\n{look}")
+    plan = convert(text).plan
+    (told,) = [f for f in plan.findings if f.code == "METRIC-LOCAL"] if plan is not None else []
+    made, looked = (1 + text[: text.index(part)].count("\n") for part in ("test_loader = ", look))
+    assert f"made in line {made}, of which every process has all, as the loop of line {looked} cannot" in told.message
+    assert "use a loop of its own for it" in told.remedy
+
+
 def test_a_perplexity_is_that_of_the_gathered_mean() -> None:
     ends = "import math\nprint(math.exp(total / len(test)))"
     add = "total += F.cross_entropy(model(x), y).item()"

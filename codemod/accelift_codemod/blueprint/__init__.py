@@ -47,6 +47,14 @@ class Group:
         return (anchor.lineno, -1) if self.before else (anchor.end_lineno or 0, anchor.end_col_offset or 0)
 
 
+@dataclass(frozen=True)
+class Local:
+    """Why the results of a loop stay those of one process's share of the data, and what to do."""
+
+    reason: str
+    remedy: str = "gather what they are computed from by accelerator.gather_for_metrics"
+
+
 @dataclass
 class Blueprint:
     """The shared decisions for one script."""
@@ -57,7 +65,7 @@ class Blueprint:
     groups: list[Group] = field(default_factory=list)
     cuts: dict[BatchLoop, Cut] = field(default_factory=dict)
     replicated: dict[BatchLoop, str] = field(default_factory=dict)  # evaluation loops not shared out, and why
-    local_loops: dict[BatchLoop, str] = field(default_factory=dict)  # over prepared loaders, but not gathered
+    local_loops: dict[BatchLoop, Local] = field(default_factory=dict)  # over prepared loaders, but not gathered
     unplaced: dict[Value, str] = field(default_factory=dict)  # loaders of evaluations that have no place, and why
     peeks: set[ast.AST] = field(default_factory=set)  # where batches are looked at before their loader is prepared
 

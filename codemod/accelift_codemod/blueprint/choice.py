@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from accelift_codemod.blueprint import Blueprint
+from accelift_codemod.blueprint import Blueprint, Local
 from accelift_codemod.blueprint.strangers import stranger
 from accelift_codemod.facts import BatchLoop, Role, Value, hooks, position
 from accelift_codemod.facts.contents import inside
@@ -269,7 +270,8 @@ class _Choice:
                 blueprint.cuts[loop] = cut
             elif any(shared):
                 if not (isinstance(cut, NoCut) and cut.needless):
-                    blueprint.local_loops[loop] = cut.reason if isinstance(cut, NoCut) else "it mixes loaders"
+                    alone = Local(cut.reason) if isinstance(cut, NoCut) else self._mixed(loop, chosen, cuts)
+                    blueprint.local_loops[loop] = alone
             else:
                 without = next((unplaced[one] for v in loop.loaders if (one := self._one(v)) in unplaced), None)
                 reason = (
@@ -278,6 +280,18 @@ class _Choice:
                 if not (isinstance(cut, NoCut) and cut.needless):
                     blueprint.replicated[loop] = reason
         return list(chosen.values())
+
+    def _mixed(self, loop: BatchLoop, chosen: Collection[Key], cuts: Mapping[BatchLoop, Cut | NoCut]) -> Local:
+        """Why a loop that could gather does not: it also goes over data of which every process has all."""
+        whole = next(v for v in loop.loaders if self._one(v) not in chosen)
+        shares = (other for other, cut in cuts.items() if isinstance(cut, NoCut) and whole in other.loaders)
+        other = next((o for o in shares if o is not loop), None)
+        made = f"in line {whole.origin.lineno}" if isinstance(whole.origin, ast.expr) else "elsewhere"
+        why = f", as the loop of line {position(other.node)[0]} cannot gather" if other is not None else ""
+        return Local(
+            f"it also goes over the loader made {made}, of which every process has all{why}",
+            "prepare that loader, too, and gather what they are computed from; or use a loop of its own for it",
+        )
 
     def _cut(self, loop: BatchLoop) -> Cut | NoCut:
         if not self.blueprint.options.chooses("METRIC"):

@@ -83,13 +83,13 @@ for x, y in test_loader:
                 f"every process evaluates all of this loop's data, for {reason}",
                 "nothing has to be done; gather one row per sample to share it out",
             )
-        for loop, reason in draft.blueprint.local_loops.items():
+        for loop, local in draft.blueprint.local_loops.items():
             yield draft.finding(
                 "METRIC-LOCAL",
                 Severity.ERROR,
                 _line(draft, loop),
-                f"the results of this loop are those of one process's share of the data, for {reason}",
-                "gather what they are computed from by accelerator.gather_for_metrics",
+                f"the results of this loop are those of one process's share of the data, for {local.reason}",
+                local.remedy,
             )
         for loop in (*draft.blueprint.cuts, *draft.blueprint.replicated):
             yield from self._joined_again(draft, loop)
