@@ -135,7 +135,7 @@ def check_bytes(data: bytes, path: str, choice: Choice, place: Path | None = Non
         place: where it lies, if the project files that it imports are to be looked at with it.
     """
     if path.endswith(".ipynb"):
-        return guarded(path, lambda: _check_notebook(data, path, choice), choice.time_limit)
+        return guarded(path, lambda: _check_notebook(data, path, choice, place), choice.time_limit)
     return guarded(path, lambda: _check_script(data, path, choice, place), choice.time_limit)
 
 
@@ -147,16 +147,12 @@ def _check_script(data: bytes, path: str, choice: Choice, place: Path | None) ->
     return check_source(source, choice, place)
 
 
-def _check_notebook(data: bytes, path: str, choice: Choice) -> FileResult:
+def _check_notebook(data: bytes, path: str, choice: Choice, place: Path | None) -> FileResult:
     from accelift_codemod.notebook import Notebook  # late: most files are none
 
     book = Notebook(data, path)
     with book.places():
-        result = check_source(book.source, choice)
-    if result.plan is None:
-        return result
-    findings = tuple(map(book.finding, result.plan.findings))
-    return replace(result, plan=replace(result.plan, digest=book.digest, findings=findings))
+        return book.told(check_source(book.source, choice, place))
 
 
 def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:

@@ -232,24 +232,32 @@ class Notebook:
         return begin + 1 + line - cell.line if spread else begin
 
     def result(self, result: FileResult) -> FileResult:
-        """What becomes of the notebook, for what became of its script; places in the script are those of the notebook.
+        """What becomes of the notebook, for what became of its script.
 
         Raises:
             CannotRewrite: the converted script does not fall into the cells any more.
         """
+        told = self.told(result)
+        plan = told.plan
+        if plan is None or result.fault or (result.output is None and not result.members):
+            return told
+        script = (result.output or self.source.data).decode()
+        plan = replace(plan, findings=(*plan.findings, note(script)))
+        told = replace(told, plan=plan, config=self.config(result.config))
+        if result.output is None:
+            return told
+        output, changes = self.changed(script)
+        text = diff.unified(self.path, self.lines, changes)
+        return replace(told, diff=text, output=output, hunks=tuple(changes))
+
+    def told(self, result: FileResult) -> FileResult:
+        """What is said of the script, and of the files that it imports, with the places of the notebook."""
         plan = result.plan
         if plan is None or result.fault:
             return result
-        members = tuple(map(self._member, result.members))
         edits, findings = tuple(map(self.edit, plan.edits)), tuple(map(self.finding, plan.findings))
-        if result.output is not None or members:
-            findings += (note((result.output or self.source.data).decode()),)
         plan = replace(plan, digest=self.digest, edits=edits, findings=findings)
-        result = replace(result, plan=plan, members=members, config=self.config(result.config))
-        if result.output is None:
-            return result
-        output, changes = self.changed(result.output.decode())
-        return replace(result, diff=diff.unified(self.path, self.lines, changes), output=output, hunks=tuple(changes))
+        return replace(result, plan=plan, members=tuple(map(self._member, result.members)))
 
     def _member(self, member: FileResult) -> FileResult:
         """What becomes of a file that the notebook imports, and that may speak of the notebook."""

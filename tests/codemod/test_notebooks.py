@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from accelift_codemod import diff
 from accelift_codemod.api import convert_bytes, convert_file, convert_files
-from accelift_codemod.checker import Choice, check_bytes
+from accelift_codemod.checker import Choice, check_bytes, check_files
 from accelift_codemod.discover import Files
 from accelift_codemod.notebook import Notebook
 from accelift_codemod.options import Options
@@ -307,6 +307,24 @@ def test_what_is_said_of_project_files_names_their_lines_and_the_cells_of_the_no
         text = lines if place == book else place.read_text().splitlines()
         assert 0 <= step.line <= len(text)
     assert "(cell" not in member.plan.findings[0].message
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_notebook_is_checked_with_the_project_files_that_it_imports(tmp_path: Path, raw: bool) -> None:
+    engine = ENGINE.replace("loss_fn):", "loss_fn, accelerator):")
+    (tmp_path / "engine.py").write_text(
+        engine if raw else engine.replace("loss.backward()", "accelerator.backward(loss)")
+    )
+    code = script()
+    loop = "loss = train(model, loader, optimizer, F.cross_entropy, accelerator)"
+    converted_head = converted(code)[: converted(code).index("for ")]
+    book = book_of(f"from engine import train\n{converted_head}\n\n\n{loop}")
+    (tmp_path / "train.ipynb").write_bytes(book)
+    results = {Path(r.path).name: r.plan for r in check_files([(str(tmp_path / "train.ipynb"), True)], Choice())}
+    found = {
+        name: [f.code for f in plan.findings] for name, plan in results.items() if plan is not None and plan.findings
+    }
+    assert found == ({"engine.py": ["BWD-RAW"]} if raw else {})
 
 
 def test_lines_of_a_notebook_and_of_other_files() -> None:
