@@ -19,6 +19,7 @@ from accelift_codemod.plan import Finding, Outcome, Severity
 from accelift_codemod.project.groups import flattened
 from accelift_codemod.results import FileResult
 from accelift_codemod.rewrite.result import CannotRewrite
+from cli_runs import tree
 from scripts import converted, script
 
 CELLS = script(after='print("last %.9f" % loss.item())').split("\n\n\n")
@@ -200,13 +201,38 @@ def test_the_cells_compute_the_same(tmp_path: Path) -> None:
     assert said[0] == said[1] != ""
 
 
-def test_a_notebook_is_not_verified(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_notebook_is_verified_with_its_project_files(tmp_path: Path, broken: bool) -> None:
+    code = script(setup="torch.manual_seed(3)")
+    head, loop = code[: code.index("for ")], "loss = train(model, loader, optimizer, F.cross_entropy)"
+    (tmp_path / "engine.py").write_text(ENGINE)
     path = tmp_path / "train.ipynb"
-    path.write_bytes(of_script())
-    command = [sys.executable, "-m", "accelift_codemod", "verify", str(path)]
+    path.write_bytes(book_of(f"%matplotlib inline\nfrom engine import train\n{head}\n\n\n{loop}\nprint(loss.item())"))
+    before = tree(tmp_path)
+    against = []
+    if broken:
+        wrong = path.read_bytes().replace(b"lr=0.1", b"lr=0.2")
+        (tmp_path / "wrong.ipynb").write_bytes(wrong)
+        against = ["--against", str(tmp_path / "wrong.ipynb")]
+        before = tree(tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "accelift_codemod",
+        "verify",
+        str(path),
+        "--steps",
+        "4",
+        "--num-processes",
+        "1",
+        *against,
+    ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "is a notebook, which is not run; save it as a script first" in done.stderr
+    assert done.returncode == int(broken), done.stdout + done.stderr
+    assert ("converted, 1 process: identical" in done.stdout) != broken
+    assert "without magics" in done.stdout
+    assert tree(tmp_path) == before
 
 
 def test_a_notebook_is_checked() -> None:

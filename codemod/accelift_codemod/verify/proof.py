@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accelift_codemod.project.finder import project_folder
+from accelift_codemod.source import Source
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
 from accelift_codemod.verify.causes import CAUSES, candidates, overall
 from accelift_codemod.verify.chance import frozen_options, in_short, in_words, incomparable
@@ -133,11 +134,9 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
         execute: makes the runs.
 
     Raises:
-        CannotRun: the original fails by itself, or is a notebook; or there is no torch to run it with.
+        CannotRun: the original fails by itself, or there is no torch to run it with.
         OSError: the scratch folder cannot be made.
     """
-    if request.script.suffix == ".ipynb":
-        raise CannotRun("is a notebook, which is not run; save it as a script first (jupyter nbconvert --to script)")
     if importlib.util.find_spec("torch") is None:
         raise CannotRun('torch is not installed here, so nothing can be run; pip install "accelift[runtime]"')
     scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -312,7 +311,7 @@ class _Prover:
         cwd = folder / here.relative_to(project) if here.is_relative_to(project) else script.parent
         limits = [] if request.steps is None else ["--steps", str(request.steps)]
         order = Order(
-            script=script,
+            script=_runnable(script),
             arguments=request.arguments,
             root=folder,
             cwd=cwd,
@@ -337,6 +336,8 @@ class _Prover:
             )
 
     def _note_writes(self, original: Run) -> None:
+        if self._request.script.suffix == ".ipynb":
+            self._proof.notes.append("the code cells were run in their order as one script, without magics")
         for write in original.recording.main.writes:
             if write.get("outside"):
                 self._proof.notes.append(
@@ -344,6 +345,15 @@ class _Prover:
                 )
         if original.recording.main.end == "enough":
             self._proof.notes.append(f"the runs were ended after {self._request.steps} optimizer steps (--steps)")
+
+
+def _runnable(script: Path) -> Path:
+    """What is run of a script in a scratch folder: itself, or the code cells of a notebook as a script beside it."""
+    if script.suffix != ".ipynb":
+        return script
+    code = script.with_name(f"{script.name}.py")  # which no import can name
+    code.write_bytes(Source.read(script).data)
+    return code
 
 
 _ANNOUNCED = {
