@@ -209,6 +209,7 @@ def test_a_notebook_is_verified_with_its_project_files(tmp_path: Path, broken: b
     (tmp_path / "engine.py").write_text(ENGINE)
     path = tmp_path / "train.ipynb"
     path.write_bytes(book_of(f"%matplotlib inline\nfrom engine import train\n{head}\n\n\n{loop}\nprint(loss.item())"))
+    (tmp_path / "other.py").write_text(f"from engine import train\n{head}\n{loop}\n")  # shares the file, and its change
     before = tree(tmp_path)
     against = []
     if broken:

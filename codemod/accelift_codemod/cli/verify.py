@@ -9,13 +9,16 @@ import click
 
 from accelift_codemod.api import convert_files
 from accelift_codemod.cli.numbers import GIGABYTES, SECONDS
+from accelift_codemod.discover import Files
 from accelift_codemod.options import Options
+from accelift_codemod.project.finder import project_folder
 from accelift_codemod.results import FileResult
 from accelift_codemod.verify.gate import changed_members, known
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
 from accelift_codemod.writing import write_atomically
 
+_MOST_FILES = 500  # of a project that is converted as a whole
 _SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -126,9 +129,22 @@ def _converted(script: Path, against: Path | None, options: Options) -> FileResu
     if result.error:
         raise click.ClickException(result.error)
     if result.output is None:
+        shared = result.plan is not None and any(f.code == "SHARED-FILE" for f in result.plan.findings)
+        result = (_with_its_project(script, options) if shared else None) or result
+    if result.output is None:
         reason = result.plan.reason if result.plan is not None else "nothing to convert"
         raise click.ClickException(f"{script}: not converted, so there is nothing to compare: {reason}")
     return result
+
+
+def _with_its_project(script: Path, options: Options) -> FileResult | None:
+    """The conversion of a script together with the others of its project, which may share files with it."""
+    files = Files()
+    files.add(project_folder(script.resolve().parent))
+    if len(files.named) > _MOST_FILES:
+        return None
+    results = convert_files(list(files.named.items()), options)
+    return next((r for r in results if Path(r.path).resolve() == script.resolve() and r.output is not None), None)
 
 
 def _show(proof: Proof, format_: str, output_file: Path | None) -> None:
