@@ -34,7 +34,7 @@ def merged(versions: Sequence[FileResult]) -> FileResult | None:
         return first
     try:
         source = Source.read(Path(first.path))
-        hunks = _hunks(versions)
+        hunks = _joined(_hunks(versions))
         output = source.encode(composed(source.lines, hunks).text)
         Source.decode(output, first.path).tree  # noqa: B018  (raises if it does not parse)
     except BadSource:
@@ -63,3 +63,13 @@ def _by_line(hunk: Change) -> list[Change]:
     if len(hunk.lines) != hunk.end - hunk.start:
         return [hunk]
     return [replace(hunk, start=at, end=at + 1, lines=(line,)) for at, line in enumerate(hunk.lines, start=hunk.start)]
+
+
+def _joined(hunks: Iterable[Change]) -> list[Change]:
+    """Changes of lines that follow each other, as one."""
+    found: list[Change] = []
+    for hunk in hunks:
+        if found and found[-1].end == hunk.start:
+            hunk = replace(hunk, start=found[-1].start, lines=(*found.pop().lines, *hunk.lines))
+        found.append(hunk)
+    return found
