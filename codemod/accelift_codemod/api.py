@@ -13,7 +13,7 @@ from accelift_codemod import remembered, timelimit
 from accelift_codemod.options import Options
 from accelift_codemod.outcomes import Outcome, Severity
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import BadSource, Python2Source, Source, read_bytes
+from accelift_codemod.source import BadSource, Python2Source, Source, code_of, read_bytes
 
 _MARK = b"torch"
 _STARTS = b"__main__"
@@ -56,7 +56,7 @@ def _is_run(path: Path, stems: Collection[str]) -> bool:
     """Whether a file that does not mention torch may be a script that trains: it asks whether it is run, or runs what
     it has from one of the files that train, perhaps by way of another."""
     try:
-        data = read_bytes(path)
+        data = code_of(path)
     except BadSource:
         return False
     return _STARTS in data or (_imports(path, stems) and _RUNS.search(data) is not None)
@@ -93,8 +93,8 @@ def _modules(file: Path, script: Path) -> Iterator[Path]:
 def _looked_at(file: Path) -> tuple[bool, tuple[str, ...]]:
     """Whether a file mentions torch, and what it imports."""
     try:
-        text = file.read_bytes()
-    except OSError:  # there is none, or it is not to be read
+        text = code_of(file)
+    except BadSource:  # there is none, or it is not to be read
         return False, ()
     lines = (part.split() for line in _IMPORTED.findall(text) for part in line.split(b","))
     names = dict.fromkeys(words[0].decode().strip(".") for words in lines if words)

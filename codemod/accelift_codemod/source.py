@@ -60,6 +60,15 @@ def read_bytes(path: str | Path) -> bytes:
         ) from None
 
 
+def code_of(path: Path) -> bytes:
+    """The code of a script, or of a notebook's cells.
+
+    Raises:
+        BadSource: it cannot be read, or is no notebook.
+    """
+    return Source.read(path).data if path.suffix == ".ipynb" else read_bytes(path)
+
+
 @dataclass(frozen=True)
 class Source:
     """A decoded script.

@@ -336,6 +336,18 @@ def test_what_is_said_of_project_files_names_their_lines_and_the_cells_of_the_no
     assert "(cell" not in member.plan.findings[0].message
 
 
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_notebook_that_only_runs_what_it_imports(tmp_path: Path, folder: bool) -> None:
+    (tmp_path / "engine.py").write_text(script(main=True).replace('if __name__ == "__main__":\n    main()\n', ""))
+    book = tmp_path / "run.ipynb"
+    book.write_bytes(book_of("from engine import main\n\n\nmain()"))
+    results = of_folder(tmp_path) if folder else {}
+    if not folder:
+        (alone,) = convert_files([(book, True)], Options())
+        results = {Path(one.path).name: one for one in (alone, *alone.members)}
+    assert b"accelerator.backward(loss)" in (results["engine.py"].output or b"")
+
+
 @pytest.mark.parametrize("raw", [True, False])
 def test_a_notebook_is_checked_with_the_project_files_that_it_imports(tmp_path: Path, raw: bool) -> None:
     engine = ENGINE.replace("loss_fn):", "loss_fn, accelerator):")

@@ -12,7 +12,7 @@ from pathlib import Path
 from accelift_codemod.facts.index import Index
 from accelift_codemod.project.finder import Finder, imported
 from accelift_codemod.remembered import remembered
-from accelift_codemod.source import BadSource, Source, read_bytes
+from accelift_codemod.source import BadSource, Source, code_of
 
 _IMPORT = re.compile(
     rb"(?:^|[;:])[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b[ \t]*"
@@ -41,7 +41,7 @@ class Surface:
 def surface(path: Path) -> Surface:
     """The surface of a file; an empty one if it cannot be read."""
     try:
-        data = Source.read(path).data if path.suffix == ".ipynb" else read_bytes(path)
+        data = code_of(path)
     except BadSource:
         return Surface(False, False, ())
     found: dict[tuple[str, int], None] = {}
