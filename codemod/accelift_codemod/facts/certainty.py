@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Set
 
+from accelift_codemod.facts.command_line import is_main
 from accelift_codemod.facts.index import Function, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import own_nodes, walk
@@ -28,6 +29,17 @@ class Certainty:
             if outer in wanted or self._passes(block[:i], wanted):
                 return True
         return self._passes([statement], wanted)
+
+    def is_set(self, store: ast.AST, read: ast.AST) -> bool:
+        """Whether what sets an attribute has surely run where that is read: before, in one function, or else whatever
+        the other function finds."""
+        statement = self.index.statement(store)
+        if self.index.function(store) is not self.index.function(read):
+            around = (outer for outer in self.index.chain(statement) if outer is not statement)
+            return all(
+                isinstance(o, (ast.With, ast.AsyncWith)) or (isinstance(o, ast.If) and is_main(o)) for o in around
+            )
+        return self.passed({statement}, self.index.statement(read))
 
     def may_leave(self, statement: ast.stmt) -> bool:
         """Whether what follows a statement may not run because of it."""

@@ -11,6 +11,8 @@ from itertools import combinations
 from typing import Any
 
 from accelift_codemod.facts import clipped, library
+from accelift_codemod.facts.certainty import Certainty
+from accelift_codemod.facts.command_line import CommandLine
 from accelift_codemod.facts.index import Binding, How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
@@ -196,9 +198,17 @@ def asked(test: ast.expr) -> tuple[ast.expr, bool]:
 class Conditions:
     """Reads the conditions of a script."""
 
-    def __init__(self, resolver: Resolver, segment: Callable[[ast.AST], str], runs: Callable[[ast.AST], bool]) -> None:
+    def __init__(
+        self,
+        resolver: Resolver,
+        command_line: CommandLine,
+        segment: Callable[[ast.AST], str],
+        runs: Callable[[ast.AST], bool],
+    ) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self.command_line = command_line
+        self.certainty = Certainty(resolver)
         self.segment = segment
         self.runs = runs
 
@@ -338,10 +348,22 @@ class Conditions:
                 return None
         if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].path:
             return None
+        if isinstance(node, ast.Attribute) and not self.is_surely(bindings[0], node):
+            return None
         value = bindings[0].value
         if value is not None and (self._is_boolean(value) or self._handed_in(node, value) or self._is_option(value)):
             return value
         return None
+
+    def is_surely(self, binding: Binding, node: ast.Attribute) -> bool:
+        """Whether an attribute surely is what one statement sets it to where it is read, and not what it was before: an
+        option has a value that the command line has given it."""
+        if self.index.function(binding.node) is not self.index.function(node) and self._is_told(node):
+            return False
+        return self.certainty.is_set(binding.node, node)
+
+    def _is_told(self, node: ast.Attribute) -> bool:
+        return node.attr in self.command_line.options and Role.ARGUMENTS in self.resolver.roles(node.value)
 
     def _is_option(self, node: ast.expr) -> bool:
         """Whether an expression is a command-line option that is never set again: each reading of it is the same."""

@@ -37,7 +37,7 @@ class Devices:
         self.processes = processes
         self.segment = segment
         self.runs = runs
-        self.conditions = Conditions(resolver, segment, runs)
+        self.conditions = Conditions(resolver, command_line, segment, runs)
         self.numbers = GpuNumbers(self)
         self._handed: set[Binding] = set()  # parameters that certainly are devices
 
@@ -199,6 +199,8 @@ class Devices:
         if isinstance(node, (ast.Name, ast.Attribute)):
             bindings = [b for b in self.bindings(node) if not is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
+            if isinstance(node, ast.Attribute) and self._is_later(bindings[0], node):
+                return self.conditions.atom(node, ' == "cpu"') if self.is_told(node) else None
             if self._perhaps(bindings):  # else it is what the command line said
                 return self.region(bindings)[2] if depth < 2 else None
             return self.cpu(bindings[0].value, depth + 1)
@@ -231,6 +233,16 @@ class Devices:
     def _is_setting(self, node: ast.expr | None) -> bool:
         """Whether an expression is an attribute that is asked whether it is some word: `config.device == "auto"`."""
         return isinstance(node, ast.Attribute) and self.command_line.is_a_word(node)
+
+    def _is_later(self, binding: Binding, node: ast.Attribute) -> bool:
+        """Whether an attribute may be what it was before a statement sets it: that comes later, or under a condition
+        that is not asked."""
+        if not isinstance(binding.node, ast.Attribute):
+            return False
+        if self._perhaps([binding]):
+            here = self.index.function(binding.node) is self.index.function(node)
+            return here and position(binding.node) > position(node)
+        return not self.conditions.certainty.is_set(binding.node, node)
 
     def _perhaps(self, bindings: list[Binding]) -> list[ast.If]:
         """The conditions, the inner ones first, under which alone an option of the command line is set."""

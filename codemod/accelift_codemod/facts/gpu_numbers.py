@@ -62,7 +62,8 @@ class GpuNumbers:
         """The part of a device expression that picks one accelerator other than the first, for every process."""
         if node is None or self.is_own(node):
             return None
-        aside = self._aside(node)
+        tests = (n.test for n in walk(node) if isinstance(n, ast.IfExp))  # which ask how many there are to be, say
+        aside = self._aside(node) | {n for test in tests for n in walk(test)}
         for part in walk(node):
             if part in aside:
                 continue

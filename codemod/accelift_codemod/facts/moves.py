@@ -319,6 +319,15 @@ class Moves:
         """The moves that running the script may come to."""
         return [move for move in self.all if self.devices.runs(move.call)]
 
+    @property
+    def choices(self) -> list[ast.AST]:
+        """What chooses whether these are made."""
+        found: list[ast.AST | None] = []
+        for move in self.running:
+            guard = self._guard(move.call)
+            found += [guard[0] if guard is not None else None, self._conditional(move.call)]
+        return list(dict.fromkeys(node for node in found if node is not None))
+
     def _is_batch(self, move: Move) -> bool:
         """Whether a move is that of a part of a batch, perhaps reshaped or cast."""
         return Role.BATCH in self.resolver.roles(self.root(move.receiver))

@@ -18,11 +18,71 @@ def may_change(home: Home, statement: ast.stmt) -> bool:
     return any(_changes(home, leaf, statement) for leaf in home.cpu.leaves() if leaf.setting)
 
 
-def may_set(home: Home, statement: ast.stmt) -> bool:
-    """Whether what a statement calls sets an attribute, of some object, that tells when the script means the CPU."""
-    called = (n for function in home.timeline.calls_into(statement) for n in walk(function))
-    names = attributes(home.cpu)
-    return bool(names) and any(_sets(n, name) for n in called for name in names)
+def setters(home: Home) -> list[ast.AST]:
+    """Where the script may set what tells when it means the CPU, however its object is called: `args.cpu = True`,
+    `setattr(args, "cpu", True)`, `vars(args)["cpu"] = True`, `args.__dict__.update(settings)`."""
+    names = asked(home.cpu)
+    if not names:
+        return []
+    index, builtin = home.index, home.resolver.builtin
+    found: list[ast.AST] = [n for name in names for n in index.attributes.get(str(name), ()) if _sets(n, str(name))]
+    for statement in index.items:
+        entries = (t for t in statement.targets if isinstance(t, ast.Subscript))
+        found += (t for t in entries if _names(home, t.slice, t.value, names))
+    setting = (c for c in index.calls if builtin(c.func) == "setattr" and len(c.args) == 3)
+    found += (c for c in setting if _names(home, c.args[1], c.args[0], names))
+    return found + [c for c in index.methods.get("update", ()) if _updates(home, c, names)]
+
+
+def asked(condition: Condition) -> set[object]:
+    """The attributes and keys that a condition asks: `args.cpu`, `config["gpus"]`, `config.get("gpus")`."""
+    nodes = [n for leaf in condition.leaves() for n in walk(ast.parse(f"({leaf.text})", mode="eval"))]
+    called = [n.func for n in nodes if isinstance(n, ast.Call)]
+    inner = {n.value for n in nodes if isinstance(n, (ast.Attribute, ast.Subscript)) and n not in called}
+    found: set[object] = set()
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=name) if node not in inner and node not in called:
+                found.add(name)
+            case ast.Subscript(slice=ast.Constant(value=key)) if node not in inner:
+                found.add(key)
+            case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=key), *_]):
+                found.add(key)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=key), *_]):
+                found.add(key)
+    return found
+
+
+def _names(home: Home, key: ast.expr | None, container: ast.expr, names: set[object]) -> bool:
+    """Whether a key is one of some, or may be, of the settings that are asked."""
+    if isinstance(key, ast.Constant):
+        return key.value in names
+    return _is_asked(home, container)
+
+
+def _updates(home: Home, call: ast.Call, names: set[object]) -> bool:
+    """Whether a call puts entries into a dict, one of which may be asked."""
+    assert isinstance(call.func, ast.Attribute)
+    container = call.func.value
+    for given in call.args:
+        keys = given.keys if isinstance(given, ast.Dict) else [given]
+        if any(_names(home, key, container, names) for key in keys):
+            return True
+    return any(k.arg in names if k.arg else _is_asked(home, container) for k in call.keywords)
+
+
+def _is_asked(home: Home, container: ast.expr) -> bool:
+    """Whether an object, or the one whose attributes a dict holds, is one of those that are asked."""
+    match container:
+        case ast.Attribute(value=inner, attr="__dict__"):
+            container = inner
+        case ast.Call(args=[inner]) if home.resolver.builtin(container.func) == "vars":
+            container = inner
+    asked = [n for leaf in home.cpu.leaves() if leaf.node is not None for n in walk(leaf.node)]
+    asked = [n for n in asked if isinstance(n, (ast.Name, ast.Attribute))]
+    made = {v.origin for v in home.resolver.values(container)}
+    same = any(v.origin in made for n in asked if isinstance(n, ast.expr) for v in home.resolver.values(n))
+    return same or ast.unparse(container) in {ast.unparse(n) for n in asked}
 
 
 def attributes(condition: Condition) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import Role, position, uses
@@ -101,22 +102,56 @@ class Making:
         return block, chosen
 
     def _check_told(self, block: list[ast.stmt], chosen: int) -> None:
-        """Refuse a device that is chosen after the accelerator is made, by what the script sets in between."""
-        choices = self.reach.at_home(v.statements[0] for v in self.facts.devices.variables if v.cpu is not None)
-        told = min((i for i in (self._in_block(block, n) for n in choices) if i is not None), default=0)
-        if told <= chosen:
-            return
-        later = self._floor(block, told, parsed=False)
-        inside = (i + 1 for i in range(chosen, told + 1) if changing.may_set(self.reach, block[i]))
-        later = max(later, *inside, 0)
-        if later > chosen:
+        """Refuse a device that is chosen before or after the accelerator is made, by what is set in between."""
+        choices, setters = self._choices(block), self._setters(block)
+        told = min((at for _, at in choices), default=0)
+        later = self._floor(block, told, parsed=False) - 1 if told > chosen else -1
+        inside = [
+            i
+            for choice, at in choices
+            for setter, i in setters
+            if (chosen <= i <= at and self._may_precede(setter, choice))
+            or (at <= i < chosen and self._may_precede(choice, setter))
+        ]
+        line = block[max([later, *inside])].lineno
+        if later >= chosen or any(i >= chosen for i in inside):
             raise refuse(
                 "DEV-UNKNOWN",
                 block[chosen].lineno,
                 "the accelerator is needed here, and what tells whether the script means the CPU may be set after "
-                f"that: in line {block[later - 1].lineno}",
+                f"that: in line {line}",
                 "choose the device before anything else is made",
             )
+        if inside:
+            raise refuse(
+                "DEV-UNKNOWN",
+                line,
+                "the accelerator can only be made after this statement, which may set what has told before whether "
+                "the script means the CPU",
+                "move the statement before the choice of the device, or after all that trains is made",
+            )
+
+    def _may_precede(self, first: ast.AST, second: ast.AST) -> bool:
+        """Whether a node may run before another one."""
+        here = self.index.function(first) is self.index.function(second)
+        return not here or position(first) < position(second) or self.timeline.repeats(first, second)
+
+    def _choices(self, block: list[ast.stmt]) -> list[tuple[ast.AST, int]]:
+        """What chooses a device, or whether something is moved, and where in a statement list that is run."""
+        if self.reach.asks is not None:
+            return []
+        variables = [v for v in self.facts.devices.variables if v.cpu is not None]
+        found = [v.statements[0] for v in variables] or self.facts.moves.choices
+        return self._placed(block, found)
+
+    def _setters(self, block: list[ast.stmt]) -> list[tuple[ast.AST, int]]:
+        """The same of what may set again what tells when the script means the CPU."""
+        own = {n for v in self.facts.devices.variables for s in v.statements for n in walk(s)}
+        return self._placed(block, [n for n in changing.setters(self.reach) if n not in own])
+
+    def _placed(self, block: list[ast.stmt], nodes: Sequence[ast.AST]) -> list[tuple[ast.AST, int]]:
+        placed = ((node, self._in_block(block, place)) for node in nodes for place in self.reach.at_home([node]))
+        return [(node, at) for node, at in placed if at is not None]
 
     def _outside_classes(self, statement: ast.stmt) -> ast.stmt:
         """The statement, or the class in whose body it stands."""
@@ -201,8 +236,9 @@ class Making:
         earlier, after the command line has been read."""
         parts = [n for a in self._atoms() for n in walk(a)]
         roots = {n.id for n in parts if isinstance(n, ast.Name)}
-        attributes = {n.attr for n in parts if isinstance(n, ast.Attribute)} | changing.attributes(self.reach.cpu)
-        floor = 0
+        attributes = {n.attr for atom in self._others() for n in walk(atom) if isinstance(n, ast.Attribute)}
+        asked = min((at for _, at in self._choices(block)), default=before)
+        floor = max((i + 1 for _, i in self._setters(block) if i < min(asked, before)), default=0)
         for i in range(before):
             statement = block[i]
             if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
@@ -211,7 +247,7 @@ class Making:
                 self.reach, statement
             )
             if changes or (parsed and self._parses(statement)):
-                floor = i + 1
+                floor = max(floor, i + 1)
             elif self.reach.variable is not None and statement in self.reach.variable.statements:
                 continue
             elif roots & stores(statement) or any(
@@ -221,7 +257,7 @@ class Making:
                 and _root(n) in roots
                 for n in walk(statement)
             ):
-                floor = i + 1
+                floor = max(floor, i + 1)
         return floor
 
     def _is_here(self, statement: ast.stmt) -> bool:
@@ -257,10 +293,13 @@ class Making:
         )
 
     def _atoms(self) -> list[ast.expr]:
-        own = self.reach.draft.own_precision
-        conditions = [self.reach.cpu, *([own.condition(self.reach.cpu)] if own.is_managed else [])]
-        atoms = [atom for condition in conditions for atom in condition.atoms()]
-        gate = self.reach.gate
+        """The expressions that the accelerator's arguments are made of."""
+        return [*self.reach.cpu.atoms(), *self._others()]
+
+    def _others(self) -> list[ast.expr]:
+        """The same but for when the script means the CPU."""
+        own, gate = self.reach.draft.own_precision, self.reach.gate
+        atoms = own.condition(self.reach.cpu).atoms() if own.is_managed else []
         return [*atoms, gate.steps] if gate is not None else atoms
 
     def _settled(self, steps: ast.expr, limit: ast.stmt) -> bool:
