@@ -18,6 +18,10 @@ _SAVES = frozenset(
     """.split()
 )
 _SAVING = frozenset("to_csv to_json to_pickle to_parquet to_hdf to_excel write_text write_bytes extractall".split())
+# What copies or moves files, or runs a command that may fetch some: where it does so because they are missing.
+_BRINGS = library.COMMANDS | frozenset(
+    "shutil.copy shutil.copy2 shutil.copyfile shutil.copytree shutil.move os.rename os.replace os.symlink".split()
+)
 _STEPS = 4  # from what writes a file to the function that asks for it
 _MISSING = frozenset({"FileNotFoundError", "OSError", "IOError", "EnvironmentError", "Exception", "BaseException"})
 
@@ -40,7 +44,8 @@ class Caches:
         """
         found: dict[ast.Call, list[ast.stmt]] = {}
         for call in self.draft.calls:
-            if self._writes(call) and self.making(call) and not self._is_log(call):
+            writes = self._writes(call) or self._brings(call)
+            if writes and self.making(call) and not self._is_log(call):
                 places = self.places(call)
                 statements = [place for place in places if isinstance(place, ast.stmt)]
                 if statements and len(statements) == len(places) and all(map(self._early, statements)):
@@ -64,6 +69,8 @@ class Caches:
         return not self.draft.after_training(statement) and self.draft.collective(statement) is None
 
     def _writes(self, call: ast.Call) -> bool:
+        if files.unpacks(self.resolver, call):
+            return True
         if self.resolver.qualified(call.func) in _SAVES or files.writes(files.mode(self.resolver, call)):
             return not self.draft.in_memory(call)
         plain = self.resolver.qualified(call.func) is None and self.resolver.callee(call) is None
@@ -73,12 +80,24 @@ class Caches:
         of_library = bool(saved) and all(v.name.startswith(library.WRITES_OF["save"]) for v in saved)
         return of_library or call.func.attr in _SAVING
 
+    def _brings(self, call: ast.Call) -> bool:
+        """Whether a call copies files, or runs a command, because something is missing: where it is there, it would be
+        moved out of the way, and asked for again by the others when there is another in its place."""
+        if self.resolver.qualified(call.func) not in _BRINGS:
+            return False
+        asking = next(files.asking(self.resolver, call), None)
+        if asking is not None:
+            return files.misses(self.resolver, asking.test) is any(call in walk(s) for s in asking.body)
+        return any(self._behind_return(s) for s in self.index.chain(call))
+
     def _is_log(self, call: ast.Call) -> bool:
         """Whether a call opens a file that the script nowhere reads: it is the main process's alone."""
         opened = files.mode(self.resolver, call)
         path = self.resolver.argument(call, 0, "file")
         if not files.writes(opened) or self.resolver.builtin(call.func) != "open" or path is None:
             return False
+        if "b" in (opened or ""):
+            return False  # a log is a text
         if self._returned(path):
             return False  # for callers to read
         reads = (c for c in self.draft.calls if self._reads(c))

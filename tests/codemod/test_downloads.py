@@ -44,7 +44,7 @@ def test_cells_of_a_script_stay_apart(between: str, guards: int) -> None:
 @pytest.mark.parametrize(
     ("imports", "line"),
     [
-        ("import urllib.request", 'urllib.request.urlretrieve("u", "f")'),
+        ("import urllib.request", 'name, _ = urllib.request.urlretrieve("u", "f")'),
         ("import gdown", 'path = gdown.download("u", "f")'),
         ("from huggingface_hub import snapshot_download", 'path = snapshot_download("x")'),
     ],
@@ -129,3 +129,42 @@ def test_downloads_on_a_shared_line() -> None:
 def test_downloads_by_position() -> None:
     text = script(from_imports=DATASETS, data='data = datasets.MNIST("d", True, None, None, True)')
     assert FIRST in converted(text) or "DL-RACE" in findings(text)
+
+
+# ---- what fetches a file again though it is there
+
+FETCH = "urllib.request.urlretrieve('http://a', 'raw.zip')"
+ONCE = f"if accelerator.is_main_process:\n    {FETCH}\naccelerator.wait_for_everyone()"
+OF_URLS = {"imports": "import os\nimport urllib.request"}
+
+
+def test_a_file_that_is_fetched_again_is_left_to_the_main_process() -> None:
+    assert converted(script(**OF_URLS, before=FETCH)) == lifted(**OF_URLS, before=ONCE)
+    asked = f"if input():\n    {FETCH}"
+    waits = "if input():\n    " + ONCE.replace("\n", "\n    ")
+    assert converted(script(**OF_URLS, before=asked)) == lifted(**OF_URLS, before=waits)
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        f"if not os.path.exists('raw.zip'):\n    {FETCH}",
+        f"name, _ = {FETCH}",
+        f"try:\n    {FETCH}\nexcept OSError:\n    pass",
+        "torch.hub.download_url_to_file('http://a', 'raw.zip')",
+    ],
+)
+def test_what_every_process_asks_for(fetch: str) -> None:
+    output = converted(script(**OF_URLS, before=fetch))
+    assert FIRST in output and "wait_for_everyone" not in output and "is_main_process:" not in output
+
+
+def test_what_is_fetched_in_a_function() -> None:
+    """The others wait where it is called: to wait in it, too, would be to wait for ever."""
+    function = f"def fetch():\n    {FETCH}\n    return 3"
+    slots = {**OF_URLS, "definitions": function, "before": "number = fetch()"}
+    output = converted(script(**slots))
+    assert f"    if accelerator.is_main_process:\n        {FETCH}\n    return 3" in output
+    assert first("number = fetch()") in output and "wait_for_everyone" not in output
+    twice = converted(script(**slots | {"before": "number = fetch()\nother = fetch()"}))
+    assert first("number = fetch()\nother = fetch()") in twice

@@ -255,6 +255,58 @@ def test_a_method_that_ends_where_the_file_is_there(test: str, made: str) -> Non
     assert findings(before) == []
 
 
+BRINGS = [
+    "os.system('wget http://a/raw.zip')",
+    "subprocess.run(['unzip', 'raw.zip'])",
+    "shutil.copytree('/data', 'raw')",
+    "shutil.move('/data', 'raw')",
+    "zipfile.ZipFile('raw.zip').extract('a', 'raw')",
+    "with zipfile.ZipFile('raw.zip') as archive:\n        archive.extract('a', 'raw')",
+    "with open('raw.zip', 'wb') as file:\n        file.write(urllib.request.Request('http://a').data)",
+]
+BRING = {**SCRIPT, "imports": f"{IMPORTS}\nimport shutil\nimport subprocess"}
+
+
+@pytest.mark.parametrize("brings", BRINGS)
+@pytest.mark.parametrize("test", ["not os.path.exists('raw')", "'raw' not in os.listdir('.')", "not os.listdir('raw')"])
+def test_what_brings_missing_files(brings: str, test: str) -> None:
+    making = f"if {test}:\n    {brings}"
+    before = script(**BRING, data=f"{making}\nmade = build()\n{MADE}")
+    assert converted(before) == lifted(**BRING, data=f"{first(making)}\nmade = build()\n{MADE}")
+    assert findings(before) == []
+
+
+def test_what_brings_files_where_reading_finds_none() -> None:
+    making = "if os.path.isdir('raw'):\n    made = build()\nelse:\n    os.system('wget http://a')\n    made = build()"
+    before = script(**BRING, data=f"{making}\n{MADE}")
+    assert converted(before) == lifted(**BRING, data=f"{first(making)}\n{MADE}")
+    function = "def bring(path):\n    if os.path.exists(path):\n        return\n    os.system('wget http://a')"
+    slots = {**BRING, "definitions": f"{HELPERS}\n\n{function}"}
+    call = "bring('raw')"
+    before = script(**slots, data=f"{call}\nmade = build()\n{MADE}")
+    assert converted(before) == lifted(**slots, data=f"{first(call)}\nmade = build()\n{MADE}")
+
+
+@pytest.mark.parametrize(
+    ("brings", "expected"),
+    [
+        ("if os.path.exists('raw'):\n    shutil.move('raw', 'old')", []),
+        ("if os.path.exists('raw'):\n    os.system('rm -r raw')", ["COMMAND-ALL"]),
+        ("if len(os.listdir('raw')) > 9:\n    os.system('rm -r raw')", ["COMMAND-ALL"]),
+        ("os.system('wget http://a/raw.zip')", ["COMMAND-ALL"]),
+        ("if len(data_names) > 3:\n    subprocess.run(['unzip', 'raw.zip'])", ["COMMAND-ALL"]),
+        ("archive = zipfile.ZipFile('raw.zip')\narchive.extract('a', 'raw')", ["SAVE-RACE"]),
+        ("found = other.extract('a', 'raw')", []),
+    ],
+)
+def test_what_is_not_done_because_files_are_missing(brings: str, expected: list[str]) -> None:
+    """What is moved out of the way would be moved again by the others, when there is another in its place."""
+    setup = "data_names = ['a']\nother = build"
+    before = script(**BRING, setup=setup, data=f"{brings}\nmade = build()\n{MADE}")
+    assert FIRST not in converted(before)
+    assert findings(before) == expected
+
+
 @pytest.mark.parametrize("test", ["not self.is_there()", "len(self.path) > 99"])
 def test_a_method_that_ends_for_another_reason(test: str) -> None:
     slots = {"imports": IMPORTS, "definitions": f"{HELPERS}\n\n{ENDS.format(test, 'torch.save(build(), self.path)')}"}
@@ -341,24 +393,25 @@ FETCH = """\
 def fetch(name):
     path = os.path.join('cache', name)
     if not os.path.exists(path):
-        with open(path, 'wb') as file:
+        with open(path, '{}') as file:
             file.write(urllib.request.urlopen(name).read())
     return {}
 """
 
 
 @pytest.mark.parametrize(
-    ("returned", "call", "expected"),
+    ("mode", "returned", "call", "expected"),
     [
-        ("path", "fetch('a')", (True, False, [])),
-        ("name, path", "fetch('a')[1]", (True, False, [])),
-        ("path", "next(map(fetch, ['a']))", (False, False, ["CACHE-RACE"])),  # not known to be called there
-        ("name", "fetch('a')", (False, True, [])),  # a file that nothing reads
+        ("wb", "path", "fetch('a')", (True, False, [])),
+        ("wb", "name, path", "fetch('a')[1]", (True, False, [])),
+        ("wb", "path", "next(map(fetch, ['a']))", (False, False, ["CACHE-RACE"])),  # not known to be called there
+        ("w", "name", "fetch('a')", (False, True, [])),  # a text that nothing reads
+        ("wb", "name", "fetch('a')", (True, False, [])),  # which is no log
     ],
 )
 def test_a_missing_file_that_is_made_for_callers(
-    returned: str, call: str, expected: tuple[bool, bool, list[str]]
+    mode: str, returned: str, call: str, expected: tuple[bool, bool, list[str]]
 ) -> None:
-    slots = {**SCRIPT, "definitions": FETCH.format(returned), "data": f"made = torch.load({call})\n{MADE}"}
+    slots = {**SCRIPT, "definitions": FETCH.format(mode, returned), "data": f"made = torch.load({call})\n{MADE}"}
     output = converted(script(**slots))
     assert (FIRST in output, "if accelerator.is_main_process:" in output, findings(script(**slots))) == expected

@@ -97,6 +97,28 @@ def asks(resolver: Resolver, test: ast.expr) -> bool:
     ) or asks_inside(resolver, test)
 
 
+def misses(resolver: Resolver, test: ast.expr) -> bool:
+    """Whether a test that asks for files holds where there is none: `not exists(path)`, `name not in listdir(path)`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=asked):
+            return asks(resolver, asked) and not misses(resolver, asked)
+        case ast.BoolOp(values=parts):
+            return any(misses(resolver, part) for part in parts)
+        case ast.Compare(ops=[ast.NotIn()]):
+            return asks(resolver, test)
+        case ast.Compare(left=asked, ops=[ast.Eq() | ast.Is()], comparators=[ast.Constant(value=0)]):
+            return asks(resolver, asked)  # 0 files, or False
+    return False
+
+
+def unpacks(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether a call writes files of an archive, over those that are there."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("extract", "extractall"):
+        return resolver.qualified(call.func) == "shutil.unpack_archive"
+    values = resolver.values(call.func.value)
+    return bool(values) and all(value.name.startswith(("tarfile.", "zipfile.")) for value in values)
+
+
 def asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) -> bool:
     """Whether a function or property of the script in a test looks for files, and returns what it finds."""
     for function in _used(resolver, test) if steps else ():

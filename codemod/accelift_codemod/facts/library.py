@@ -439,5 +439,7 @@ DOWNLOADS = frozenset(
     stanza.download opendatasets.download
     """.split()
 )
+# Those that fetch a file again, though it is there.
+FETCHES_AGAIN = frozenset("urllib.request.urlretrieve wget.download gdown.download".split())
 # Modules whose data sets are fetched, or processed into files, when they are made.
 FETCHES = ("torch_geometric.datasets.", "ogb.graphproppred.", "ogb.nodeproppred.", "ogb.linkproppred.")

@@ -22,7 +22,8 @@ _DATASETS = "torchvision.datasets."
 class Downloads(Rule):
     """Puts a statement that may download a data set under `with accelerator.main_process_first():`.
 
-    The main process fetches the files, the others wait and then find them there. A download hidden in a function that
+    The main process fetches the files, the others wait and then find them there. What fetches a file again though it is
+    there (`urlretrieve`) is left to the main process. A download hidden in a function that
     the accelerator does not reach is guarded where the function is called.
     """
 
@@ -45,11 +46,16 @@ with accelerator.main_process_first():
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         guarded: set[ast.stmt] = set()
         index = draft.facts.index
+        again = [c for c in draft.calls if self._fetches_again(draft, c)]
         for call in draft.calls:
             if not self._downloads(draft, call) or self._asked_outside(draft, call):
                 continue
+            if call in again:
+                yield from self._once(draft, call)
             for place in draft.caches.places(call):
                 statement = draft.facts.index.statement(place)
+                if call in again and statement is index.statement(call):
+                    continue
                 if statement in guarded or any(map(draft.goes_first, (statement, *index.ancestors(statement)))):
                     continue
                 for inner in walk(statement):  # one inside the other would wait for ever
@@ -63,14 +69,37 @@ with accelerator.main_process_first():
                     "the others must not download into the same folder at the same time",
                     "with {accelerator}.main_process_first():",
                     need=Need.WEAK,
-                    otherwise=draft.finding(
-                        "DL-RACE",
-                        Severity.WARNING,
-                        call,
-                        "every process downloads into the same folder at the same time",
-                        "download before launching, or under `with accelerator.main_process_first():`",
-                    ),
+                    otherwise=self._race(draft, call),
                 )
+
+    def _fetches_again(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a statement fetches a file though it is there, so that the others would write over what the main
+        process reads already."""
+        name = draft.facts.resolver.qualified(call.func)
+        if name not in library.FETCHES_AGAIN or not isinstance(draft.facts.index.parents.get(call), ast.Expr):
+            return False
+        tried = any(isinstance(s, ast.Try) for s in draft.facts.index.chain(call))  # the others would not notice
+        return not tried and not draft.caches.making(call)
+
+    def _once(self, draft: Draft, call: ast.Call) -> Iterator[Edit]:
+        """The main process alone fetches it; the others wait, unless they do where the function is called."""
+        statement = draft.facts.index.statement(call)
+        race = self._race(draft, call)
+        why = "each other process would write over what the main process has fetched"
+        head = "if {accelerator}.is_main_process:"
+        yield draft.edit(_RULE, statement, Operation.ENCLOSE, why, head, need=Need.WEAK, otherwise=race)
+        if statement in draft.caches.places(call):
+            why, wait = "the others need what the main process fetches", "{accelerator}.wait_for_everyone()"
+            yield draft.edit(_RULE, statement, Operation.AFTER, why, wait, need=Need.WEAK)
+
+    def _race(self, draft: Draft, call: ast.Call) -> Finding:
+        return draft.finding(
+            "DL-RACE",
+            Severity.WARNING,
+            call,
+            "every process downloads into the same folder at the same time",
+            "download before launching, or under `with accelerator.main_process_first():`",
+        )
 
     def _downloads(self, draft: Draft, call: ast.Call) -> bool:
         if (draft.facts.resolver.qualified(call.func) or "") in library.DOWNLOADS or self._written(draft, call):

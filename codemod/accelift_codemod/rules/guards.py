@@ -111,7 +111,9 @@ if accelerator.is_main_process:
                     continue
             if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
                 yield self._command(draft, call)
-            if self._unpacks(draft, call) and not any(map(draft.goes_first, draft.facts.index.ancestors(call))):
+            if files.unpacks(draft.facts.resolver, call) and not any(
+                map(draft.goes_first, draft.facts.index.ancestors(call))
+            ):
                 yield self._unpacked(draft, call)
             if not self._has_side_effect(draft, call):
                 continue
@@ -268,12 +270,6 @@ if accelerator.is_main_process:
             "put it under `if accelerator.is_main_process:` if once is enough, and `accelerator.wait_for_everyone()` "
             "after it if the others depend on it",
         )
-
-    def _unpacks(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call writes all files of an archive, over those that are there."""
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "extractall":
-            return _of(draft, call.func.value, ("tarfile.", "zipfile."))
-        return draft.facts.resolver.qualified(call.func) == "shutil.unpack_archive"
 
     def _unpacked(self, draft: Draft, call: ast.Call) -> Finding:
         return draft.finding(
