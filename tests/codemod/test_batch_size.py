@@ -1126,3 +1126,54 @@ def test_a_batch_size_that_is_compared_with_what_may_be_rows(made: str, test: st
     text = script(**SIZED, batch_end=f"{made}\nif {test}:\n    last = 1")
     assert ("BATCH-MIXED" in findings(text)) is told
     assert (SHARE in converted(text)) is (made == "z = x")
+
+
+# ---- a loop over batches inside one that trains, too
+
+CRITIC = """\
+def endless():
+    while True:
+        yield from loader
+
+
+batches = endless()
+critic = nn.Linear(8, 3).to(device)
+stepped = torch.optim.SGD(critic.parameters(), lr=0.1)
+for step in range(9):
+    for _ in range(5):
+        x, y = next(batches)
+        stepped.zero_grad()
+        critic({0}).mean().backward()
+        stepped.step()
+    optimizer.zero_grad()
+    {1}
+"""
+NO_TRAINING = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step"), "")
+GENERATES = "loss = model(torch.randn({}, 8, device=device)).mean()\n    loss.backward()\n    optimizer.step()"
+
+
+@pytest.mark.parametrize("rows", ["batch_size", "2 * batch_size"])
+def test_noise_beside_a_loop_over_batches(rows: str) -> None:
+    noise = f"torch.randn({rows}, 8, device=device)"
+    output = converted(script(**SIZED, **NO_TRAINING, after=CRITIC.format(noise, GENERATES.format(rows))))
+    assert output.count("batch_size // accelerator.num_processes") == 2
+    assert "covers only" not in "".join(findings(script(**SIZED, **NO_TRAINING, after=CRITIC.format(noise, noise))))
+
+
+@pytest.mark.parametrize("rows", ["x.size(0)", "len(x)", "8"])
+def test_rows_of_a_batch_beside_a_loop_over_batches(rows: str) -> None:
+    text = script(**SIZED, **NO_TRAINING, after=CRITIC.format("x.to(device)", GENERATES.format(rows)))
+    assert "num_processes" not in converted(text)
+    assert not {"METRIC-TRAIN", "BATCH-LITERAL"} & set(findings(text))
+
+
+@pytest.mark.parametrize("beside", ["shown = torch.randn(batch_size, 8)", "torch.save(torch.ones(batch_size), 'a.pt')"])
+def test_what_is_beside_a_loop_that_trains_alone(beside: str) -> None:
+    text = script(**SIZED, **NO_TRAINING, after=CRITIC.format("x.to(device)", beside))
+    assert "num_processes" not in converted(text)
+
+
+def test_a_literal_beside_a_loop_over_batches_is_told_once() -> None:
+    rows = "torch.randn(16, 8, device=device)"
+    slots = {"loader": "loader = DataLoader(data, batch_size=16, shuffle=True)", **NO_TRAINING}
+    assert findings(script(**slots, after=CRITIC.format(rows, GENERATES.format(16)))).count("BATCH-LITERAL") == 1

@@ -202,3 +202,35 @@ def test_a_constructor_that_is_given_the_accelerator(setting: str) -> None:
 )
 def test_a_number_of_gpus_picks_none(device: str, expected: list[str]) -> None:
     assert findings(options(device)) == expected
+
+
+# ---- an attribute that is set to the CPU where there is no GPU is what it was where there is one
+
+CONFIG = "class Config:\n    def __init__(self):\n        self.place = {}\n        self.debug = 0\n"
+CHOSEN = "config = Config()\nif {}:\n    config.place = 'cpu'\ndevice = torch.device(config.place)"
+NO_GPU = "not torch.cuda.is_available()"
+ASKED = f"Accelerator(cpu=device.type == 'cpu', {SPLIT})"
+
+
+@pytest.mark.parametrize(
+    ("given", "test", "made"),
+    [
+        ("'cuda'", NO_GPU, f"Accelerator({SPLIT})"),
+        ("'cuda:0'", f"{NO_GPU} or config.debug and {NO_GPU}", f"Accelerator({SPLIT})"),
+        ("'cuda' if torch.cuda.is_available() else 'cpu'", NO_GPU, f"Accelerator({SPLIT})"),
+    ],
+)
+def test_what_is_set_where_there_is_no_gpu(given: str, test: str, made: str) -> None:
+    text = script(definitions=CONFIG.format(given), device=CHOSEN.format(test))
+    assert creation(text) == made
+
+
+@pytest.mark.parametrize(("given", "test"), [("input()", NO_GPU), ("None", NO_GPU)])
+def test_what_it_was_before_is_not_known(given: str, test: str) -> None:
+    assert creation(script(definitions=CONFIG.format(given), device=CHOSEN.format(test))) == ASKED
+
+
+def test_a_function_that_sets_it_where_there_is_no_gpu() -> None:
+    made = f"class Config:\n    place = 'cuda'\n\n\ndef load():\n    config = Config()\n    if {NO_GPU}:\n"
+    made += "        config.place = 'cpu'\n    return config"
+    assert creation(script(definitions=made, device="config = load()\ndevice = torch.device(config.place)")) == ASKED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import pairwise
 
 from accelift_codemod.facts import supposed, whereabouts, written
 from accelift_codemod.facts.command_line import CommandLine
@@ -200,7 +201,8 @@ class Devices:
             bindings = [b for b in self.bindings(node) if not is_none(b)]
         if len(bindings) == 1 and bindings[0].how is How.ASSIGN and not bindings[0].path:
             if isinstance(node, ast.Attribute) and self._is_later(bindings[0], node):
-                return self.conditions.atom(node, ' == "cpu"') if self.is_told(node) else None
+                told = self.is_told(node)
+                return self.conditions.atom(node, ' == "cpu"') if told else self._otherwise(bindings[0], node, depth)
             if self._perhaps(bindings):  # else it is what the command line said
                 return self.region(bindings)[2] if depth < 2 else None
             return self.cpu(bindings[0].value, depth + 1)
@@ -243,6 +245,16 @@ class Devices:
             here = self.index.function(binding.node) is self.index.function(node)
             return here and position(binding.node) > position(node)
         return not self.conditions.certainty.is_set(binding.node, node)
+
+    def _otherwise(self, binding: Binding, node: ast.Attribute, depth: int) -> Condition | None:
+        """When an attribute is the CPU that is set again where there is no accelerator: by what its object is made."""
+        chain = self.index.chain(binding.node)
+        around = ((p.test, inner in p.body) for p, inner in pairwise(chain) if isinstance(p, ast.If))
+        never = any(self.conditions.read(test) == (FALSE if yes else TRUE) for test, yes in around)
+        made = {v.declaration for v in self.resolver.values(node.value)} if never else set()
+        given = [b.value for cls in made if cls is not None for b in self.index.set_in(cls, node.attr)]
+        found = {self.cpu(value, depth + 1) for value in given}
+        return found.pop() if len(found) == 1 else None
 
     def _perhaps(self, bindings: list[Binding]) -> list[ast.If]:
         """The conditions, the inner ones first, under which alone an option of the command line is set."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from accelift_codemod.facts.contents import inside
@@ -246,6 +246,21 @@ class Loops:
             elif steps and stream is None:
                 found += ((inner, call) for inner in self._drawn_inside(call, frozenset()))
         return found
+
+    def around(self, loop: BatchLoop) -> BatchLoop:
+        """The outermost loop around one over batches that trains by itself, too, and so goes on with it: it steps a
+        generator once for some steps of its critic, say; if there is none, the loop itself."""
+        outer = [
+            node
+            for node in self.index.enclosing_loops(loop.node)
+            if isinstance(node, LOOPS) and any(map(self._steps, self._calls_of(node)))
+        ]
+        return replace(loop, node=outer[-1], direct=False) if outer else loop
+
+    def _calls_of(self, loop: ast.For | ast.AsyncFor | ast.While) -> list[ast.Call]:
+        """The calls of a loop that are in no loop inside it."""
+        calls = [c for s in loop.body if not isinstance(s, LOOPS) for c in self.own_calls(s)]
+        return [call for call in calls if self._innermost(call) is loop]
 
     def _steps(self, call: ast.Call) -> bool:
         """Whether a call runs a backward pass, in no loop of the functions that it runs."""

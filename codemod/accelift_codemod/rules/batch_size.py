@@ -100,7 +100,7 @@ class BatchSize(Rule):
             return
         seen: set[ast.AST] = set()
         built = made_for.made_with(draft)
-        for loop in draft.blueprint.train_loops:
+        for loop in dict.fromkeys(map(draft.facts.loops.around, draft.blueprint.train_loops)):
             early = EarlyRows(draft, loop)
             yield from self._literals(draft, loop, early)
             yield from self._ones(draft, loop)

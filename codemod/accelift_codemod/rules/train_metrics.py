@@ -310,8 +310,8 @@ scheduler.step(running / len(loader))
             if leads and not isinstance(statement, (ast.Assign, ast.AugAssign)):
                 continue
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-                if statement.value is read:
-                    continue  # nobody asks what the function returns
+                if statement.value is read or draft.facts.loops.is_backward(statement.value):
+                    continue  # nobody asks what the function returns; a loss is gone back from
                 return place
             more: list[Read] = []
             if isinstance(statement, (ast.Assign, ast.AugAssign)):  # `mean = sum(losses) / n`
