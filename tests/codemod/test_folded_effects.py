@@ -184,3 +184,104 @@ def test_however_a_sum_gets_into_a_loss(combined: str, told: bool) -> None:
     plan = convert(TRAINS.replace("COMBINED", combined.replace("\n", "\n" + " " * 12))).plan
     assert plan is not None
     assert ("DIST-SUM" in [f.code for f in plan.findings]) is told
+
+
+# ---- sums that are kept in attributes, and those of helpers
+
+KEPT = """\
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def total(n):
+    if not dist.is_initialized():
+        return n
+    dist.all_reduce(n)
+    return n
+
+
+class Base:
+    n = 1
+
+
+class Criterion(nn.Module):
+    def count(self, y):
+        self.n = y.float().sum()
+        COUNTED
+
+    def forward(self, out, y):
+        self.count(y)
+        return F.cross_entropy(out, y, reduction="sum") / self.DIVISOR
+
+
+class Meter:
+    def __init__(self):
+        self.n = torch.zeros(1)
+
+
+def main():
+    loader = DataLoader(TensorDataset(torch.arange(256.0).view(64, 4), torch.arange(64) % 2), batch_size=8, shuffle=True)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    meter = Meter()
+    criterion = Criterion()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        STEP
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(meter.n, criterion.n)
+
+
+main()
+"""
+REDUCED = "if dist.is_initialized():\n            dist.all_reduce({})"
+
+
+def kept(counted: str = "pass", divisor: str = "n", step: str = "pass", change: tuple[str, str] = ("", "")) -> bool:
+    """Whether a loss is said to be computed with a sum over the processes."""
+    text = KEPT.replace("COUNTED", counted).replace("DIVISOR", divisor).replace("STEP", step).replace(*change)
+    plan = convert(text).plan
+    assert plan is not None and "DIST-SINGLE" in [f.code for f in plan.findings]
+    return "DIST-SUM" in [f.code for f in plan.findings]
+
+
+COUNTED = [REDUCED.format("self.n"), "self.n = total(self.n)", "total(self.n)"]
+CALLED = KEPT.replace("Criterion(nn.Module)", "Criterion").replace("def forward", "def __call__")
+DERIVED = KEPT.replace("    def forward", "    pass\n\n\nclass Derived(Criterion):\n    def forward").replace(
+    "= Criterion()", "= Derived()"
+)
+
+
+@pytest.mark.parametrize("counted", COUNTED)
+@pytest.mark.parametrize("text", [KEPT, CALLED, DERIVED])
+def test_a_sum_that_another_method_divides_by(counted: str, text: str) -> None:
+    plan = convert(text.replace("COUNTED", counted).replace("DIVISOR", "n").replace("STEP", "pass")).plan
+    assert plan is not None and "DIST-SUM" in [f.code for f in plan.findings]
+
+
+@pytest.mark.parametrize("counted", COUNTED)
+def test_a_sum_that_is_kept_and_only_shown(counted: str) -> None:
+    assert kept(counted)
+    assert not kept(counted, divisor="other", change=("class Base:\n    n", "class Base(nn.Module):\n    other"))
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("criterion.n = total(y.float().sum())", True),
+        (REDUCED.format("criterion.n"), True),
+        ("n = y.float().sum()\n        total(n)\n        loss = loss / n", True),
+        ("meter.n = total(y.float().sum())\n        loss = loss / meter.n", True),
+        ("meter.n = total(meter.n + 1)", False),  # which has an attribute of that name, too
+        (REDUCED.format("meter.n"), False),
+        ("n = y.float().sum()\n        total(n)\n        print(n)", False),
+        ("n = total(y.float().sum())\n        meter.n += n", False),
+    ],
+)
+def test_a_sum_that_is_set_from_outside(step: str, told: bool) -> None:
+    assert kept(step=step) is told
