@@ -223,7 +223,8 @@ class Meter:
 
 
 def main():
-    loader = DataLoader(TensorDataset(torch.arange(256.0).view(64, 4), torch.arange(64) % 2), batch_size=8, shuffle=True)
+    data = TensorDataset(torch.arange(256.0).view(64, 4), torch.arange(64) % 2)
+    loader = DataLoader(data, batch_size=8, shuffle=True)
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     meter = Meter()

@@ -59,7 +59,7 @@ def _onwards(facts: Facts, switches: Switches, combines: ast.Call) -> Iterator[a
     """The calls by which something is combined, and the reads of what it gets into: of variables further below, and of
     attributes wherever their object goes."""
     kept: set[str] = set()
-    queue = [(combines, _what(combines))]
+    queue: list[tuple[ast.Call, ast.expr | None]] = [(combines, _what(combines))]
     for call, what in queue:
         yield call
         function = facts.index.function(call)
@@ -78,7 +78,7 @@ def _onwards(facts: Facts, switches: Switches, combines: ast.Call) -> Iterator[a
             bound = facts.resolver.bind(site, function) or {}
             given = [bound[name] for name in bound if name in names and _is_handed_in(facts, function, name)]
             if given or not names.isdisjoint(returned):
-                queue += ((site, one) for one in given or [None])
+                queue += [(site, one) for one in given] or [(site, None)]
 
 
 def _is_handed_in(facts: Facts, function: Function, name: str) -> bool:
