@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -523,3 +524,51 @@ def test_the_reason_is_the_one_of_what_is_left() -> None:
 def test_what_no_process_group_decides_stays(slots: dict[str, str]) -> None:
     text = converted(script(imports="import torch.distributed as dist", **slots))
     assert slots["epoch_end"].split("\n")[0] in text and "DIST-SINGLE" not in text
+
+
+# ---- notebooks
+
+
+def notebook(*cells: str) -> str:
+    """A notebook, each cell a line of text or several."""
+    code = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": c.splitlines(keepends=True)} for c in cells]
+    return json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+BEGINS = "import torch.distributed as dist\ndist.init_process_group('gloo')"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (BEGINS, "%matplotlib inline\nfrom utils import rank\nprint(rank())"),
+        ("import utils\n!ls\nutils.start(None)\nprint(utils.world_size())",),
+        ("import torch.multiprocessing as mp\nimport utils", "mp.spawn(utils.rank, nprocs=2)"),
+    ],
+)
+def test_what_a_notebook_with_several_processes_uses_stays(cells: tuple[str, ...]) -> None:
+    write({**FILES, "several.ipynb": notebook(*cells)})
+    result = only()
+    assert result.output is None and result.plan is not None
+    (finding,) = result.plan.findings
+    assert finding.code == "SHARED-FILE" and "several.ipynb" in finding.message and "utils.py" in finding.message
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("from utils import rank\nprint(rank())",),
+        (BEGINS,),  # it uses nothing of the files
+        (BEGINS, "from elsewhere import rank\nprint(rank())"),
+        ("# from utils import rank", BEGINS),
+        ("from engine import train",),
+    ],
+)
+def test_other_notebooks_do_not_mind(cells: tuple[str, ...]) -> None:
+    write({**FILES, "other.ipynb": notebook(*cells)})
+    assert outputs("train.py") == {"train.py": lifted(IMPORTS), "engine.py": LIFTED, "utils.py": FOLDED_UTILS}
+
+
+def test_no_notebook_is_in_the_way_that_is_none() -> None:
+    write({**FILES, "broken.ipynb": "{", "empty.ipynb": "", "other.ipynb": "from utils import start\nstart(None)"})
+    assert outputs("train.py")["utils.py"] == FOLDED_UTILS
