@@ -69,7 +69,7 @@ class Caches:
         return not self.draft.after_training(statement) and self.draft.collective(statement) is None
 
     def _writes(self, call: ast.Call) -> bool:
-        if files.unpacks(self.resolver, call):
+        if files.unpacks(self.resolver, call) or files.keeps_open(self.resolver, call):
             return True
         if self.resolver.qualified(call.func) in _SAVES or files.writes(files.mode(self.resolver, call)):
             return not self.draft.in_memory(call)

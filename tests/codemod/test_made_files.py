@@ -276,6 +276,22 @@ def test_what_brings_missing_files(brings: str, test: str) -> None:
     assert findings(before) == []
 
 
+@pytest.mark.parametrize(
+    ("opened", "written"),
+    [
+        ("lmdb.open('raw')", "made.begin(write=True).put(b'a', b'b')"),
+        ("np.memmap('raw', 'float32', 'w+', shape=(2,))", "made[0] = 1"),
+        ("sqlite3.connect('raw')", "made.execute('create table a (b int)')"),
+    ],
+)
+def test_a_store_that_is_missing(opened: str, written: str) -> None:
+    slots = {**BRING, "imports": f"{BRING['imports']}\nimport lmdb\nimport sqlite3"}
+    making = f"if not os.path.exists('raw'):\n    made = {opened}\n    {written}"
+    before = script(**slots, data=f"{making}\nmade = build()\n{MADE}")
+    assert converted(before) == lifted(**slots, data=f"{first(making)}\nmade = build()\n{MADE}")
+    assert findings(before) == []
+
+
 def test_what_brings_files_where_reading_finds_none() -> None:
     making = "if os.path.isdir('raw'):\n    made = build()\nelse:\n    os.system('wget http://a')\n    made = build()"
     before = script(**BRING, data=f"{making}\n{MADE}")

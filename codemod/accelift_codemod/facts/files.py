@@ -54,11 +54,39 @@ def writes(letters: str | None) -> bool:
 
 def keeps_open(resolver: Resolver, call: ast.Call) -> bool:
     """Whether a call makes an object that writes a file bit by bit, other than what open() returns."""
-    qualified = resolver.qualified(call.func)
-    given = resolver.argument(call, 2, "mode") if qualified == "numpy.memmap" else None
+    qualified = resolver.qualified(call.func) or ""
     if qualified in library.DATABASES:
         return _is_changed(resolver, call)
-    return (qualified or "") in library.WRITERS or (isinstance(given, ast.Constant) and given.value == "w+")
+    if qualified in library.STORES:
+        modes = {"numpy.memmap": (2, "mode"), "numpy.load": (1, "mmap_mode")}
+        given = resolver.argument(call, *modes[qualified]) if qualified in modes else None
+        mode = given.value if isinstance(given, ast.Constant) else "r+" if qualified != "numpy.load" else None
+        return mode == "w+" or (mode == "r+" and _is_written(resolver, call, library.STORES[qualified]))
+    return qualified in library.WRITERS
+
+
+def _is_written(resolver: Resolver, call: ast.Call, methods: frozenset[str]) -> bool:
+    """Whether the variable that holds what a call opens, or a part of it, is written to: by a method, or by an entry."""
+    index = resolver.index
+    begun = (c for c in index.methods.get("begin", ()) if _is_true(resolver.argument(c, None, "write")))
+    called = (c for name in methods for c in index.methods.get(name, ()))
+    entries = (target for statement in index.items for target in statement.targets)
+    changed = (*begun, *called, *entries)
+    return any(_holds(resolver, node, call) for node in changed if isinstance(node, (ast.Call, ast.Subscript)))
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _holds(resolver: Resolver, part: ast.expr, made: ast.Call) -> bool:
+    """Whether a variable of which something is a part, or what its methods give, is set to what a call makes."""
+    while isinstance(part, (ast.Call, ast.Subscript, ast.Attribute)):
+        bound = resolver.index.attribute_bindings.get(part.attr, ()) if isinstance(part, ast.Attribute) else ()
+        if any(b.value is made and ast.unparse(b.node) == ast.unparse(part) for b in bound):
+            return True
+        part = part.func if isinstance(part, ast.Call) else part.value
+    return isinstance(part, ast.Name) and any(b.value is made for b in resolver.bindings(part))
 
 
 def _is_changed(resolver: Resolver, call: ast.Call) -> bool:

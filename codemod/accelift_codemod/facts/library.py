@@ -408,6 +408,19 @@ FLAGS = {"c": "a", "n": "w", "w": "r+"}
 WRITING_FLAGS = frozenset("O_WRONLY O_RDWR O_CREAT O_APPEND O_TRUNC".split())
 # What opens databases that are read or written.
 DATABASES = frozenset({"sqlite3.connect"})
+# What opens stores on disk, and the methods of these, or of their parts, that write.
+STORES = {
+    **dict.fromkeys(("lmdb.open", "lmdb.Environment"), frozenset("put putmulti replace delete drop".split())),
+    **dict.fromkeys(
+        ("tinydb.TinyDB", "dataset.connect"),
+        frozenset(
+            "insert insert_multiple insert_many update update_multiple update_many upsert upsert_many remove delete "
+            "truncate drop drop_table drop_tables".split()
+        ),
+    ),
+    "numpy.memmap": frozenset({"flush", "fill"}),
+    "numpy.load": frozenset({"flush", "fill"}),
+}
 # Methods that write, under names that other objects' methods have, too: of objects of these libraries.
 WRITES_OF = {
     **dict.fromkeys(("rename", "replace"), ("pathlib.",)),
