@@ -66,7 +66,7 @@ def keeps_open(resolver: Resolver, call: ast.Call) -> bool:
 
 
 def _is_written(resolver: Resolver, call: ast.Call, methods: frozenset[str]) -> bool:
-    """Whether the variable that holds what a call opens, or a part of it, is written to: by a method, or by an entry."""
+    """Whether what a call opens, or a part of it, is written to in a variable: by a method, or by an entry."""
     index = resolver.index
     begun = (c for c in index.methods.get("begin", ()) if _is_true(resolver.argument(c, None, "write")))
     called = (c for name in methods for c in index.methods.get(name, ()))
