@@ -118,6 +118,46 @@ def test_values_are_no_mere_truths(made: str, left: str | None) -> None:
     assert "False is None" not in text
 
 
+OTHERS = """\
+parser = argparse.ArgumentParser()
+parser.add_argument('--nodes', type=int)
+parser.add_argument('--lr', type=float, default=0.1)
+parser.add_argument('--debug', action='store_true')
+args = parser.parse_args()
+if args.nodes:
+    dist.init_process_group('gloo')
+"""
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "n = args.lr > 5 and args.nodes\nprint(n is None)",
+        "n = args.debug and args.nodes\nprint(n is None)",
+        "n = args.lr <= 5 or args.nodes\nprint(n is None)",
+        "n = args.nodes\nif args.debug:\n    n = 5\nif n:\n    print('many')",
+        "n = args.nodes\nif args.lr > 5:\n    n = 5\nwhile n:\n    print('many')",
+    ],
+)
+def test_what_other_options_are_by_default_decides_nothing(kept: str) -> None:
+    text = converted(script(imports=DIST, before=OTHERS, after=kept))
+    assert "init_process_group" not in text and kept.replace("print", "accelerator.print") in text
+
+
+@pytest.mark.parametrize(
+    ("folded", "left"),
+    [
+        ("if args.lr > 5 and args.nodes:\n    print('many')", ""),
+        ("n = args.nodes\nif args.nodes:\n    n = 5\nif n:\n    print('many')", ""),
+        ("n = 1 if args.nodes else 2\nprint(n)", "n = 2\naccelerator.print(n)"),
+        ("if args.debug or not args.nodes:\n    print('one')", "accelerator.print('one')"),
+    ],
+)
+def test_what_the_switch_decides_with_other_options(folded: str, left: str) -> None:
+    text = converted(script(imports=DIST, before=OTHERS, after=folded))
+    assert "many" not in text and left in text and "args.nodes" not in text
+
+
 @pytest.mark.parametrize(("written", "stay"), [("print(args.__dict__)", True), ("print(args.lr)", False)])
 def test_options_that_are_read_all_at_once_stay(written: str, stay: bool) -> None:
     begin = "parser = argparse.ArgumentParser()\nparser.add_argument('--nodes', type=int, default=1)\n"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,16 +73,21 @@ class Defaults:
     """Answers it, for one script.
 
     Not `supposed`, nothing is taken for granted of options, launchers and GPUs: what is known then holds however the
-    script is started. If there is no process group, `alone`, that is known, too.
+    script is started. If there is no process group, `alone`, that is known, too. Of `options`, where they are told, others may be
+    anything.
     """
 
-    def __init__(self, facts: Facts, supposed: bool = True, alone: bool = True) -> None:
+    def __init__(
+        self, facts: Facts, supposed: bool = True, alone: bool = True, options: Collection[str] | None = None
+    ) -> None:
         self.facts = facts
         self.index = facts.index
         self.resolver = facts.resolver
         self.supposed = supposed
         self.alone = alone
         self.options = {} if not supposed or _set_otherwise(facts) else facts.command_line.options
+        if options is not None:
+            self.options = {name: call for name, call in self.options.items() if name in options}
         self._active: set[ast.AST] = set()
         self._values: dict[ast.AST, Any] = {}
         self._steps = 0
@@ -121,18 +126,18 @@ class Defaults:
                 return test, not runs
         return None
 
-    def live(self, bindings: list[Binding]) -> list[Binding]:
-        """The bindings of a variable that may run."""
-        return [b for b in bindings if b.how is How.PARAMETER or self.dead_by(b.node) is None]
+    def given(self, node: ast.expr, dead: Callable[[ast.AST], bool] | None = None) -> list[ast.expr | None] | None:
+        """The expressions that a variable, a parameter or an option may be; None if it is neither.
 
-    def given(self, node: ast.expr) -> list[ast.expr | None] | None:
-        """The expressions that a variable, a parameter or an option may be; None if it is neither."""
-        live = self.live(self.bindings(node))
+        What does not run by default is left out, or what is `dead`.
+        """
+        dead = dead or (lambda other: self.dead_by(other) is not None)
+        live = [b for b in self.bindings(node) if b.how is How.PARAMETER or not dead(b.node)]
         if isinstance(node, ast.Name):
-            return self._sources(live)
+            return self._sources(live, dead)
         if not isinstance(node, ast.Attribute) or not self.is_option(node):
             return None
-        found = self._sources(live) if live else []
+        found = self._sources(live, dead) if live else []
         if node.attr in self.facts.command_line.options:
             call = self.options.get(node.attr)
             found.append(_default(self.facts, call) if call is not None else None)
@@ -172,11 +177,11 @@ class Defaults:
 
     # ---- kinds of expressions
 
-    def _sources(self, bindings: list[Binding]) -> list[ast.expr | None]:
+    def _sources(self, bindings: list[Binding], dead: Callable[[ast.AST], bool]) -> list[ast.expr | None]:
         found: list[ast.expr | None] = []
         for binding in bindings:
             if binding.how is How.PARAMETER:
-                runs = self.resolver.handed(binding, lambda call: self.dead_by(call) is None)
+                runs = self.resolver.handed(binding, lambda call: not dead(call))
                 found += runs or [None]
             else:
                 found.append(binding.value if binding.how is How.ASSIGN and not binding.path else None)

@@ -70,7 +70,7 @@ class Switches:
             return decides if decides in parts else not decides if None not in parts else None
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             left = self._left(self.defaults.bindings(node), depth)
-            found = self._same(self.defaults.given(node) or [], depth) if left is None else left
+            found = self._same(self._given(node, depth), depth) if left is None else left
         elif isinstance(node, ast.Call):
             found = self._returned(node, depth)
         return self._settled(node) if found is None else found
@@ -82,7 +82,19 @@ class Switches:
 
     def is_plain(self, node: ast.AST, truth: bool) -> bool:
         """Whether what a test is known to be is its very value."""
-        return self.defaults.value(node) is truth or self._alone.value(node) is truth
+        return self._switched.value(node) is truth or self._alone.value(node) is truth
+
+    @cached_property
+    def _switched(self) -> Defaults:
+        """What is known by the defaults of those options alone by which the script would distribute itself: whoever
+        sets another one does not ask for that."""
+        tests = (t for t in self._tests if not any(isinstance(n, ast.BoolOp) for n in ast.walk(t)))
+        asked = {n.attr for t in tests for n in ast.walk(t) if isinstance(n, ast.Attribute)}
+        return Defaults(self.facts, options=asked)
+
+    def _given(self, node: ast.Name | ast.Attribute, depth: int) -> list[ast.expr | None]:
+        """The expressions that a variable, a parameter or an option may be as the script does not distribute itself."""
+        return self.defaults.given(node, lambda other: self.dead(other, depth)) or []
 
     def _left(self, bindings: list[Binding], depth: int) -> bool | None:
         """What a variable is that is only ever something else where the script distributes itself."""
