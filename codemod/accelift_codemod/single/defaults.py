@@ -73,8 +73,8 @@ class Defaults:
     """Answers it, for one script.
 
     Not `supposed`, nothing is taken for granted of options, launchers and GPUs: what is known then holds however the
-    script is started. If there is no process group, `alone`, that is known, too. Of `options`, where they are told, others may be
-    anything.
+    script is started. If there is no process group, `alone`, that is known, too. Where `options` are told, others may
+    be anything.
     """
 
     def __init__(
