@@ -76,6 +76,43 @@ def test_the_number_is_positive_if_it_was(cuts: str) -> None:
     assert "DataParallel" not in output
 
 
+@pytest.mark.parametrize(
+    ("given", "cpu"),
+    [
+        ('config.get("gpus", 0)', "settings.get('gpus', 0)"),
+        ('int(config["gpus"])', "int(settings['gpus'])"),
+        ('config["train"]["gpus"]', "settings['train']['gpus']"),
+        ('int(config["train"].get("gpus"))', "int(settings['train'].get('gpus'))"),
+    ],
+)
+@pytest.mark.parametrize(("asked", "is_not"), [("> 0", "<= 0"), (">= 1", "< 1")])
+def test_a_number_that_is_got_out_of_settings(given: str, cpu: str, asked: str, is_not: str) -> None:
+    text = _script().replace('config["gpus"]', given).replace("number > 0 else", f"number {asked} else")
+    assert creation(text) == f"Accelerator(cpu={cpu} {is_not}, {SPLIT})"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'config.get("gpus", len(config))',
+        "config.get(next(iter(config)), 0)",
+        'float(config["gpus"])',
+        'config.pop("gpus")',
+        'config["train"][model]["gpus"]',
+    ],
+)
+def test_a_number_that_is_got_in_another_way(given: str) -> None:
+    assert unchanged(_script().replace('config["gpus"]', given)).code == "DEV-UNKNOWN"
+
+
+@pytest.mark.parametrize("key", ["gpus", "train"])
+def test_settings_in_settings_that_are_changed(key: str) -> None:
+    text = _script().replace('config["gpus"]', 'config["train"]["gpus"]')
+    assert creation(text) == f"Accelerator(cpu=settings['train']['gpus'] <= 0, {SPLIT})"
+    changed = f"        config['{key}'] = 0\n        self.device, ids"
+    assert unchanged(text.replace("        self.device, ids", changed)).code == "DEV-UNKNOWN"
+
+
 def test_a_function_that_hands_the_number_back_too_keeps_its_choice() -> None:
     prepare = TRAINER.format(cuts=CUTS).partition("    def prepare")[2].partition("\n    def")[0]
     function = f"def prepare{prepare}".replace("self, ", "").replace("\n    ", "\n")

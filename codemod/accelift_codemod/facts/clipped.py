@@ -20,6 +20,27 @@ from accelift_codemod.facts.resolve import Resolver
 _ABOVE = (ast.Gt, ast.GtE)
 
 
+def setting(resolver: Resolver, node: ast.expr) -> tuple[ast.Name | None, list[ast.expr]]:
+    """The variable of settings of which an expression reads an entry, and the keys: `config["train"]["gpus"]`,
+    `int(config.get("gpus", 0))`."""
+    keys: list[ast.expr] = []
+    while True:
+        match node:
+            case ast.Subscript(value=inner, slice=ast.Constant() as key):
+                keys.append(key)
+            case ast.Call(
+                func=ast.Attribute(value=inner, attr="get"), args=[ast.Constant() as key, *others], keywords=[]
+            ):
+                if not all(isinstance(other, ast.Constant) for other in others):
+                    return None, keys
+                keys.append(key)
+            case ast.Call(args=[inner], keywords=[]) if resolver.builtin(node.func) == "int":
+                pass
+            case _:
+                return (node if isinstance(node, ast.Name) else None), keys
+        node = inner
+
+
 def parameter(
     resolver: Resolver, read: ast.Name, is_count: Callable[[ast.expr], bool], is_false: Callable[[ast.expr], bool]
 ) -> Binding | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -100,6 +101,8 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+# How a number is positive, and how not.
+_POSITIVE = {(ast.Gt, "0"): (" > 0", " <= 0"), (ast.GtE, "1"): (" >= 1", " < 1")}
 TRUE = Condition("constant", True)
 FALSE = Condition("constant", False)
 
@@ -253,13 +256,16 @@ class Conditions:
         """
         text = f"{self.segment(node)}{comparison}"
         others: list[Condition] = []
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.value, ast.Name):
-            part = self.segment(node)[len(self.segment(node.value)) :]
-            for held in self._before(node.value, setting):
-                spelled = f"{self.segment(held)}{part}{comparison}"
+        root, keys = clipped.setting(self.resolver, node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            root = node.value
+        if root is not None and (keys or root is not node):
+            before, part = re.split(rf"\b{re.escape(self.segment(root))}\b", self.segment(node), maxsplit=1)
+            for held in self._before(root, setting):
+                spelled = f"{before}{self.segment(held)}{part}{comparison}"
                 others.append(Condition("atom", key=spelled, text=spelled, node=held, setting=setting))
-            names = [node.value, *(o.node for o in others if o.node is not None)]
-            if self._changed(node, names):
+            names = [root, *(o.node for o in others if o.node is not None)]
+            if self._changed(node, keys, names):
                 others = []  # changed under several names: which of them comes first is not known
         key, opposite = others[-1].key if others else text, ""
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and not comparison and _is_plain(node):
@@ -267,7 +273,7 @@ class Conditions:
             opposite = f"{left} {_OPPOSITES[type(node.ops[0])]} {right}"
         return Condition("atom", False, key, text, node, (), tuple(others), opposite, setting)
 
-    def _changed(self, node: ast.Attribute | ast.Subscript, names: list[ast.expr]) -> bool:
+    def _changed(self, node: ast.expr, keys: list[ast.expr], names: list[ast.expr]) -> bool:
         """Whether an attribute is changed under several of the names of its object; or an entry, under any."""
         if isinstance(node, ast.Attribute):
             same = {ast.dump(name) for name in names}
@@ -275,9 +281,9 @@ class Conditions:
             return len(changed & same) > 1
         variables = [(n.id, self.index.scope(n).owner(n.id)) for n in names if isinstance(n, ast.Name)]
         known = [owner is not None and not self.resolver.changed(owner, name) for name, owner in variables]
-        if not (isinstance(node.slice, ast.Constant) and len(known) == len(names) and all(known)):
+        if not (keys and len(known) == len(names) and all(known)):
             return True
-        return len(names) > 1 and ast.dump(node.slice) in self._set_keys
+        return len(names) > 1 and any(ast.dump(key) in self._set_keys for key in keys)
 
     @cached_property
     def _set_keys(self) -> frozenset[str]:
@@ -321,21 +327,24 @@ class Conditions:
 
     def _positive(self, test: ast.Compare, number: ast.Name, depth: int) -> Condition | None:
         """`number > 0`, of a number that a function was given and has cut down to the accelerators that are there."""
-        if depth > 8 or not isinstance(test.ops[0], ast.Gt) or not _is_zero(test.comparators[0]):
+        compared = _POSITIVE.get((type(test.ops[0]), ast.unparse(test.comparators[0])))
+        if depth > 8 or compared is None:
             return None
         given = clipped.parameter(
             self.resolver, number, self._is_count, lambda asked: self.read(asked, depth + 1) == FALSE
         )
-        found = {self._above_zero(argument) for argument in self._arguments(given)} if given is not None else set()
+        arguments = self._arguments(given) if given is not None else []
+        found = {self._compared(argument, *compared) for argument in arguments}
         return found.pop() if len(found) == 1 else None
 
-    def _above_zero(self, number: ast.expr) -> Condition | None:
+    def _compared(self, number: ast.expr, comparison: str, opposite: str) -> Condition | None:
         """Whether a setting is positive, as a condition: `config["gpus"] > 0`."""
-        if not isinstance(number, (ast.Name, ast.Attribute, ast.Subscript)):
+        plain = isinstance(number, (ast.Name, ast.Attribute, ast.Subscript))
+        if not plain and clipped.setting(self.resolver, number)[0] is None:
             return None
-        known = self.atom(number, " > 0")
-        others = tuple(replace(o, opposite=o.text.replace(" > 0", " <= 0")) for o in known.others)
-        return replace(known, others=others, opposite=f"{self.segment(number)} <= 0")
+        known = self.atom(number, comparison)
+        others = tuple(replace(o, opposite=o.text.replace(comparison, opposite)) for o in known.others)
+        return replace(known, others=others, opposite=f"{self.segment(number)}{opposite}")
 
     def _held(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
         """The boolean expression that a variable certainly holds."""
