@@ -479,7 +479,7 @@ ALONE = "    if size < 2:\n        return loss\n"
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda t: t.replace(ALONE, "    if size < 2: return loss\n"), "laid out"),
+        (lambda t: t.replace(ALONE, "    if size > 1: pass\n    else: return loss\n"), "laid out"),
         (lambda t: t.replace(ALONE, "    if size:\n        print(size)\n"), "all_reduce"),
         (lambda t: t.replace("size = world_size()", "size = world_size() or n"), None),
         (lambda t: t.replace("size = world_size()", "size = max(world_size(), 2)"), "all_reduce"),
@@ -524,6 +524,31 @@ def test_the_reason_is_the_one_of_what_is_left() -> None:
 def test_what_no_process_group_decides_stays(slots: dict[str, str]) -> None:
     text = converted(script(imports="import torch.distributed as dist", **slots))
     assert slots["epoch_end"].split("\n")[0] in text and "DIST-SINGLE" not in text
+
+
+# ---- conditions on one line
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("if size < 2: return loss", "return loss"),
+        ("if size < 2: return (\n        loss)", "return (\n        loss)"),
+        ("if size < 2: loss = loss * 1; return loss", "loss = loss * 1; return loss"),
+        ("if size < 2: return loss  # alone\n    else: size = 4", "return loss  # alone"),
+        ("if size < 2: return loss\n    elif size > 9: size = 4", "return loss"),
+        ("if not several(): return loss\n    elif size < 2: return loss", "return loss"),
+    ],
+)
+def test_an_arm_on_the_line_of_its_condition(line: str, left: str) -> None:
+    folded = after(utils=UTILS.replace(ALONE, f"    {line}\n"))["utils.py"]
+    assert f"    size = world_size()\n    {left}\n\n\n" in folded and "all_reduce" not in folded
+
+
+@pytest.mark.parametrize("line", ["if size > 9: return loss", "if size > 9: size = 4; return loss"])
+def test_an_arm_on_the_line_of_its_condition_that_is_never_run(line: str) -> None:
+    folded = after(utils=UTILS.replace(ALONE, f"    {line}\n{ALONE}"))["utils.py"]
+    assert "    size = world_size()\n    return loss\n" in folded
 
 
 # ---- notebooks

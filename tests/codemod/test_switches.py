@@ -118,6 +118,7 @@ def test_places_are_those_of_the_script_that_was_written() -> None:
         ),
         ({"end": "if epoch % 2 and (not args.distributed or gpu == 0):\n    print(epoch)"}, "        if epoch % 2:"),
         ({"begin": "if args.distributed and gpus > 1:\n    sampler.set_epoch(epoch)\nepoch += 0"}, None),
+        ({"begin": "if not args.distributed: print(epoch)"}, "        accelerator.print(epoch)"),
         ({"end": "size = len(loader) + (args.distributed and gpus)\nprint(size)"}, "        size = len(loader)"),
         ({"end": "print(len(x) if args.distributed else len(y))"}, "        accelerator.print(len(y))"),
         ({"functions": "if dist.is_initialized():\n    dist.barrier()"}, None),
@@ -181,7 +182,7 @@ def test_comments_and_texts_keep_their_place() -> None:
         {"end": "dist.barrier()"},
         {"end": "mean(loss)", "functions": "def mean(x):\n    dist.all_gather([x], x)\n"},
         {"end": "hook = mean", "functions": "def mean(x):\n    dist.all_gather([x], x)\n"},
-        {"begin": "if not args.distributed: print(epoch)"},  # on one line
+        {"begin": "if args.distributed: pass\nelse: print(epoch)"},  # on one line
         {"end": "if args.epochs > 5:\n    dist.barrier()"},
         {"flag": f"{FLAG}\nsetattr(args, 'several', True)"},
         {"flag": f"vars(args).update(load('config'))\n{FLAG}"},

@@ -117,9 +117,15 @@ class Folding:
         if known or statement.orelse:
             self._note(statement, Operation.BARE)
         if known:
-            self._header(statement)
-            over = self.fold(statement.body, bare=True)
-            self._shift(statement, statement.body)
+            begins = statement.body[0]
+            if begins.lineno == statement.lineno:  # `if rank() == 0: print(x)`
+                span = Span(begins.lineno, statement.col_offset, begins.lineno, begins.col_offset)
+                self.spliced[span] = ""
+                over = self.fold(statement.body, bare=True)
+            else:
+                self._header(statement)
+                over = self.fold(statement.body, bare=True)
+                self._shift(statement, statement.body)
             if statement.orelse:
                 self._lines(self._end(statement.body) + 1, self._end(statement.orelse))
             return over
