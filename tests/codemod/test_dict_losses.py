@@ -38,11 +38,145 @@ def test_terms_of_a_loss_in_a_dict(loss: str) -> None:
     "changed",
     [
         "terms.update(others)",
-        "terms.setdefault('second', other())",
+        "terms.setdefault('third', other(x))",
         "change(terms)",
         "terms[name] = other()",
-        "del terms['second']",
+        "del terms[name]",
+        "terms.pop(name)",
+        "terms |= others",
     ],
 )
 def test_a_dict_that_is_changed_is_not_known(changed: str) -> None:
     assert said(f"{TERMS}\n{changed}\nloss = sum(terms.values())") == ["LOSS-UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "del terms['second']",
+        "terms.pop('second')",
+        "terms.setdefault('second', other())",
+        "terms.update({'third': F.mse_loss(model(x), model(x))})",
+        "terms |= {'third': F.mse_loss(model(x), model(x))}",
+        "terms = {**terms, 'third': F.mse_loss(model(x), model(x))}",
+        "also = terms\nalso['third'] = F.mse_loss(model(x), model(x))",
+        "print(terms)",
+        "terms = dict(terms, third=F.mse_loss(model(x), model(x)))",
+    ],
+)
+def test_what_becomes_of_a_dict_is_followed(changed: str) -> None:
+    assert said(f"{TERMS}\n{changed}\nloss = sum(terms.values())") == []
+    assert said(f"{TERMS}\n{changed}\nloss = sum(terms.values()) * terms['first']") == ["LOSS-INBATCH"]
+
+
+# A function, methods, and a network, that set samples in relation to those of their share, or do not.
+CHANGING = """\
+def centred(d):
+    d["a"] = d["a"] - d["a"].mean(0)
+
+
+def early(d):
+    if "b" not in d:
+        d["a"] = d["a"] / d["a"].norm()
+        return
+    d["c"] = d["b"]
+
+
+def doubled(d):
+    other = d
+    other.update(a=d["a"] * 2)
+    return other
+
+
+def noted(d):
+    d["mean"] = d["a"].mean(0)
+
+
+class Steps:
+    def run(self, d):
+        centred(d)
+
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, d):
+        self.put(d)
+        return d
+
+    def put(self, d):
+        d["a"] = F.normalize(self.layer(d["a"]), dim=0)
+
+
+steps = Steps()
+part = Part()
+"""
+
+
+def of_dict(changed: str, loss: str = "F.cross_entropy(out['a'], y)") -> list[str]:
+    """The codes of the findings about a loss of what is in a dict, once that is changed."""
+    text = script(
+        definitions=CHANGING, forward=f"optimizer.zero_grad()\nout = {{'a': model(x)}}\n{changed}\nloss = {loss}"
+    )
+    result = convert(text)
+    assert result.plan is not None
+    return [f.code for f in result.plan.findings if f.code.startswith("LOSS-")]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "d = out\nd['a'] = d['a'] - d['a'].mean(0)",
+        "d = out\nout['a'] = out['a'] / out['a'].norm()\nout = d",
+        "other = {'kept': out}\nother['kept']['a'] = F.normalize(out['a'], dim=0)",
+        "out |= {'a': F.softmax(out['a'], 0)}",
+        "out = out | {'a': F.softmax(out['a'], 0)}",
+        "out.update({'a': F.softmax(out['a'], 0)})",
+        "out.update(a=F.softmax(out['a'], 0))",
+        "h = out.pop('a')\nout.setdefault('a', h - h.mean(0))",
+        "out['b'] = 1\nout.pop('b')\nout = {'a': out['a'] - out['a'].mean()}",
+        "out = {**out, 'a': out['a'] - out['a'].mean(0)}",
+        "out = dict(out, a=out['a'] - out['a'].mean(0))",
+        "for k in out:\n    out[k] = out[k] - out[k].mean(0)",
+        "for k, v in out.items():\n    out[k] = F.normalize(v, dim=0)",
+        "if epoch:\n    d = out\n    d['a'] = d['a'] - d['a'].mean(0)",
+        "centred(out)",
+        "d = out\ncentred(d)",
+        "early(out)",
+        "doubled(out)\ncentred(doubled(out))",
+        "steps.run(out)",
+        "part(out)",
+        "centred(out)\nunknown(out)",
+        "print(out)\nout['a'] = out['a'] - out['a'].mean(0)",
+    ],
+)
+def test_samples_that_meet_in_a_dict_are_seen_under_all_its_names(changed: str) -> None:
+    assert of_dict(changed) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "d = out\nd['a'] = d['a'].relu()",
+        "d = out.copy()\nd['a'] = d['a'] - d['a'].mean(0)",
+        "d = dict(out)\nd['a'] = d['a'] - d['a'].mean(0)",
+        "d = {**out}\ncentred(d)",
+        "d = out\nd['b'] = d['a'] - d['a'].mean(0)",
+        "out.update({'b': F.softmax(out['a'], 0)})",
+        "out |= {'a': F.softmax(out['a'], 1)}",
+        "h = out.pop('a')\nout.setdefault('a', h.relu())",
+        "out.setdefault('a', F.softmax(out['a'], 0))",
+        "for k, v in out.items():\n    out[k] = F.normalize(v, dim=1)",
+        "doubled(out)",
+        "noted(out)",
+        "d = {'a': model(x)}\ncentred(d)",
+        "d = doubled({'a': model(x)})\ncentred(d)\nout = doubled({'a': model(x)})",
+        "out['a'] = out['a'] - out['a'].mean(0)\nout['a'] = model(x)",
+        "print(out)",
+        "out['b'] = out['a'] - out['a'].mean(0)\nunknown(out)",
+    ],
+)
+def test_other_changes_are_none_of_that_kind(changed: str) -> None:
+    assert of_dict(changed) == []

@@ -67,30 +67,14 @@ class Record(tuple["Shape", ...]):
         """The layout of an entry."""
         return self[self.names.index(name)] if name in self.names else Layout.UNKNOWN
 
-    def asked(self, name: str, arguments: list[ast.expr]) -> Shape:
-        """What a method of the dict gives."""
-        if name == "values":
-            return tuple(self)
-        if name == "items":
-            return tuple((Layout.CONST, entry) for entry in self)
-        if name == "copy":
-            return self
-        key = arguments[0] if len(arguments) == 1 else None
-        return self.entry(key.value) if name in ("get", "pop") and isinstance(key, ast.Constant) else Layout.UNKNOWN
-
     def or_else(self, other: Record) -> Record:
         """One record or the other: an entry that may be missing is what it is where it is there."""
         both = {name: join(self.entry(name), other.entry(name)) for name in self.names if name in other.names}
         return Record.of(dict(zip(self.names, self, strict=True)) | dict(zip(other.names, other, strict=True)) | both)
 
-    def given(self, key: ast.expr, value: Shape) -> Shape:
-        """The record once an entry is put into it."""
-        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-            return Layout.UNKNOWN
-        return Record.of(dict(zip(self.names, self, strict=True)) | {key.value: value})
-
 
 Environment: TypeAlias = dict[str, "Shape"]
+HANDED = "@"  # before the name of a parameter: what has become of the dict that it was given
 
 
 @dataclass
@@ -99,6 +83,15 @@ class Frame:
 
     owner: ast.ClassDef | None
     returned: Shape | None = None
+    left: Environment | None = None  # what it has made of the dicts that it was handed, where it has returned
+
+    def leave(self, env: Environment) -> None:
+        """Note what has become of the dicts that it was handed, where it returns."""
+        handed = {name: value for name, value in env.items() if name.startswith(HANDED)}
+        if self.left is None:
+            self.left = handed
+        else:
+            merge(self.left, handed)
 
 
 # Operators by the names of torch functions.
@@ -146,8 +139,8 @@ def join(left: Shape, right: Shape) -> Shape:
     """The layout of a value that is one or the other."""
     if left == right:
         return left
-    if (left, right) in ((Layout.MIXED, ()), ((), Layout.MIXED)):
-        return Layout.MIXED  # a list that nothing may have been put into
+    if Layout.MIXED in (left, right):
+        return Layout.MIXED
     if isinstance(left, Record) and isinstance(right, Record):
         return left.or_else(right)
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
@@ -161,15 +154,20 @@ def join(left: Shape, right: Shape) -> Shape:
             return other
     if pair == {Layout.MEAN, Layout.WEIGHTED}:
         return Layout.WEIGHTED
-    if pair == {Layout.ROWS, Layout.PICKED}:
-        return Layout.PICKED
-    return Layout.MIXED if Layout.MIXED in pair else Layout.UNKNOWN
+    if pair in ({Layout.ROWS, Layout.PICKED}, {Layout.ROWS, Layout.SHIFTED}):
+        return next(iter(pair - {Layout.ROWS}))
+    return Layout.UNKNOWN
 
 
 def merge(env: Environment, other: Environment) -> None:
     """Make an environment one in which each variable may also be what it is in another."""
+    joined: dict[tuple[int, int], tuple[Shape, Shape]] = {}  # one dict stays one, under whichever names it goes
     for name, value in other.items():
-        env[name] = join(env[name], value) if name in env else value
+        left = env.get(name)
+        if isinstance(left, Record) and isinstance(value, Record):
+            env[name] = joined.setdefault((id(left), id(value)), (left, join(left, value)))[1]
+        else:
+            env[name] = value if left is None else join(left, value)
 
 
 def dealt(values: Values, batch: Shape) -> Shape:
@@ -203,6 +201,8 @@ def _part_of(value: Value, batch: Shape) -> Shape:
 
 def element(value: Shape) -> Shape:
     """The layout of what iterating over a value yields."""
+    if isinstance(value, Record):
+        return Layout.CONST  # a key
     if isinstance(value, tuple):
         joined = value[0] if value else Layout.UNKNOWN
         for part in value[1:]:

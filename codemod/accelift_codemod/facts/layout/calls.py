@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How
-from accelift_codemod.facts.layout import along, derived, losses, making, operations, pretrained, products, views
+from accelift_codemod.facts.layout import (
+    along,
+    derived,
+    entries,
+    losses,
+    making,
+    operations,
+    pretrained,
+    products,
+    views,
+)
 from accelift_codemod.facts.layout.algebra import (
     FIXED,
     SCALARS,
@@ -114,6 +124,8 @@ class Calls:
             drawn = self._next_of(self.resolver.values(call))
             if drawn is not Layout.CONST:
                 return drawn
+        if builtin == "dict" and "**" not in keywords and all(isinstance(a, Record) for a in arguments):
+            return entries.updated(Record.of({}), arguments, keywords)
         if builtin is not None:
             return operations.builtin(builtin, arguments)
         if isinstance(func, ast.Attribute):
@@ -125,7 +137,8 @@ class Calls:
                 return self._stepped(self.resolver.argument(call, 0, "closure"), env)
             receiver = self.layouts.read(func.value, env, frame)
             if isinstance(receiver, Record) and not self.objects.models(func.value):
-                return receiver.asked(func.attr, call.args)
+                self.layouts.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
+                return entries.asked(receiver, func.attr, call, arguments)
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
                 if self.layouts.dimensions.later(func.value, call.args[0]):
                     return Layout.CONST

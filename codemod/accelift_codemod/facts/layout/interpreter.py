@@ -6,12 +6,13 @@ What it cannot follow is UNKNOWN, and rules treat that as not proved.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from accelift_codemod.facts.index import Function, Index
-from accelift_codemod.facts.layout import each, ignored, products, sequences, settled, views
+from accelift_codemod.facts.layout import each, entries, ignored, products, sequences, settled, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     CURVING,
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from accelift_codemod.facts.extents import Extents
 
 _FIELDS = ("values", "indices")  # of what torch's functions return that tell the greatest
+_BUILTINS = frozenset(dir(builtins))
+_PLACES = (ast.Name, ast.Attribute, ast.Subscript)  # where a dict is kept
 _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
@@ -67,6 +70,7 @@ class Layouts:
         self.ranks = Ranks(objects.resolver, self.dimensions)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
+        self._becoming: list[tuple[Record, Shape]] = []  # dicts, and what they are once a statement has run
 
     @cached_property
     def marked(self) -> bool:
@@ -88,20 +92,23 @@ class Layouts:
         """Interpret one statement."""
         frame = frame or Frame(None)
         if isinstance(statement, ast.Assign):
-            value = self.read(statement.value, env, frame)
+            value = self._evaluated(statement.value, env, frame)
             for target in statement.targets:
                 self.assign(target, sizes(statement.value, target) if value is Layout.UNKNOWN else value, env)
         elif isinstance(statement, ast.AnnAssign):
             if statement.value is not None:
-                self.assign(statement.target, self.read(statement.value, env, frame), env)
+                self.assign(statement.target, self._evaluated(statement.value, env, frame), env)
         elif isinstance(statement, ast.AugAssign):
-            value = combine(
-                statement.op, self.read(statement.target, env, frame), self.read(statement.value, env, frame)
-            )
-            self.assign(statement.target, value, env)
+            value = self._evaluated(statement.value, env, frame)
+            before = self.read(statement.target, env, frame)
+            if isinstance(before, Record):
+                entries.replace(env, before, entries.joined(before, value))
+            else:
+                self.assign(statement.target, combine(statement.op, before, value), env)
         elif isinstance(statement, ast.Return):
-            value = Layout.CONST if statement.value is None else self.read(statement.value, env, frame)
+            value = Layout.CONST if statement.value is None else self._evaluated(statement.value, env, frame)
             frame.returned = value if frame.returned is None else join(frame.returned, value)
+            frame.leave(env)
         elif isinstance(statement, ast.If):
             arm = settled.arm(self.resolver, statement)
             self._branches(env, frame, *(_taken(statement, env) if arm is None else [arm]))
@@ -110,12 +117,12 @@ class Layouts:
             if sample is not None:
                 each.run(self, statement, sample, env, frame)
                 return
-            iterated = self.read(statement.iter, env, frame)
+            iterated = self._evaluated(statement.iter, env, frame)
             for _ in range(2):
-                before = dict(env)
+                earlier = dict(env)
                 self.assign(statement.target, element(iterated), env)
                 self.run(statement.body, env, frame)
-                merge(env, before)
+                merge(env, earlier)
             cuts = self.pieces.of_a_size(statement.iter)
             if any(self.read(w, env, frame) is Layout.ROWS and self.read(n, env, frame) in FIXED for w, n in cuts):
                 for name in added_to(statement.body):
@@ -136,12 +143,28 @@ class Layouts:
                 self._branches(env, frame, handler.body, [])
             self.run([*statement.orelse, *statement.finalbody], env, frame)
         elif isinstance(statement, ast.Expr):
-            self.read(statement.value, env, frame)
+            self._evaluated(statement.value, env, frame)
             self._append(statement.value, env, frame)
-            self._forget(statement.value, env)
+            self._forget(statement.value, env, frame)
         elif isinstance(statement, ast.Delete):
-            for target in statement.targets:
-                self._forget(target, env)
+            for target in (t for t in statement.targets if isinstance(t, ast.Subscript)):
+                record = self.read(target.value, env, frame)
+                if isinstance(record, Record):
+                    entries.replace(env, record, entries.without(record, target.slice))
+
+    def _evaluated(self, node: ast.expr, env: Environment, frame: Frame) -> Shape:
+        """The layout of an expression of a statement that runs, once it has changed the dicts that it changes."""
+        outer, self._becoming = self._becoming, []
+        value = self.read(node, env, frame)
+        for record, new in self._becoming:
+            entries.replace(env, record, new)
+        self._becoming = outer
+        return value
+
+    def becomes(self, record: Record, new: Shape) -> None:
+        """What a dict will be once the statement has run that is evaluated."""
+        if new is not record:
+            self._becoming.append((record, new))
 
     def _append(self, call: ast.expr, env: Environment, frame: Frame) -> None:
         """A list has compared samples with each other once it is given what does."""
@@ -151,12 +174,25 @@ class Layouts:
             if isinstance(env.get(name), tuple) and any(self.read(a, env, frame) is Layout.MIXED for a in call.args):
                 env[name] = Layout.MIXED
 
-    def _forget(self, node: ast.expr, env: Environment) -> None:
-        """A dict that a method may have changed (`inputs.update(more)`), or a function that it is given to, or from
-        which an entry is taken, has other entries."""
-        for part in walk(node):
-            if isinstance(part, ast.Name) and isinstance(env.get(part.id), Record):
-                env[part.id] = Layout.UNKNOWN
+    def _forget(self, node: ast.expr, env: Environment, frame: Frame) -> None:
+        """A dict that a function of which nothing is known is given may have other entries then."""
+        for call in (n for n in walk(node) if isinstance(n, ast.Call)):
+            for argument in (*call.args, *(k.value for k in call.keywords)):
+                record = self.read(argument, env, frame) if isinstance(argument, _PLACES) else None
+                if isinstance(record, Record) and not self._is_followed(call, env, frame):
+                    entries.replace(env, record, entries.lost(record))
+
+    def _is_followed(self, call: ast.Call, env: Environment, frame: Frame) -> bool:
+        """Whether it is known what a call does to the dicts that it is given."""
+        func = call.func
+        if self.resolver.builtin(func) in _BUILTINS or self.resolver.callee(call) is not None:
+            return True
+        if isinstance(func, ast.Attribute) and isinstance(self.read(func.value, env, frame), Record):
+            return True
+        own = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
+        if own and frame.owner is not None and self.resolver.method(frame.owner, func.attr) is not None:  # type: ignore[attr-defined]
+            return True
+        return any(isinstance(v.declaration, ast.ClassDef) for v in self.objects.models(self.calls.network(call)))
 
     def before(
         self, node: ast.AST, statements: list[ast.stmt], env: Environment, frame: Frame | None = None
@@ -222,10 +258,11 @@ class Layouts:
                     self.assign(part, Layout.BATCH if several else item(value, i), env)
 
     def _put(self, target: ast.Subscript, value: Shape, env: Environment) -> None:
-        """Put a value into some entries of a tensor: `weights[y == 1] = share`, of which the batch is to have one."""
-        base = env.get(target.value.id) if isinstance(target.value, ast.Name) else None
-        if isinstance(target.value, ast.Name) and isinstance(base, Record):
-            env[target.value.id] = base.given(target.slice, value)
+        """Put a value into a dict, or into some entries of a tensor: `weights[y == 1] = share`, of which the batch is
+        to have one."""
+        base = self._held(target.value, env)
+        if isinstance(base, Record):
+            entries.replace(env, base, entries.given(base, target.slice, value))
         if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, *CURVING):
             return
         if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
@@ -234,6 +271,16 @@ class Layouts:
             place = target.slice
             fixed = isinstance(place, ast.Slice) or self.read(place, env) in FIXED
             env[target.value.id] = value if fixed else Layout.MIXED
+
+    def _held(self, node: ast.expr, env: Environment) -> Shape | None:
+        """What a variable holds, or an entry of the dict in it."""
+        if isinstance(node, ast.Name):
+            return env.get(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return env.get(f"{node.value.id}.{node.attr}")
+        inner = self._held(node.value, env) if isinstance(node, ast.Subscript) else None
+        name = entries.written(node.slice) if isinstance(node, ast.Subscript) else None
+        return inner.entry(name) if isinstance(inner, Record) and name is not None else None
 
     # ---- expressions
 
@@ -286,11 +333,18 @@ class Layouts:
         return Layout.UNKNOWN
 
     def _entries(self, node: ast.Dict, env: Environment, frame: Frame) -> Shape:
-        """A dict whose keys are written."""
-        entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)}
-        if len(entries) < len(node.keys) or not all(isinstance(name, str) for name in entries):
-            return Layout.UNKNOWN
-        return Record.of({str(name): self.read(value, env, frame) for name, value in entries.items()})
+        """A dict whose keys are written, or are those of other ones: `{**out, "a": a}`."""
+        found: dict[str, Shape] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            given = self.read(value, env, frame)
+            name = entries.written(key) if key is not None else None
+            if name is not None:
+                found[name] = given
+            elif key is None and isinstance(given, Record):
+                found |= zip(given.names, given, strict=True)
+            else:
+                return Layout.UNKNOWN
+        return Record.of(found)
 
     def operated(self, node: ast.BinOp, left: Shape, right: Shape, env: Environment, frame: Frame) -> Shape:
         """What an operator makes of its two sides."""
@@ -300,6 +354,8 @@ class Layouts:
             return Layout.MIXED
         if isinstance(node.op, ast.MatMult) and self.one_for_each((left, right), (node.left, node.right)):
             return Layout.ROWS
+        if isinstance(left, Record) and isinstance(right, Record) and isinstance(node.op, ast.BitOr):
+            return entries.joined(left, right)
         averaged = products.averaged(node)
         if averaged is not None and (of := self.read(averaged, env, frame)) in SCALARS:
             return of  # a number, which is its own average by whatever weights
@@ -396,6 +452,8 @@ class Layouts:
             if isinstance(base, Record):
                 return base.entry(place)
             return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
+        if isinstance(base, Record):
+            return entries.any_of(base)
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
         if not isinstance(places[0], (ast.Slice, ast.Constant)):
             chosen = self.choosing.subscript(base, places[0], self.read(places[0], env, frame))

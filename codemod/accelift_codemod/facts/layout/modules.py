@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from accelift_codemod.facts import library, torch_ops
 from accelift_codemod.facts.index import Function, How
-from accelift_codemod.facts.layout import derived, losses, pretrained, views
+from accelift_codemod.facts.layout import derived, entries, losses, pretrained, views
 from accelift_codemod.facts.layout.algebra import (
     ALTERED,
     COMPARING,
     FIXED,
+    HANDED,
     Environment,
     Frame,
     Layout,
+    Record,
     Shape,
     altered,
     join,
@@ -44,7 +46,7 @@ class Modules:
         self.layouts = layouts
         self.resolver = layouts.resolver
         self.index = layouts.index
-        self._known: dict[tuple[Function, tuple[Shape, ...]], Shape] = {}
+        self._known: dict[tuple[Function, tuple[Shape, ...]], tuple[Shape, Environment]] = {}
         self._layers: dict[ast.ClassDef, bool] = {}
         self._depth = 0
         self.sequences = Sequences(layouts.resolver)
@@ -301,20 +303,37 @@ class Modules:
         names = [p.arg for p in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
         key = (function, tuple(arguments.get(n, Layout.CONST) for n in (*names, "**")))
         if key in self._known:
-            return self._known[key]
+            return self._come_back(arguments, *self._known[key])
         if self._depth >= _MAX_DEPTH:
             return Layout.UNKNOWN
-        self._known[key] = Layout.UNKNOWN  # a recursive call is not followed
+        self._known[key] = (Layout.UNKNOWN, {})  # a recursive call is not followed
         env = self.parameters(function, arguments)
+        env |= {HANDED + name: env[name] for name in names if isinstance(env[name], Record)}
         frame = Frame(owner)
         self._depth += 1
         try:
             self.layouts.run(function.body, env, frame)
         finally:
             self._depth -= 1
+        if not isinstance(function.body[-1], (ast.Return, ast.Raise)):
+            frame.leave(env)
         result = frame.returned if frame.returned is not None else Layout.CONST
-        self._known[key] = result
-        return result
+        self._known[key] = (result, frame.left or {})
+        return self._come_back(arguments, *self._known[key])
+
+    def _come_back(self, arguments: dict[str, Shape], returned: Shape, left: Environment) -> Shape:
+        """What a function returns to a call; what it has changed of the dicts that it is given, these become."""
+        copies: dict[int, Shape] = {}
+        changed = []
+        for name, value in left.items():
+            given = arguments.get(name.removeprefix(HANDED))
+            if value == given:
+                copies[id(value)] = value if given is None else given
+            elif isinstance(given, Record):
+                changed.append((given, value))
+        for given, value in changed:
+            self.layouts.becomes(given, entries.copied(value, copies))
+        return entries.copied(returned, copies)
 
     def parameters(self, function: Function, arguments: dict[str, Shape]) -> Environment:
         """The environment in which a function begins: the layouts of its arguments, or of the defaults."""

@@ -13,6 +13,7 @@ from accelift_codemod.facts.layout.algebra import (
     FIXED,
     SCALARS,
     Layout,
+    Record,
     Shape,
     altered,
     combine,
@@ -52,6 +53,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return total
     if name in ("max", "min") and len(arguments) > 1 and (extreme := _extreme(arguments)) is not None:
         return extreme
+    if isinstance(first, Record) and name in ("list", "tuple", "sorted", "len", "iter", "reversed"):
+        return Layout.CONST  # its keys
     if name in ("list", "tuple") and (isinstance(first, tuple) or first is Layout.MIXED):
         return first
     if name == "zip" and Layout.MIXED in arguments:
