@@ -349,6 +349,42 @@ def test_one_row_by_its_number(lines: str, told: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("loss = F.cross_entropy(out, y) + last(out)", True),
+        ("loss = F.cross_entropy(out, y) + apart(out)", True),
+        ("loss = F.cross_entropy(out, y) + out[[0, 1]].pow(2).mean()", True),
+        ("loss = F.cross_entropy(out, y) + out[torch.tensor([0])].pow(2).mean()", True),
+        ("loss = (out - out[-1].detach()).abs().mean()", True),
+        ("first = out[0].mean().item()\nloss = F.cross_entropy(out, y) * first", True),
+        ("loss = F.cross_entropy(out, y)\nshown = last(out)", False),
+        ("loss = F.cross_entropy(out, y) + last(out.t())", False),
+        ("loss = F.cross_entropy(out, y) + first_of(out)", False),
+        ("loss = F.cross_entropy(out[:, [0, 1, 2]], y)", False),
+        ("loss = F.cross_entropy(out, y)\nshown = F.mse_loss(out[0].detach(), torch.zeros(3)).item()", False),
+        ("loss = F.cross_entropy([out, x][0], y)", False),
+        ("loss = F.cross_entropy(out, y)\nhits = out[-1].argmax().item()\nprint(hits)", False),
+    ],
+)
+def test_rows_by_their_number_in_functions_and_without_gradients(lines: str, told: bool) -> None:
+    made = """\
+def last(out):
+    return out[-1].pow(2).mean()
+
+
+def apart(out):
+    anchor = out[0]
+    return (out - anchor).pow(2).mean()
+
+
+def first_of(out):
+    return out[:, 0].pow(2).mean() / out[0].numel()
+"""
+    text = script(definitions=made, forward=f"optimizer.zero_grad()\nout = model(x)\n{lines}")
+    assert ("BATCH-PLACES" in findings(text)) == told
+
+
+@pytest.mark.parametrize(
     ("turn", "told"),
     [("range(len(out))", False), ("range(0, out.size(0))", False), ("range(8)", True), ("[0, 4]", True)],
 )

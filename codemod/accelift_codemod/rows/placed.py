@@ -19,11 +19,14 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import inside_networks
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
-_LEAVES = torch_ops.ABOUT | {"item", "detach", "nelement", "tolist", "numpy"}  # no gradients flow on from these
+_ABOUT = torch_ops.ABOUT | {"nelement"}
+_LEAVES = frozenset({"item", "detach", "tolist", "numpy"})  # no gradients flow on from these, but the numbers do
 _TURNS = {"roll": 1, "flip": 0}  # what puts rows into other places; where the dimensions stand after the tensor
 # What cuts rows into pieces, and what takes some of them by their places; where the dimension stands after the tensor.
 _CUTS = {"chunk": 1, "split": 1, "tensor_split": 1, "unbind": 0}
 _TAKES = frozenset({"narrow", "select"})
+_TENSORS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array")
+_STEPS = 3  # from a parameter to what was computed
 _NUMBERS = frozenset({"arange", "linspace", "logspace"})
 
 
@@ -55,6 +58,8 @@ class Places:
                 return self._is_cut(node, first)
             if integer(first) is not None:
                 return self._is_one(node)
+            if self._are_written(first):
+                return not deals_ones(self.draft, self.loop) and self.layout(node, node.value) is Layout.ROWS
             if first is node.slice and "arange" in self.facts.index.attributes:
                 return self.layout(node, node.value) is Layout.ROWS and self.layout(node, first) is Layout.PLACES
         if isinstance(node, ast.BinOp) and _counts_up(self.draft, node):
@@ -126,12 +131,30 @@ class Places:
             return False  # it is the only one
         if lengths.is_greatest_of_sorted(self.facts.resolver, node) and padding.only_cuts(self.draft, node):
             return False  # the longest one, wherever it was: see BATCH-PADDED
-        made = [b.value for b in self.facts.resolver.bindings(node.value)] if isinstance(node.value, ast.Name) else []
-        sources = made or [node.value]
+        sources = self._sources(node.value)
         surely = all(isinstance(s, (ast.BinOp, ast.Call)) and self.facts.kinds.of(s) is Kind.TENSOR for s in sources)
         networks = [m for s in sources if isinstance(s, ast.Call) for m in self.facts.objects.models(s.func)]
         own = all(isinstance(m.declaration, ast.ClassDef) for m in networks)
         return surely and own and self.layout(node, node.value) is Layout.ROWS
+
+    def _sources(self, node: ast.expr, steps: int = _STEPS) -> list[ast.expr | None]:
+        """What a variable is set to, or functions are given for it."""
+        found: list[ast.expr | None] = []
+        for binding in self.facts.resolver.bindings(node) if isinstance(node, ast.Name) else ():
+            if binding.how is not How.PARAMETER or not steps:
+                found.append(binding.value)
+                continue
+            for given in self.facts.resolver.handed(binding):
+                found += [None] if given is None else self._sources(given, steps - 1)
+        return found or [node]
+
+    def _are_written(self, places: ast.expr) -> bool:
+        """Whether places are spelled out: `out[[0, 1]]`, `out[torch.tensor([0])]`."""
+        if isinstance(places, ast.Call) and self.facts.resolver.qualified(places.func) in _TENSORS and places.args:
+            places = places.args[0]
+        parts = places.elts if isinstance(places, ast.List) else []
+        numbers = all(integer(part) is not None and not _is_truth(part) for part in parts)
+        return bool(parts) and numbers
 
     def _is_part(self, place: ast.expr) -> bool:
         """Whether a place is worked out of the number of rows, such as their middle: `half = len(x) // 2`."""
@@ -159,12 +182,13 @@ class Places:
             env = self.draft.environment(self.loop, statement)
         return layouts.read(part, env, frame) if env is not None and part is not None else None
 
-    def trains(self, node: ast.AST, followed: set[str] | None = None) -> bool:
-        """Whether what is taken goes into a loss or a model, with gradients, also through variables and functions."""
+    def trains(self, node: ast.AST, followed: set[str] | None = None, flows: bool = True) -> bool:
+        """Whether what is taken goes into a loss or a model, also through variables and functions; without gradients
+        (`flows`), whether it gets into what a backward pass starts from."""
         followed = set() if followed is None else followed
         inside: ast.AST = node
         for parent in self.facts.index.ancestors(node):
-            if isinstance(node, ast.BinOp) and _adds_up(self.draft, self.loop, parent):
+            if flows and isinstance(node, ast.BinOp) and _adds_up(self.draft, self.loop, parent):
                 return True
             if isinstance(parent, ast.Assign):
                 names = {name for target in _targets(parent, inside) for name in stores(target)} - followed
@@ -176,23 +200,24 @@ class Places:
                     else function.body
                 )
                 uses = (n for s in body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
-                return any(isinstance(n.ctx, ast.Load) and self.trains(n, followed) for n in uses)
+                return any(isinstance(n.ctx, ast.Load) and self.trains(n, followed, flows) for n in uses)
             if isinstance(parent, ast.Return):
-                return self._returns(parent, inside, followed)
+                return self._returns(parent, inside, followed, flows)
             if isinstance(parent, ast.stmt):
                 return self.facts.loops.is_backward(getattr(parent, "value", parent))
-            if isinstance(parent, ast.Attribute) and parent.attr in _LEAVES:
+            if isinstance(parent, ast.Attribute) and parent.attr in _ABOUT:
                 return False
-            if isinstance(parent, ast.Call) and not self.draft.gradients_off(parent):
+            flows = flows and not (isinstance(parent, ast.Attribute) and parent.attr in _LEAVES)
+            if flows and isinstance(parent, ast.Call) and not self.draft.gradients_off(parent):
                 if is_loss(self.draft, parent.func) or self.draft.blueprint.prepared_models(parent.func):
                     return True
             inside = inside if isinstance(parent, (ast.Tuple, ast.List)) else parent
         return False
 
-    def _returns(self, statement: ast.Return, part: ast.AST, followed: set[str]) -> bool:
+    def _returns(self, statement: ast.Return, part: ast.AST, followed: set[str], flows: bool) -> bool:
         """The same of what a function returns, or the part of it that has what is taken."""
         function = self.draft.function(statement)
-        if function in self.passes:
+        if function in self.passes and flows:
             return True
         if function is None or function is self.draft.function(self.loop.node) or f"{function.name}()" in followed:
             return False
@@ -203,14 +228,18 @@ class Places:
             taker = self.facts.index.parents[call]
             target = taker.targets[0] if isinstance(taker, ast.Assign) else None
             if place is None or not isinstance(target, ast.Tuple) or len(target.elts) != len(value.elts):  # type: ignore[union-attr]
-                if self.trains(call, followed):
+                if self.trains(call, followed, flows):
                     return True
                 continue
             names = stores(target.elts[place])
             reads = (n for s in self.loop.body for n in walk(s) if isinstance(n, ast.Name) and n.id in names)
-            if any(isinstance(n.ctx, ast.Load) and self.trains(n, followed | names) for n in reads):
+            if any(isinstance(n.ctx, ast.Load) and self.trains(n, followed | names, flows) for n in reads):
                 return True
         return False
+
+
+def _is_truth(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
 def is_loss(draft: Draft, func: ast.expr) -> bool:
