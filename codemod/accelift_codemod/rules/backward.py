@@ -23,7 +23,14 @@ from accelift_codemod.rules import Explained, Rule
 _RULE = "BACKWARD"
 _MEAN = Assumption("the loss is a mean over the samples")
 _ARGUMENTS = "gradient,retain_graph,create_graph,inputs"  # of Tensor.backward, by position
-_KNOWN = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM, Layout.PART_SUM, Layout.MIXED)  # each with a finding of its own
+_KNOWN = (
+    Layout.MEAN,
+    Layout.WEIGHTED,
+    Layout.SUM,
+    Layout.PART_SUM,
+    Layout.PIECED,
+    Layout.MIXED,
+)  # each with a finding of its own
 _GATHER = "gather what is compared with torch.distributed.nn.all_gather, or accept comparisons within each share"
 _WHOLE = (Layout.ROWS, Layout.CONST, Layout.ZERO)  # gradients that do not divide by how many samples there are
 
@@ -81,6 +88,14 @@ accelerator.backward(loss)
             "So it is with a recurrent layer or a transformer without batch_first=True that is given the samples in "
             "dimension 0: to it they are the steps of one sequence, in which each depends on others. A warning "
             "supposes that what a network of a library gives for a batch has one row for each sample, as is usual.",
+        ),
+        Explained(
+            "LOSS-PIECES",
+            Severity.WARNING,
+            "means over pieces of a batch",
+            "The loss is made of means over pieces that a batch is cut into (`split`, `chunk`, slices by a step), "
+            "added up or averaged. A process cuts its own share: it has fewer pieces, or smaller ones. A sum of the means of "
+            "fewer pieces is smaller; a mean of means is the same only where all pieces of all shares have one size.",
         ),
         Explained(
             "LOSS-UNKNOWN",
@@ -205,6 +220,16 @@ accelerator.backward(loss)
                 'divide by accelerator.reduce(divisor, "sum") and give accelerator.backward reduction="sum"'
                 if draft.runtime
                 else "divide by the divisor of all processes, and multiply by num_processes",
+            )
+        elif layout is Layout.PIECED:
+            yield draft.finding(
+                "LOSS-PIECES",
+                Severity.WARNING,
+                call,
+                f"`{name}` adds up or averages means over pieces of a batch, and a process cuts only its own share, "
+                "into fewer pieces or smaller ones: it is the same only if the means are averaged, and all pieces have "
+                "one size",
+                "add up the sums over the samples of each piece, and divide by how many samples there are in all",
             )
         elif layout is not Layout.MEAN:
             yield draft.finding(

@@ -24,6 +24,8 @@ class Layout(Enum):
     STACKED = "dimension 0 runs over the samples, several times"
     TURNED = "dimension 0 runs over the samples in another order: backwards, or moved by some places"
     PICKED = "dimension 0 runs over some of the samples or of their parts, picked by what they are"
+    PIECES = "pieces that the samples are cut into, or what numbers them"
+    PIECE = "dimension 0 runs over the samples of one piece"
     PACKED = "sequences without their padding, packed"
     SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
     COLUMNS = "dimension 1 runs over the samples"
@@ -33,6 +35,7 @@ class Layout(Enum):
     MEAN = "a mean over the samples"
     WEIGHTED = "a mean over weights, or over what is picked or not ignored"
     QUOTIENT = "a sum over the samples divided by another one: a mean by weights or masks"
+    PIECED = "means over pieces of the samples, added up or averaged"
     SUM = "a sum over the samples"
     PART_SUM = "a sum over the samples and something that is none"
     RATE = "one by a sum over the samples"
@@ -105,7 +108,7 @@ FIXED = (Layout.CONST, Layout.ZERO)
 _MEANS = (Layout.MEAN, Layout.WEIGHTED)
 SCALARS = (Layout.MEAN, Layout.WEIGHTED, Layout.SUM)
 # What is one for the whole batch, so that nothing but a straight line in it may be averaged over shares.
-CURVING = (*SCALARS, Layout.QUOTIENT, Layout.PART_SUM)
+CURVING = (*SCALARS, Layout.QUOTIENT, Layout.PIECED, Layout.PART_SUM)
 _SUMS = (Layout.SUM, Layout.PART_SUM)
 # What brings every sample together with every other, as matrices or by broadcasting: similarities, covariances.
 COMPARING: tuple[set[Shape], ...] = (
@@ -123,6 +126,13 @@ _INSTEAD: dict[Shape, dict[Shape, Shape]] = {
         Layout.ROWS: Layout.STACKED,
         Layout.COUNT: Layout.UNKNOWN,
         Layout.SHAPE: Layout.UNKNOWN,
+    },
+    Layout.PIECE: {
+        Layout.ROWS: Layout.PIECE,
+        Layout.COUNT: Layout.UNKNOWN,
+        Layout.SHAPE: Layout.UNKNOWN,
+        Layout.BATCH: Layout.UNKNOWN,
+        Layout.PIECES: Layout.UNKNOWN,
     },
     Layout.PICKED: {
         Layout.ROWS: Layout.PICKED,
@@ -208,8 +218,8 @@ def element(value: Shape) -> Shape:
         for part in value[1:]:
             joined = join(joined, part)
         return joined
-    if value is Layout.BATCH:
-        return Layout.ROWS
+    if value in (Layout.BATCH, Layout.PIECES):
+        return Layout.ROWS if value is Layout.BATCH else Layout.PIECE
     return value if value in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
 
 
@@ -340,6 +350,8 @@ def _add(left: Layout, right: Layout) -> Layout:
         return Layout.SHIFTED if pair <= {Layout.SHIFTED, Layout.ROWS, Layout.MEAN, *FIXED} else Layout.MIXED
     if pair <= {Layout.MEAN, Layout.WEIGHTED, *FIXED}:
         return Layout.WEIGHTED if Layout.WEIGHTED in pair else Layout.MEAN
+    if Layout.PIECED in pair and pair <= {Layout.PIECED, Layout.QUOTIENT, *_MEANS, *FIXED}:
+        return Layout.PIECED
     if pair <= {Layout.QUOTIENT, *_MEANS, *FIXED}:
         return Layout.QUOTIENT
     if pair <= {Layout.SUM, Layout.ZERO}:
@@ -355,7 +367,15 @@ def _multiply(left: Layout, right: Layout) -> Layout:
         return Layout.ROWS
     if pair <= {Layout.COLUMNS, *FIXED}:
         return Layout.COLUMNS
-    for scalar in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.SUM, Layout.COUNT, Layout.INVERSE):
+    for scalar in (
+        Layout.MEAN,
+        Layout.WEIGHTED,
+        Layout.QUOTIENT,
+        Layout.PIECED,
+        Layout.SUM,
+        Layout.COUNT,
+        Layout.INVERSE,
+    ):
         if scalar in pair and pair - {scalar} and (pair - {scalar}) <= set(FIXED):
             return scalar
     if pair == {Layout.MEAN, Layout.COUNT}:
@@ -384,8 +404,8 @@ def _rated(operator: ast.operator, left: Layout, right: Layout) -> Layout:
 
 
 def _divide(left: Layout, right: Layout) -> Layout:
-    if right in FIXED:
-        return left
+    if right in FIXED or (left is Layout.PIECED and right is Layout.PIECES):
+        return left  # perhaps by the number of pieces
     if left is right and left in (Layout.ROWS, Layout.COLUMNS):
         return left
     if left in FIXED and right in (Layout.ROWS, Layout.COLUMNS):

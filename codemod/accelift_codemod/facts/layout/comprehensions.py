@@ -39,11 +39,20 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
     result = layouts.read(made, inner, frame)
     if result is Layout.ROWS and iterated is Layout.BATCH:
         return Layout.BATCH
+    if iterated is Layout.PIECES and not isinstance(node, ast.DictComp):
+        return Layout.PIECES if result is Layout.PIECE else pieced(result)
     if isinstance(iterated, tuple) and result is not Layout.MIXED:
         return tuple(result for _ in iterated)
     if iterated in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
         return (result, result)  # any number of them: two stand for all
     return result if result in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
+
+
+def pieced(each: Shape) -> Shape:
+    """What there is of all pieces, once it is added up or put together, of which there is one for each."""
+    if each in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT, Layout.PIECED):
+        return Layout.PIECED
+    return (each, each) if each is Layout.SUM else each if each is Layout.MIXED else Layout.UNKNOWN
 
 
 def _entries(layouts: Layouts, node: ast.expr, env: Environment, frame: Frame) -> Record | None:

@@ -34,10 +34,10 @@ from accelift_codemod.facts.layout.algebra import (
 )
 from accelift_codemod.facts.layout.calls import Calls
 from accelift_codemod.facts.layout.choosing import Choosing
-from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension
+from accelift_codemod.facts.layout.comprehensions import Comprehension, comprehension, pieced
 from accelift_codemod.facts.layout.dimensions import Dimensions
 from accelift_codemod.facts.layout.modules import Modules
-from accelift_codemod.facts.layout.pieces import Pieces, added_to
+from accelift_codemod.facts.layout.pieces import Pieces, added_to, put_into
 from accelift_codemod.facts.layout.plain import is_number, sizes
 from accelift_codemod.facts.layout.prefixes import Prefixes
 from accelift_codemod.facts.layout.ranks import Ranks
@@ -123,18 +123,15 @@ class Layouts:
                 self.assign(statement.target, element(iterated), env)
                 self.run(statement.body, env, frame)
                 merge(env, earlier)
-            cuts = self.pieces.of_a_size(statement.iter)
-            if any(self.read(w, env, frame) is Layout.ROWS and self.read(n, env, frame) in FIXED for w, n in cuts):
-                for name in added_to(statement.body):
-                    if env.get(name) in (
-                        Layout.MEAN,
-                        Layout.WEIGHTED,
-                    ):  # one for each piece, of which a share has fewer
-                        env[name] = Layout.UNKNOWN
+            if iterated is Layout.PIECES:
+                self._cut_up(statement, env, frame)
             self.run(statement.orelse, env, frame)
         elif isinstance(statement, ast.While):
+            cut = self.read(statement.test, env, frame) is Layout.PIECES
             for _ in range(2):
                 self._branches(env, frame, statement.body, [])
+            if cut:
+                self._cut_up(statement, env, frame)
         elif isinstance(statement, (ast.With, ast.AsyncWith)):
             self.run(statement.body, env, frame)
         elif isinstance(statement, ast.Try):
@@ -151,6 +148,16 @@ class Layouts:
                 record = self.read(target.value, env, frame)
                 if isinstance(record, Record):
                     entries.replace(env, record, entries.without(record, target.slice))
+
+    def _cut_up(self, loop: ast.For | ast.AsyncFor | ast.While, env: Environment, frame: Frame) -> None:
+        """What a loop over pieces has added up, or put into lists, once for each."""
+        for name in added_to(loop.body):
+            if env.get(name) in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT):
+                env[name] = Layout.PIECED
+        for name, value in put_into(loop.body):
+            if env.get(name) == ():
+                each = self.read(value, env, frame)
+                env[name] = Layout.PIECES if each is Layout.PIECE else pieced(each)
 
     def _evaluated(self, node: ast.expr, env: Environment, frame: Frame) -> Shape:
         """The layout of an expression of a statement that runs, once it has changed the dicts that it changes."""

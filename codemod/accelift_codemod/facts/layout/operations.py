@@ -28,6 +28,8 @@ from accelift_codemod.facts.layout.products import integer, swaps
 from accelift_codemod.facts.signatures import argument
 
 _MOST_DIMENSIONS = 5
+# What has one of each piece, or their number, if it is given pieces.
+_GOES_THROUGH = frozenset("zip enumerate list tuple reversed len range iter".split())
 # Methods that leave a mean or a sum, or a vector of them, what it is.
 _OF_STATISTICS = frozenset(
     "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand t contiguous".split()
@@ -40,10 +42,16 @@ _OF_COLLECTIONS = frozenset("keys values get copy pop append extend insert index
 
 def builtin(name: str, arguments: list[Shape]) -> Shape:
     first = arguments[0] if arguments else Layout.CONST
+    if name in _GOES_THROUGH and (Layout.PIECES in arguments or (name == "len" and first is Layout.PIECED)):
+        return Layout.PIECES
     if name == "len":
         if first is Layout.PICKED:
             return Layout.SUM  # of one for each that is picked
         return Layout.COUNT if first is Layout.ROWS else Layout.CONST if first in FIXED else Layout.UNKNOWN
+    if name == "range" and len(arguments) > 2 and arguments[1] is Layout.COUNT:
+        return Layout.PIECES if arguments[0] in FIXED and arguments[2] in FIXED else Layout.UNKNOWN
+    if name == "sum" and first is Layout.PIECED:
+        return first
     if name in ("float", "int", "abs") and not isinstance(first, tuple):
         return first
     if name == "sum" and isinstance(first, tuple) and first:
@@ -283,6 +291,8 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
     if isinstance(parts, tuple) and Layout.MIXED in parts:
         return Layout.MIXED
     parts = tuple(map(tensor, parts)) if isinstance(parts, tuple) else parts
+    if parts is Layout.PIECED or (parts is Layout.PIECES and name.startswith("c")):
+        return Layout.PIECED if parts is Layout.PIECED else Layout.ROWS
     if isinstance(parts, tuple) and parts and parts[0] in (*SCALARS, Layout.QUOTIENT) and len(set(parts)) == 1:
         return parts[0]  # one of them beside the other
     dimension = argument(call, 1, "dim") or argument(call, None, "axis")
@@ -396,7 +406,9 @@ def _reshape(name: str, call: ast.Call, others: list[Shape], offset: int, rank: 
         return Layout.COLUMNS if place == 0 or (rank is not None and place == -rank - 1) else Layout.ROWS
     if name == "t" or swaps(name, given):
         return Layout.COLUMNS
-    if name in ("unbind", "split", "chunk"):
+    if name in ("unbind", "split", "chunk", "tensor_split"):
+        if name != "unbind" and _cuts(name, call, offset):
+            return Layout.PIECES if all(size in FIXED for size in others) else Layout.UNKNOWN
         place = integer(argument(call, offset + (name != "unbind"), "dim"))
         return Layout.UNKNOWN if place is None or place == 0 else Layout.BATCH
     if name in ("transpose", "swapaxes"):

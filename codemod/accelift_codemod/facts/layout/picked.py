@@ -195,7 +195,7 @@ class Picked(Layouts):
         found = super().read(node, env, frame, trusted)
         if found is Layout.UNKNOWN and node is not None:
             self._lost.append(node)
-        if found is Layout.PICKED:
+        if found in (Layout.PICKED, Layout.PIECES, Layout.PIECE, Layout.PIECED):
             return Layout.UNKNOWN  # rows of another kind than those that the code picks
         if found is Layout.ROWS and isinstance(node, ast.BinOp):
             for side, other in ((node.left, node.right), (node.right, node.left)):

@@ -30,15 +30,6 @@ class Pieces:
             return (one, other) if _apart(place, elsewhere) else ()
         return (one,) if _written(place) != _written(elsewhere) else ()
 
-    def of_a_size(self, iterated: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-        """The tensors that a loop takes in pieces of a fixed number of rows, and that: `for part in x.split(4)`."""
-        for call in (n for n in walk(iterated) if isinstance(n, ast.Call)):
-            whole = self._cut(call)
-            function = whole is not None and whole in call.args
-            size = self.resolver.argument(call, 1 if function else 0, "split_size")
-            if whole is not None and size is not None and call.func.attr == "split":  # type: ignore[attr-defined]
-                yield whole, size
-
     def _piece(self, node: ast.expr) -> tuple[ast.expr, ast.Slice | int] | None:
         """The tensor whose rows an expression, or the only value of a variable, takes, and which of them."""
         place = integer(node.slice) if isinstance(node, ast.Subscript) else None
@@ -77,6 +68,16 @@ def added_to(body: list[ast.stmt]) -> Iterator[str]:
         elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
             read = {n.id for n in walk(statement.value) if isinstance(n, ast.Name)}
             yield from (t.id for t in statement.targets if isinstance(t, ast.Name) and t.id in read)
+
+
+def put_into(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """The lists that statements append something to, and what."""
+    for statement in (inner for outer in body for inner in walk(outer)):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        func = call.func if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and isinstance(func, ast.Attribute) and func.attr == "append" and call.args:
+            if isinstance(func.value, ast.Name):
+                yield func.value.id, call.args[0]
 
 
 def _written(place: ast.Slice | int) -> str:
