@@ -112,3 +112,52 @@ def test_the_whole_loss_in_a_loss_of_the_script() -> None:
 
 def test_the_hardest_that_are_only_shown() -> None:
     assert findings(script(forward=f"{EACH}loss = each.mean()", batch_end="hardest = each.topk(1)[1]")) == []
+
+
+NUMPY = "import numpy as np"
+PROBABLE = "p = F.softmax(model(x), 1).gather(1, y[:, None]).squeeze(1)\n"
+MOST = "values, places = p.view(-1).sort()\n"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "each[each > np.percentile(each.detach().cpu().numpy(), 50)].mean()",
+        "each[each > float(np.quantile(each.data.cpu().numpy(), 0.7))].mean()",
+        "each[each >= np.sort(each.detach().cpu().numpy())[4]].mean()",
+        "each[np.argsort(each.detach().cpu().numpy())[:8]].mean()",
+        "F.cross_entropy(model(x)[np.argsort(each.data.cpu())[:8]], y[np.argsort(each.data.cpu())[:8]])",
+        "each[torch.argsort(each)[:8]].mean()",
+        "sum(sorted(each)[-4:]) / 4",
+        "each[each > each.quantile(0.7).item()].mean()",
+        "each[each > max(each.median().item(), 0.5)].mean()",
+        "F.mse_loss(model(x), x[:, :3], reduction='none').view(-1).sort()[0][:8].mean()",
+    ],
+)
+def test_thresholds_of_a_share_are_reported(loss: str) -> None:
+    assert findings(script(imports=NUMPY, forward=f"{EACH}loss = {loss}")) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "threshold",
+    ["values[min(4, values.numel() - 1)].item()", "max(values[4].item(), 0.7)", "p.flatten().sort()[0][4]"],
+)
+def test_a_threshold_at_some_rank_is_reported(threshold: str) -> None:
+    forward = f"{EACH}{PROBABLE}{MOST}loss = each[p < {threshold}].mean()"
+    assert findings(script(forward=forward)) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("each[each > 0.5].mean()", ["LOSS-MASKMEAN"]),
+        ("each[each > np.percentile([0.1, 0.2], 50)].mean()", ["LOSS-MASKMEAN"]),
+        ("each[torch.argsort(y)].mean()", []),  # all of them, in another order
+        ("each[np.argsort(y.cpu().numpy())].mean()", []),
+        ("each.mean() * np.percentile([1.0, 2.0], 50)", []),
+        ("F.mse_loss(model(x).sort(dim=1)[0][:, 0], x[:, 0])", []),
+        ("F.mse_loss(model(x), x[:, :3], reduction='none').sort(dim=1)[0][:, :2].mean()", []),
+    ],
+)
+def test_other_thresholds_and_orders_are_not(loss: str, told: list[str]) -> None:
+    assert findings(script(imports=NUMPY, forward=f"{EACH}loss = {loss}")) == told

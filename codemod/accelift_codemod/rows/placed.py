@@ -129,6 +129,8 @@ class Places:
         what a network of a library returns, may be something else, or one of several."""
         if deals_ones(self.draft, self.loop):
             return False  # it is the only one
+        if self.facts.layouts.choosing.at_rank(node) is not None:
+            return False  # no sample, but the number at some rank: see LOSS-INBATCH
         if lengths.is_greatest_of_sorted(self.facts.resolver, node) and padding.only_cuts(self.draft, node):
             return False  # the longest one, wherever it was: see BATCH-PADDED
         sources = self._sources(node.value)

@@ -83,8 +83,9 @@ accelerator.backward(loss)
             Severity.ERROR,
             "a loss across the samples of a batch",
             "The loss compares the samples of a batch with each other, or with the batch's own mean (contrastive "
-            "losses, relativistic GANs), or is a statistic of the batch that is no mean (a norm, a maximum, a standard "
-            "deviation). A process has only its share of the samples, so on several processes it is another loss. "
+            "losses, relativistic GANs), picks samples by such a statistic (those above a quantile, the hardest ones), "
+            "or is a statistic of the batch that is no mean (a norm, a maximum, a standard deviation). A process has "
+            "only its share of the samples, so on several processes it is another loss. "
             "So it is with a recurrent layer or a transformer without batch_first=True that is given the samples in "
             "dimension 0: to it they are the steps of one sequence, in which each depends on others. A warning "
             "supposes that what a network of a library gives for a batch has one row for each sample, as is usual.",
@@ -94,8 +95,8 @@ accelerator.backward(loss)
             Severity.WARNING,
             "means over pieces of a batch",
             "The loss is made of means over pieces that a batch is cut into (`split`, `chunk`, slices by a step), "
-            "added up or averaged. A process cuts its own share: it has fewer pieces, or smaller ones. A sum of the means of "
-            "fewer pieces is smaller; a mean of means is the same only where all pieces of all shares have one size.",
+            "added up or averaged. A process cuts its own share: it has fewer pieces, or smaller ones. A sum of the "
+            "means of fewer pieces is smaller; a mean of means is the same only where all pieces have one size.",
         ),
         Explained(
             "LOSS-UNKNOWN",
@@ -250,8 +251,9 @@ accelerator.backward(loss)
     def _among_samples(self, draft: Draft, call: ast.Call, name: str) -> Finding:
         """What is said of a loss in which the samples of a batch meet."""
         why = (
-            f"`{name}` compares the samples of a batch with each other, or is a statistic of them that is no mean "
-            "(a norm, a maximum), and every process has only its own share of them"
+            f"`{name}` compares the samples of a batch with each other or with a statistic of them all, such as a "
+            "threshold by their rank, or is a statistic that is no mean (a norm, a maximum), and every process has "
+            "only its own share of them"
         )
         remedy = _GATHER
         mixing = draft.facts.layouts.modules.sequences.mixing

@@ -9,6 +9,7 @@ from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import FUNCTIONS, How
 from accelift_codemod.facts.layout import (
     along,
+    choosing,
     derived,
     entries,
     losses,
@@ -78,15 +79,15 @@ class Calls:
                 return Layout.ROWS
         averaged = products.whole_mean(call, qualified)
         if averaged is not None and self.layouts.read(averaged, env, frame) is Layout.UNKNOWN:
-            choosing = self.layouts.choosing
-            if choosing.is_statistic(averaged) or choosing.is_foreign(averaged) or self._pairs(averaged, env, frame):
+            chosen = self.layouts.choosing
+            if chosen.is_statistic(averaged) or chosen.is_foreign(averaged) or self._pairs(averaged, env, frame):
                 return Layout.UNKNOWN
         compares = (qualified or "").startswith("torch.") or self.resolver.only(func, Role.LOSS)
         if compares and len(call.args) > 1 and self.layouts.neighbours(call.args[0], call.args[1], env, frame):
             return Layout.MIXED
         ranked = self.layouts.choosing.ranked(call, qualified or "")
         if ranked is not None and self.layouts.read(ranked, env, frame) in (Layout.ROWS, Layout.PICKED):
-            return (Layout.MIXED, Layout.MIXED)
+            return (Layout.MIXED, Layout.MIXED) if choosing.with_places(call, qualified) else Layout.MIXED
         scores = self.layouts.ranks.of(call)
         if scores is not None and self.layouts.read(scores, env, frame) is Layout.ROWS:
             return Layout.UNKNOWN
@@ -100,6 +101,8 @@ class Calls:
             if all(e in (Layout.COUNT, *FIXED) or e is Layout.UNKNOWN for e in everything):
                 return Layout.PLACES
         made = making.array(qualified, arguments, keywords) if qualified is not None else None
+        if made is None and qualified is not None:
+            made = making.statistic(qualified, call, arguments)
         if made is not None:
             return made
         if type_names(self.resolver, func):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from accelift_codemod.facts import torch_ops
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.layout.algebra import FIXED, Layout, Shape
+from accelift_codemod.facts.layout.products import integer
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Role
 
@@ -19,9 +20,10 @@ _KEEPS = frozenset(
     "to view reshape flatten squeeze unsqueeze expand expand_as contiguous cpu cuda detach clone t transpose permute "
     "any all repeat view_as reshape_as type".split()
 )
-_ALIKE = frozenset("detach clone cpu cuda to float double contiguous abs neg pow square".split())
+_ALIKE = frozenset("detach clone cpu cuda to float double contiguous abs neg pow square numpy tolist".split())
 _SHAPES = frozenset({"view", "reshape", "flatten"})
 _RANKS = torch_ops.PLACES_OF_PAIRS | {"topk", "kthvalue", "combinations"}
+_RANKING = frozenset("topk kthvalue sort argsort argpartition partition".split())
 _KNOWN = ("torch.", "torchvision.", "numpy.", "math.")
 _RNN = "torch.nn.utils.rnn."
 _MOST_STEPS = 8
@@ -70,17 +72,53 @@ class Choosing:
     def ranked(self, call: ast.Call, qualified: str) -> ast.expr | None:
         """The tensor of one number for each sample, or each of their parts, of which a call tells the greatest."""
         func = call.func
-        if qualified in ("torch.topk", "torch.kthvalue", "torch.sort") and call.args:
-            tensor, name, offset = call.args[0], qualified.rpartition(".")[2], 1
-        elif not qualified and isinstance(func, ast.Attribute) and func.attr in ("topk", "kthvalue", "sort"):
+        module, _, name = qualified.rpartition(".")
+        if (name in _RANKING and module in ("torch", "numpy")) or self.resolver.builtin(func) == "sorted":
+            tensor, offset = call.args[0] if call.args else None, 1
+        elif not qualified and isinstance(func, ast.Attribute) and func.attr in _RANKING:
             tensor, name, offset = func.value, func.attr, 0
         else:
             return None
-        dimension = self.resolver.argument(call, offset + (name != "sort"), "dim")
+        sorts = name not in ("topk", "kthvalue")
+        dimension = self.resolver.argument(call, offset + (not sorts), "axis" if module == "numpy" else "dim")
         last = dimension is None or ast.unparse(dimension) in ("0", "-1")
+        if tensor is None or not last:
+            return None
         # Sorted lengths are a way to put all samples into another order; sorted losses are not.
-        vector = self._is_losses(tensor) or self._is_reduced(tensor) or (name != "sort" and self._is_flat(tensor))
-        return tensor if last and vector else None
+        vector = self._is_losses(tensor) or self._is_reduced(tensor) or (not sorts and self._is_flat(tensor))
+        return tensor if vector else None
+
+    def at_rank(self, node: ast.Subscript) -> ast.expr | None:
+        """The tensor of one number for each sample of which an expression is the one at some rank: `p.sort()[0][k]`."""
+        rank = node.slice
+        call = None if isinstance(rank, (ast.Slice, ast.Tuple)) else self._sorted_values(node.value)
+        if call is None:
+            return None
+        qualified = self.resolver.qualified(call.func)
+        tensor = call.args[0] if qualified and call.args else getattr(call.func, "value", None)
+        taken = self.resolver.index.parents.get(node)
+        number = isinstance(taken, ast.Attribute) and taken.attr == "item"
+        return tensor if tensor is not None and (number or self._is_vector(tensor)) else None
+
+    def _sorted_values(self, node: ast.expr) -> ast.Call | None:
+        """The call that sorts the numbers which an expression has in their order."""
+        path: tuple[int | None, ...] = ()
+        if isinstance(node, ast.Name):
+            bindings = self.resolver.bindings(node)
+            if len(bindings) != 1 or bindings[0].how is not How.ASSIGN or bindings[0].value is None:
+                return None
+            node, path = bindings[0].value, bindings[0].path
+        elif isinstance(node, ast.Subscript):
+            path = (integer(node.slice),)
+            node = node.value
+        elif isinstance(node, ast.Attribute) and node.attr == "values":
+            node, path = node.value, (0,)
+        qualified, name = self._operation(node) if isinstance(node, ast.Call) else ("", "")
+        fits = path == (0,) if qualified in ("", "torch.sort") else qualified == "numpy.sort" and not path
+        return node if isinstance(node, ast.Call) and name == "sort" and fits else None
+
+    def _is_vector(self, tensor: ast.expr) -> bool:
+        return self._is_losses(tensor) or self._is_reduced(tensor) or self._is_flat(tensor)
 
     def is_statistic(self, node: ast.expr) -> bool:
         """Whether an expression is one number of a whole tensor that is no mean and no sum: its norm, its maximum."""
@@ -140,7 +178,9 @@ class Choosing:
         """Whether a tensor is made of the losses of samples, one for each target."""
         source = self._source(node)
         if isinstance(source, ast.Call) and getattr(source.func, "attr", "") in _KEEPS and self._is_flat(source):
-            return self._is_losses(source.func.value)  # type: ignore[attr-defined]
+            whole: ast.expr = source.func.value  # type: ignore[attr-defined]
+            made = self._source(whole)
+            return self._is_losses(whole) or self._is_each(made) or self._is_difference(self._made(whole))
         if not isinstance(source, ast.Call):
             return False
         qualified = self.resolver.qualified(source.func) or ""
@@ -218,7 +258,7 @@ class Choosing:
         """What a tensor is made from, element by element, by operations that leave its dimensions as they are."""
         if isinstance(node, ast.BinOp):
             return self._source(node.left, steps)
-        if isinstance(node, ast.Subscript):
+        if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
             return self._source(node.value, steps)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             alike = not self.resolver.qualified(node.func) and node.func.attr in _ALIKE
@@ -281,3 +321,9 @@ class Choosing:
         if isinstance(lengths, ast.BinOp) and isinstance(lengths.op, ast.Mult):
             return any(isinstance(side, ast.List) and len(side.elts) == 1 for side in (lengths.left, lengths.right))
         return isinstance(lengths, ast.Call) and self.resolver.qualified(lengths.func) == "torch.full"
+
+
+def with_places(call: ast.Call, qualified: str | None) -> bool:
+    """Whether what ranks numbers gives them and their places."""
+    of_torch = isinstance(call.func, ast.Attribute) and not (qualified or "").startswith("numpy.")
+    return of_torch and call.func.attr in ("topk", "kthvalue", "sort")  # type: ignore[attr-defined]

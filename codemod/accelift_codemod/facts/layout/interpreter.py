@@ -449,6 +449,9 @@ class Layouts:
         if base is Layout.SHAPE and isinstance(node.value, ast.Attribute):
             if self.dimensions.later(node.value.value, node.slice):
                 return Layout.CONST
+        whole = self.choosing.at_rank(node)
+        if whole is not None and self.read(whole, env, frame) in (Layout.ROWS, Layout.PICKED):
+            return Layout.MIXED
         last = products.integer(node.slice)
         if last is not None and last < 0 and (isinstance(base, tuple) or base is Layout.BATCH):
             return item(base, last)

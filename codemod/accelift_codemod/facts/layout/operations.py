@@ -65,6 +65,8 @@ def builtin(name: str, arguments: list[Shape]) -> Shape:
         return Layout.CONST  # its keys
     if name in ("list", "tuple") and (isinstance(first, tuple) or first is Layout.MIXED):
         return first
+    if name in ("max", "min", "sum", "round") and Layout.MIXED in arguments:
+        return Layout.MIXED
     if name == "zip" and Layout.MIXED in arguments:
         return (tuple(map(element, arguments)),)
     return Layout.CONST if all(a in FIXED for a in arguments) else Layout.UNKNOWN
@@ -88,7 +90,7 @@ def method(
             return Layout.UNKNOWN
         return method(name, call, Layout.ROWS, arguments, keywords, rank)
     if name == "item":
-        return receiver if receiver in (*SCALARS, Layout.COUNT) else Layout.UNKNOWN
+        return receiver if receiver in (*CURVING, Layout.COUNT, Layout.MIXED) else Layout.UNKNOWN
     if receiver is Layout.MIXED:
         return Layout.CONST if name in ("size", "numel", "dim") else Layout.MIXED
     if receiver is Layout.SHIFTED and name in ("detach", "cpu", "cuda", "to", "clone", "float", "double"):
