@@ -42,6 +42,64 @@ def test_a_balance_is_that_of_all_processes(before: str, after: str) -> None:
     assert not {"COLL-RANKFLOW", "TABLE-OWN"} & set(findings(script(**slots, batch_end=before)))
 
 
+MOVED = f"{ZERO}loss = F.mse_loss(out - centre, F.one_hot(y, 3).float())"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "centre = 0.9 * centre + 0.1 * out.detach().mean(0)",
+            "centre = 0.9 * centre + 0.1 * accelerator.batch_mean(out.detach().mean(0))",
+        ),
+        (
+            "centre = 0.9 * centre + 0.1 * out.mean(0).detach()",
+            "centre = 0.9 * centre + 0.1 * accelerator.batch_mean(out.mean(0).detach())",
+        ),
+        (
+            "with torch.no_grad():\n    centre = centre * 0.9 + out.mean(0) * 0.1",
+            "with torch.no_grad():\n    centre = centre * 0.9 + accelerator.batch_mean(out.mean(0)) * 0.1",
+        ),
+    ],
+)
+def test_an_average_of_tensors_is_that_of_all_processes(before: str, after: str) -> None:
+    slots = {"before": "centre = torch.zeros(3)", "forward": MOVED}
+    assert converted(script(**slots, batch_end=before)) == lifted(**slots, batch_end=after)
+    assert findings(script(**slots, batch_end=before)) == []
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "centre = 0.9 * centre + 0.1 * out.mean(0)",  # with its gradients
+        "centre = 0.9 * centre + 0.1 * out.detach().std(0)",
+        "centre = 0.9 * centre + 0.1 * out.detach().mean(0) * len(x)",
+        "centre = 0.9 * centre + 0.1 * out.detach().mean(0) + weights(x)",
+    ],
+)
+def test_another_average_of_tensors_is_reported(update: str) -> None:
+    text = script(before="centre = torch.zeros(3)", forward=MOVED, batch_end=update)
+    assert "batch_mean" not in converted(text)
+    assert {"COLL-RANKFLOW", "TABLE-OWN"} & set(findings(text))
+
+
+@pytest.mark.parametrize(
+    ("update", "loss", "told"),
+    [
+        ("mean = 0.9 * mean + 0.1 * out.mean().item()", "F.mse_loss(out - mean, meant)", []),
+        ("mean = 0.9 * mean + 0.1 * out.detach().mean(0)", "F.mse_loss(out - mean, meant)", []),
+        ("l = F.mse_loss(out, meant)\nmean = 0.9 * mean + 0.1 * l.item()", "l / mean", []),
+        ("mean = 0.9 * mean + 0.1 * out.mean().item()", "F.mse_loss(out - out.mean(0), meant)", ["LOSS-INBATCH"]),
+        ("mean = 0.9 * mean + 0.1 * out.mean().item()", "F.mse_loss(out * mean, out.std(0))", ["LOSS-INBATCH"]),
+        ("mean = out.mean().item()", "F.mse_loss(out - mean, meant)", ["LOSS-INBATCH"]),
+    ],
+)
+def test_a_loss_with_an_average_of_all_processes_compares_no_samples(update: str, loss: str, told: list[str]) -> None:
+    forward = f"{ZERO}meant = F.one_hot(y, 3).float()\n{update}\nloss = {loss}"
+    text = script(before="mean = torch.ones(3)" if "detach" in update else "mean = 1.0", forward=forward)
+    assert findings(text) == told
+
+
 def test_a_table_beside_a_balance_is_still_told_of() -> None:
     slots = {"before": "k = 0.0\nqueue = torch.zeros(16, 3)", "forward": f"{BALANCED} + (out @ queue.T).mean()"}
     update = "k = k + fake.item()\nk = min(k, 1)\nqueue = torch.cat([queue, k * out.detach()])[-16:]"
@@ -51,7 +109,7 @@ def test_a_table_beside_a_balance_is_still_told_of() -> None:
 @pytest.mark.parametrize(
     "after",
     [
-        "k = 0.9 * k + 0.1 * fake.detach()",  # a tensor: where it is taken a number of is not seen
+        "k = 0.9 * k + 0.1 * fake",  # a tensor with its gradients
         "if epoch:\n    k = unread(fake.item(), out)",
         "if fake.item() > 0.5:\n    k = k * 1.1",
         "k = k * 1.1 if epoch else k\nif real < fake:\n    k = 0.5",
@@ -75,7 +133,7 @@ def test_a_schedule_is_the_same_everywhere(after: str) -> None:
 CENTRED = f"{ZERO}centre = {{}}\nloss = F.cross_entropy(model(x - centre), y)"
 
 
-@pytest.mark.parametrize("centre", ["0.9 * centre + 0.1 * x.mean(0)", "centre + out.detach().mean()"])
+@pytest.mark.parametrize("centre", ["0.9 * centre + 0.1 * x.mean(0)", "centre + out.mean()"])
 def test_a_moving_average_of_samples_that_are_trained_on_is_reported(centre: str) -> None:
     text = script(before="centre = torch.zeros(8)", forward=CENTRED.format(centre))
     assert "COLL-RANKFLOW" in findings(text)
@@ -300,7 +358,8 @@ def test_what_a_micro_batch_measures_still_decides_about_the_next_step(parts: di
         ("r.copy_(dist.detach().median())", True),
         ("r.mul_(0.9).add_(0.1 * dist.detach().mean())", True),
         ("r[...] = dist.detach().max()", True),
-        ("r.data[0] = dist.detach().mean()", True),
+        ("r.data[0] = dist.mean()", True),
+        ("r.data[0] = dist.detach().mean()", False),  # made that of all
         ("r = torch.tensor(np.percentile(dist.detach().numpy(), 90))", True),
         ("r.data = torch.tensor(0.5)", False),
         ("r.mul_(0.9)", False),

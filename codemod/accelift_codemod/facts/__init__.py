@@ -132,6 +132,10 @@ class Facts:
     def layouts(self) -> Layouts:
         return Layouts(self.objects, self.extents)
 
+    def layouts_where(self, whole: frozenset[ast.AST]) -> Layouts:
+        """The interpreter to which some expressions do not depend on the batch."""
+        return Layouts(self.objects, self.extents, whole)
+
     @cached_property
     def supposed(self) -> Supposing:
         return Supposing(self.objects, self.extents)

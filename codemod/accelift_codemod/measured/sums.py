@@ -22,6 +22,7 @@ from accelift_codemod.plan import Assumption, Edit, Need, Operation
 
 RULE = "REDUCE"
 _MEAN = "{accelerator}.batch_mean({}.detach())"
+_MEANS = "{accelerator}.batch_mean({})"
 _MEAN_OF_MEANS = '{accelerator}.reduce({}.detach(), reduction="mean")'
 _GATHERED = "{accelerator}.gather_for_metrics({})"
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -246,11 +247,41 @@ def _reduced(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr
             else:
                 yield draft.edit(RULE, of, Operation.SURROUND, _WHY, code, need=Need.STRONG, assumes=assumes)
         return
+    means = (
+        list(_means(draft, value, env)) if draft.runtime and isinstance(statement, (ast.Assign, ast.AugAssign)) else []
+    )
+    if means:
+        own = {name for target in targets(statement) for name in stores(target)}
+        within = {n for mean in means for n in walk(mean)}
+        if not {n.id for n in loads(value) if n not in within} & (local - own) and not _counts(value, means[0]):
+            for mean in means:
+                yield draft.edit(RULE, mean, Operation.SURROUND, _WHY, _MEANS, need=Need.STRONG)
+        return
     layout = draft.facts.layouts.read(value, env)
     if layout is Layout.SUM and draft.facts.kinds.of(value) is Kind.TENSOR:
         yield draft.edit(RULE, value, Operation.SURROUND, _WHY, _total(draft, "{}.detach()"), need=Need.STRONG)
     elif layout is Layout.COUNT:
         yield from _count_of_all(draft, loop, value, env)
+
+
+def _means(draft: Draft, node: ast.expr, env: Environment) -> Iterator[ast.expr]:
+    """The means over samples, one number or several, that an expression is computed from and no gradients flow to."""
+    if isinstance(node, (ast.Call, ast.Name)) and draft.facts.layouts.read(node, env) is Layout.MEAN:
+        if draft.gradients_off(node) or _is_detached(node):
+            yield node
+    elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.expr):
+                yield from _means(draft, part, env)
+
+
+def _is_detached(node: ast.expr) -> bool:
+    """Whether an operation is one on a tensor that has no gradients any more: `x.detach().mean(0)`."""
+    while isinstance(node, (ast.Call, ast.Attribute)):
+        if isinstance(node, ast.Attribute) and node.attr in ("detach", "data"):
+            return True
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return False
 
 
 def _numbered(draft: Draft, loop: BatchLoop, statement: ast.stmt, value: ast.expr) -> list[Edit]:

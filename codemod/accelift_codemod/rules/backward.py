@@ -14,7 +14,7 @@ from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.layout import Layout, Shape
 from accelift_codemod.facts.layout.algebra import join
 from accelift_codemod.facts.tree import walk
-from accelift_codemod.measured import later
+from accelift_codemod.measured import later, steadied
 from accelift_codemod.measured.shares import is_share
 from accelift_codemod.measured.updates import rows_that_divide
 from accelift_codemod.plan import Assumption, Edit, Finding, Need, Operation, Severity
@@ -155,6 +155,8 @@ accelerator.backward(loss)
         layout = Layout.MIXED if supposed else layout
         if layout is Layout.MIXED and self._has_one(draft, call):
             layout = Layout.MEAN
+        if layout is Layout.MIXED and not supposed:
+            layout = steadied.layout(draft, call, func.value) or layout
         if layout is Layout.SUM and self._divides_gradients(draft, call):
             layout = Layout.MEAN
         if layout is Layout.UNKNOWN and self._of_whole(draft, call, func.value):

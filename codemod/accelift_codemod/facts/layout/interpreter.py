@@ -55,9 +55,10 @@ _OF_TENSORS = frozenset({"shape", "T", "mT", "data", "device", "dtype"})
 
 
 class Layouts:
-    """Interprets code on layouts."""
+    """Interprets code on layouts; what is `whole` is the same for all processes."""
 
-    def __init__(self, objects: Objects, extents: Extents) -> None:
+    def __init__(self, objects: Objects, extents: Extents, whole: frozenset[ast.AST] = frozenset()) -> None:
+        self.whole = whole
         self.objects = objects
         self.resolver = objects.resolver
         self.index: Index = objects.index
@@ -306,6 +307,8 @@ class Layouts:
             return Layout.CONST
         if node is self._trusted:
             return Layout.ROWS
+        if node in self.whole:
+            return Layout.CONST
         if isinstance(node, ast.Constant):
             return Layout.ZERO if isinstance(node.value, (int, float)) else Layout.CONST
         if isinstance(node, ast.Name):
