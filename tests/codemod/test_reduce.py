@@ -185,16 +185,40 @@ def train(model, device, loader, optimizer):
     assert "        value = train(model, accelerator, loader, optimizer)\n        scheduler.step(value)\n" in output
 
 
+@pytest.mark.parametrize("add", ["running += {}", "running += {} / 2", "running += 0.1 * {}"])
+def test_tensors_without_gradients_are_reduced_as_they_are(add: str) -> None:
+    slots = {"optimizer": PLATEAU, "epoch": "running = torch.zeros(())", "epoch_end": STEP}
+    before, after = add.format("loss.detach()"), add.format("accelerator.batch_mean(loss.detach())")
+    assert converted(script(**slots, batch_end=before)) == lifted(**slots, batch_end=after)
+
+
 # ---- what cannot be reduced is reported as an error
 
 
-@pytest.mark.parametrize("add", ["running += loss.item() * len(x[:2])", "running += loss.detach()"])
+@pytest.mark.parametrize("add", ["running += loss.item() * len(x[:2])", "running += loss"])
 def test_values_that_cannot_be_reduced(add: str) -> None:
     slots = {"optimizer": PLATEAU, "epoch": "running = 0.0", "batch_end": add, "epoch_end": STEP}
     assert converted(script(**slots)) == lifted(**slots)
     assert findings(script(**slots)) == ["COLL-RANKFLOW"]
     result = convert(script(**slots))
     assert result.plan is not None and result.plan.findings[0].severity.value == "error"
+
+
+@pytest.mark.parametrize(
+    ("slots", "by"),
+    [
+        ({"epoch": "total = 0.0", "batch_end": "total = total + loss", "epoch_end": "if total < 1:\n    break"}, True),
+        ({"batch_end": "if loss > 100:\n    break"}, True),
+        ({"epoch_end": "if loss < 0.1:\n    break"}, True),
+        ({"batch_end": "spread = model(x).std()", "epoch_end": "if spread < 0.1:\n    break"}, False),
+    ],
+)
+def test_means_are_to_be_averaged_by_what_weighs_shares(slots: dict[str, str], by: bool) -> None:
+    plan = convert(script(**slots)).plan
+    assert plan is not None
+    remedies = [f.remedy for f in plan.findings if f.code == "COLL-RANKFLOW"]
+    assert len(remedies) == 1
+    assert ("accelerator.batch_mean" in remedies[0]) is by and ('reduce(..., "mean")' in remedies[0]) is not by
 
 
 @pytest.mark.parametrize(

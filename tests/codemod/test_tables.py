@@ -44,7 +44,7 @@ DEALT = {
         "for k in range(3):\n    if (y == k).any():\n"
         "        centres[k] = 0.9 * centres[k] + 0.1 * out.detach()[y == k].mean(0)",
         "centres[y] = out.detach()",
-        "centres[0] += out.detach().mean(0)",
+        "centres[0] += out.detach().std(0)",
         "centres[y] += 1",
         "centres.mul_(0.9).add_(0.1 * out.detach().mean(0))",
         "centres.index_add_(0, y, out.detach())",
@@ -55,6 +55,12 @@ DEALT = {
 )
 def test_what_a_later_loss_is_measured_from_is_reported(write: str) -> None:
     assert findings(script(**CENTRES, batch_end=write)).count("TABLE-OWN") == 1
+
+
+def test_what_is_averaged_over_all_processes_is_none_of_a_share() -> None:
+    text = script(**CENTRES, batch_end="centres[0] += out.detach().mean(0)")
+    assert "centres[0] += accelerator.batch_mean(out.detach().mean(0))" in converted(text)
+    assert "TABLE-OWN" not in findings(text)
 
 
 KEYS = {

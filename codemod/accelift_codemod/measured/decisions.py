@@ -15,6 +15,7 @@ from accelift_codemod.facts.layout.algebra import FIXED
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
+from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.keys import parts_asked
 from accelift_codemod.measured.pieces import as_many
 from accelift_codemod.measured.shares import local_names
@@ -111,7 +112,7 @@ def decisions(draft: Draft, node: Loop, local: set[str], told: Collection[str] =
                 statement,
                 f"`{draft.facts.segment(statement.test)}` decides which checkpoint is kept by the main process's share "
                 "of a batch: it may be another one than one process would keep",
-                'average what it compares with accelerator.reduce(loss.detach(), "mean") before the test',
+                f"average what it compares with {averaging(draft, statement, statement.test)} before the test",
             )
 
 
@@ -136,7 +137,8 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
         statement,
         f"`{draft.facts.segment(test)}` differs from process to process, and some would {what} while others do not, "
         "and wait",
-        "decide on a value that is the same everywhere (accelerator.reduce, or set_trigger and check_trigger)",
+        f"decide on a value that is the same everywhere ({averaging(draft, statement, test)}, or set_trigger and "
+        "check_trigger)",
     )
 
 
@@ -235,7 +237,7 @@ def _differs(draft: Draft, statement: ast.AST, value: ast.expr, consequence: str
         Severity.ERROR,
         statement,
         f"`{draft.facts.segment(value)}` differs from process to process, and {consequence}",
-        "decide on a value that is the same everywhere, averaged by accelerator.reduce",
+        f"decide on a value that is the same everywhere, averaged by {averaging(draft, statement, value)}",
     )
 
 

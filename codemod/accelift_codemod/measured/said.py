@@ -15,11 +15,11 @@ from accelift_codemod.facts.showing import is_beside_a_bar, is_logging, prints
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured import called
 from accelift_codemod.measured.added import sums_something
+from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.shares import contents, named_after_samples
 from accelift_codemod.measured.sums import Loop, Sets, adds_up
 
-_AVERAGE = "average it across processes with accelerator.reduce"
 _LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 _INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
 _TO_PATHS = frozenset({"write_text", "write_bytes"})  # of pathlib
@@ -190,6 +190,6 @@ def remedy(draft: Draft, loop: BatchLoop, statement: Sets) -> str:
     parts = [value, value.left] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else [value]
     counts = env is not None and any(draft.facts.layouts.read(part, env) is Layout.COUNT for part in parts)
     adds = isinstance(statement, ast.AugAssign) and (adds_up(draft, loop, statement) or sums_something(draft, value))
-    total = adds or counts
-    how = 'add it up across processes with accelerator.reduce(..., "sum")' if total else _AVERAGE
-    return f"{how} before it is used"
+    if adds or counts:
+        return 'add it up across processes with accelerator.reduce(..., "sum") before it is used'
+    return f"average it across processes with {averaging(draft, statement, value)} before it is used"

@@ -9,10 +9,11 @@ from accelift_codemod.called_back import measured
 from accelift_codemod.chance.noise import alike
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, position
-from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.parts import BATCH_LIKE
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
+from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
@@ -169,7 +170,7 @@ scheduler.step(running / len(loader))
                     Severity.ERROR,
                     place,
                     f"`{name}` is measured on one process's share of the data, and a decision depends on it",
-                    "average it across processes with accelerator.reduce before it is used",
+                    f"average it across processes with {self._averaging(draft, node, name)} before it is used",
                 )
         unlike = local - decided if all(edits.values()) else local
         yield from decisions(draft, node, unlike, others)
@@ -235,6 +236,13 @@ scheduler.step(running / len(loader))
                 f"{names} {'covers' if len(printed) == 1 else 'cover'} only the share of the process that {tells} it",
                 "gather the values if the exact figure matters",
             )
+
+    def _averaging(self, draft: Draft, node: Loop, name: str) -> str:
+        """What makes what a loop leaves in a variable that of all processes."""
+        sets = (s for outer in node.body for s in walk(outer) if isinstance(s, (ast.Assign, ast.AugAssign)))
+        made = [s for s in sets if name in {n for target in targets(s) for n in stores(target)}]
+        found = [averaging(draft, s, s.value) for s in made]
+        return found[0] if len(set(found)) == 1 else 'accelerator.reduce(..., "mean")'
 
     def _entries(self, draft: Draft, loop: BatchLoop, node: Loop, local: set[str]) -> dict[str, list[ast.AugAssign]]:
         """The sums in lists and dicts that are divided by the length of a data set."""
