@@ -180,3 +180,46 @@ def test_samples_that_meet_in_a_dict_are_seen_under_all_its_names(changed: str) 
 )
 def test_other_changes_are_none_of_that_kind(changed: str) -> None:
     assert of_dict(changed) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "hs = [h]\nhs[0] = hs[0] - hs[0].mean(0)\nh = hs[0]",
+        "hs = []\nhs.append(h)\nh = hs[0] - hs[-1].mean(0)",
+        "hs = [h]\nother = hs\nother[0] = F.normalize(other[0], dim=0)\nh = hs[0]",
+        "hs = []\nfor k in range(3):\n    hs.append(h[y == k].mean(0))\nh = h @ torch.stack(hs).t()",
+        "hs = [h[y == k].mean(0) for k in range(3)]\nhs.append(h.mean(0))\nh = h - hs[epoch]",
+        "hs = {}\nfor k in range(3):\n    hs[k] = h[y == k].mean(0)\nh = h - hs[0]",
+        "hs = [h]\nhs += [F.softmax(h, 0)]\nh = hs[1]",
+        "hs = [h]\nlisted(hs)\nh = hs[0]",
+        "hs = [h, 2]\nhs.pop()\nh = hs.pop() - h.mean(0)",
+    ],
+)
+def test_samples_that_meet_in_a_list_are_seen(lines: str) -> None:
+    assert in_list(lines) == ["LOSS-INBATCH"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "hs = [h]\nhs[0] = hs[0].relu()\nh = hs[0]",
+        "hs = []\nhs.append(h)\nhs.append(h - h.mean(0))\nh = hs[0]",
+        "hs = [h]\nother = hs[:]\nother[0] = F.normalize(other[0], dim=0)\nh = hs[0]",
+        "hs = []\nfor k in range(3):\n    hs.append(h * k)\nh = sum(hs)",
+        "hs = {}\nfor k in range(3):\n    hs[k] = h * k\nh = hs[0]",
+        "hs = [h, F.softmax(h, 0)]\nhs.pop()\nh = hs.pop()",
+        "hs = [h]\nhs += [F.softmax(h, 1)]\nh = hs[1]",
+        "hs = [h.mean(0)]\nshown = hs[0].sum().item()",
+    ],
+)
+def test_other_lists_are_none_of_that_kind(lines: str) -> None:
+    assert in_list(lines) == []
+
+
+def in_list(lines: str) -> list[str]:
+    forward = f"optimizer.zero_grad()\nh = model(x)\n{lines}\nloss = F.cross_entropy(h, y)"
+    made = "def listed(hs):\n    hs[0] = hs[0] / hs[0].norm()\n"
+    plan = convert(script(definitions=made, forward=forward)).plan
+    assert plan is not None
+    return [f.code for f in plan.findings if f.code.startswith("LOSS-")]

@@ -27,12 +27,13 @@ def _after(draft: Draft, loop: BatchLoop, call: ast.Call) -> Environment | None:
         return None
     layouts, env = draft.facts.layouts, dict[str, Shape]()
     layouts.run(block[:place], env)
+    begun = dict(env)
     batch = dealt(draft.facts.resolver.values(loop.node.iter), draft.facts.collated.batch(loop.loaders))
     for _ in range(2):
         layouts.assign(loop.node.target, batch, env)
         layouts.run(loop.node.body, env)
     layouts.run(loop.node.body, again := dict(env))
-    counts = _counts(draft, loop.node, env) | _lists(draft, loop.node, env)
+    counts = _counts(draft, loop.node, env) | _lists(draft, loop.node, env, begun)
     env = {name: value if again.get(name) == value else Layout.UNKNOWN for name, value in env.items()}
     return layouts.before(call, later, env | counts)
 
@@ -52,7 +53,7 @@ def _counts(draft: Draft, node: ast.For | ast.AsyncFor, env: Environment) -> Env
     return found
 
 
-def _lists(draft: Draft, node: ast.For | ast.AsyncFor, env: Environment) -> Environment:
+def _lists(draft: Draft, node: ast.For | ast.AsyncFor, env: Environment, begun: Environment) -> Environment:
     """The lists that every iteration appends one thing to, of the same kind: outputs, labels, losses."""
     found: dict[str, list[Shape]] = {}
     for statement in node.body:
@@ -60,6 +61,6 @@ def _lists(draft: Draft, node: ast.For | ast.AsyncFor, env: Environment) -> Envi
         func = call.func if isinstance(call, ast.Call) else None
         if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or func.attr != "append":
             continue
-        if env.get(func.value.id) == () and isinstance(call, ast.Call) and len(call.args) == 1:
+        if begun.get(func.value.id) == () and isinstance(call, ast.Call) and len(call.args) == 1:
             found.setdefault(func.value.id, []).append(draft.facts.layouts.read(call.args[0], env))
     return {name: tuple(layouts) for name, layouts in found.items() if layouts in ([Layout.ROWS], [Layout.MEAN])}

@@ -68,7 +68,8 @@ class Record(tuple["Shape", ...]):
 
     def entry(self, name: object) -> Shape:
         """The layout of an entry."""
-        return self[self.names.index(name)] if name in self.names else Layout.UNKNOWN
+        place = name if name in self.names else SOME
+        return self[self.names.index(place)] if place in self.names else Layout.UNKNOWN
 
     def or_else(self, other: Record) -> Record:
         """One record or the other: an entry that may be missing is what it is where it is there."""
@@ -76,7 +77,12 @@ class Record(tuple["Shape", ...]):
         return Record.of(dict(zip(self.names, self, strict=True)) | dict(zip(other.names, other, strict=True)) | both)
 
 
+class Listed(tuple["Shape", ...]):
+    """The layouts of what is in a list; of any number of things that are alike, two stand for all."""
+
+
 Environment: TypeAlias = dict[str, "Shape"]
+SOME = "*"  # the name of entries of which it cannot be told which ones they are
 HANDED = "@"  # before the name of a parameter: what has become of the dict that it was given
 
 
@@ -154,7 +160,11 @@ def join(left: Shape, right: Shape) -> Shape:
     if isinstance(left, Record) and isinstance(right, Record):
         return left.or_else(right)
     if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
-        return tuple(join(a, b) for a, b in zip(left, right, strict=True))
+        both = [join(a, b) for a, b in zip(left, right, strict=True)]
+        return Listed(both) if isinstance(left, Listed) and isinstance(right, Listed) else tuple(both)
+    if isinstance(left, Listed) and isinstance(right, Listed):
+        every = element(Listed((*left, *right)))
+        return Layout.UNKNOWN if every is Layout.UNKNOWN else Listed((every, every))
     pair = {left, right} if not isinstance(left, tuple) and not isinstance(right, tuple) else set()
     if pair == {Layout.CONST, Layout.ZERO}:
         return Layout.CONST
@@ -174,7 +184,7 @@ def merge(env: Environment, other: Environment) -> None:
     joined: dict[tuple[int, int], tuple[Shape, Shape]] = {}  # one dict stays one, under whichever names it goes
     for name, value in other.items():
         left = env.get(name)
-        if isinstance(left, Record) and isinstance(value, Record):
+        if isinstance(left, (Record, Listed)) and isinstance(value, (Record, Listed)):
             env[name] = joined.setdefault((id(left), id(value)), (left, join(left, value)))[1]
         else:
             env[name] = value if left is None else join(left, value)
@@ -265,7 +275,7 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     if isinstance(operator, ast.Div) and right in _SUMS and left in FIXED:
         return Layout.RATE
     if isinstance(operator, ast.Div) and Layout.PART_SUM in (left, right) and right not in FIXED:
-        return Layout.QUOTIENT if {left, right} <= {*_SUMS} else _compared({left, right})
+        return Layout.QUOTIENT if {left, right} <= {Layout.COUNT, *_SUMS} else _compared({left, right})
     if Layout.PART_SUM in (left, right):
         kept = {left, right} <= {Layout.PART_SUM, *SCALARS, *FIXED}
         return Layout.PART_SUM if kept else _compared({left, right})
@@ -287,6 +297,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     if isinstance(operator, (ast.Div, ast.FloorDiv)):
         whole = isinstance(operator, ast.FloorDiv) and left in FIXED and right is Layout.COUNT
         return Layout.UNKNOWN if whole else _divide(left, right)
+    if isinstance(operator, ast.MatMult) and left is Layout.ROWS and right in CURVING:
+        return Layout.MIXED
     if Layout.ROWS in (left, right) and {left, right} <= {Layout.ROWS, *FIXED}:
         if isinstance(operator, ast.MatMult) and left is not Layout.ROWS:
             return Layout.UNKNOWN
@@ -297,6 +309,8 @@ def combine(operator: ast.operator, left: Shape, right: Shape) -> Shape:
 def _lists(operator: ast.operator, left: Shape, right: Shape) -> Shape:
     """What becomes of lists: one after the other, if no sample is in them."""
     plain = written_out(left) in FIXED and written_out(right) in FIXED
+    if isinstance(operator, ast.Add) and isinstance(left, Listed) and isinstance(right, Listed) and not plain:
+        return Listed((*left, *right))
     return Layout.CONST if plain and isinstance(operator, ast.Add) else Layout.UNKNOWN
 
 
@@ -412,7 +426,7 @@ def _divide(left: Layout, right: Layout) -> Layout:
         return right
     if right is Layout.COUNT and (left is Layout.SUM or left in FIXED):
         return Layout.MEAN if left is Layout.SUM else Layout.INVERSE
-    if left is right is Layout.SUM:
+    if left is right is Layout.SUM or (left is Layout.COUNT and right is Layout.SUM):
         return Layout.QUOTIENT
     if right in _MEANS and left in (*_MEANS, *FIXED):
         return Layout.MIXED

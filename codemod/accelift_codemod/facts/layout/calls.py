@@ -25,9 +25,11 @@ from accelift_codemod.facts.layout.algebra import (
     Environment,
     Frame,
     Layout,
+    Listed,
     Record,
     Shape,
     handed_on,
+    item,
     join,
     written_out,
 )
@@ -142,6 +144,10 @@ class Calls:
             if isinstance(receiver, Record) and not self.objects.models(func.value):
                 self.layouts.becomes(receiver, entries.after(receiver, func.attr, call, arguments, keywords))
                 return entries.asked(receiver, func.attr, call, arguments)
+            if isinstance(receiver, Listed):
+                self.layouts.becomes(receiver, entries.grown(receiver, func.attr, call, arguments))
+                if func.attr == "pop":
+                    return item(receiver, 0 if call.args else -1) if receiver else Layout.UNKNOWN
             if func.attr == "size" and receiver is Layout.ROWS and call.args:
                 if self.layouts.dimensions.later(func.value, call.args[0]):
                     return Layout.CONST

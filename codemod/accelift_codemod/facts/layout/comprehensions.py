@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from accelift_codemod.facts.layout.algebra import FIXED, SCALARS, Environment, Frame, Layout, Record, Shape, element
+from accelift_codemod.facts.layout.algebra import (
+    FIXED,
+    SCALARS,
+    Environment,
+    Frame,
+    Layout,
+    Listed,
+    Record,
+    Shape,
+    element,
+)
 
 if TYPE_CHECKING:
     from accelift_codemod.facts.layout.interpreter import Layouts
@@ -27,6 +37,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
             produced[name] = layouts.read(made, inner, frame)
         return Record.of(produced)
     iterated: Shape = Layout.CONST
+    kind = Listed if isinstance(node, ast.ListComp) else tuple
     for generator in node.generators:
         iterated = layouts.read(generator.iter, inner, frame)
         if single and isinstance(iterated, tuple) and not isinstance(node, ast.DictComp):
@@ -34,7 +45,7 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
             for part in iterated:
                 layouts.assign(generator.target, part, inner)
                 parts.append(layouts.read(made, inner, frame))
-            return tuple(parts)
+            return kind(parts)
         layouts.assign(generator.target, element(iterated), inner)
     result = layouts.read(made, inner, frame)
     if result is Layout.ROWS and iterated is Layout.BATCH:
@@ -42,9 +53,9 @@ def comprehension(layouts: Layouts, node: Comprehension, env: Environment, frame
     if iterated is Layout.PIECES and not isinstance(node, ast.DictComp):
         return Layout.PIECES if result is Layout.PIECE else pieced(result)
     if isinstance(iterated, tuple) and result is not Layout.MIXED:
-        return tuple(result for _ in iterated)
+        return kind(result for _ in iterated)
     if iterated in FIXED and single and not isinstance(node, ast.DictComp) and result in _ALIKE:
-        return (result, result)  # any number of them: two stand for all
+        return kind((result, result))  # any number of them: two stand for all
     return result if result in (Layout.MIXED, *FIXED) else Layout.UNKNOWN
 
 

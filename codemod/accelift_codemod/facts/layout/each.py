@@ -50,7 +50,8 @@ def run(layouts: Layouts, loop: ast.For | ast.AsyncFor, sample: Shape, env: Envi
             )
             env[name] = combine(ast.Add(), env.get(name, Layout.CONST), part)
         elif name in filled:
-            env[name] = crossed or (Layout.MIXED if left is Layout.MIXED else Layout.UNKNOWN)
+            met = left is Layout.MIXED or (isinstance(left, tuple) and Layout.MIXED in left)
+            env[name] = crossed or (Layout.MIXED if met else Layout.UNKNOWN)
         elif env.get(name) != left or left in FIXED:
             env[name] = Layout.MIXED if left is Layout.MIXED else Layout.UNKNOWN
     layouts.run(loop.orelse, env, frame)

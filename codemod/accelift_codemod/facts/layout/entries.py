@@ -1,7 +1,7 @@
-"""Dicts whose entries are known: what is asked of them, and what becomes of them, under whichever names they go.
+"""Dicts and lists whose entries are known: what is asked of them, and what becomes of them, under all their names.
 
 A record stands for one dict, by its identity: what changes the dict puts another record in its place, wherever an
-environment has it.
+environment has it. So it is with lists.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from accelift_codemod.facts.layout.algebra import Environment, Layout, Record, Shape, join
+from accelift_codemod.facts.layout.algebra import SOME, Environment, Layout, Listed, Record, Shape, element, join
+from accelift_codemod.facts.layout.products import integer
 
 _MET = (Layout.MIXED, Layout.SHIFTED)
+_REORDERS = frozenset("insert remove clear sort reverse pop".split())
 _CHANGES = frozenset("pop popitem clear setdefault update".split())
 
 
@@ -70,9 +72,8 @@ def given(record: Record, key: ast.expr, value: Shape) -> Shape:
     name = written(key)
     if name is not None:
         return Record.of(dict(zip(record.names, record, strict=True)) | {name: value})
-    if value is Layout.MIXED or not record:
-        return value if value is Layout.MIXED else Layout.UNKNOWN
-    return Record.of({n: join(entry, value) for n, entry in zip(record.names, record, strict=True)})
+    others = {n: join(entry, value) for n, entry in zip(record.names, record, strict=True)}
+    return Record.of({SOME: value} | others)
 
 
 def without(record: Record, key: ast.expr) -> Shape:
@@ -98,7 +99,43 @@ def lost(record: Record) -> Shape:
 
 def written(key: ast.expr) -> str | None:
     """The name of an entry, where it is spelled out."""
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    return str(key.value) if isinstance(key, ast.Constant) and isinstance(key.value, (str, int)) else None
+
+
+# ---- lists
+
+
+def grown(found: Listed, name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
+    """What a list is after one of its methods; the same object where that changes nothing."""
+    given = arguments[-1] if arguments else Layout.CONST
+    if name == "append":
+        return Listed((*found, given))
+    if name == "extend":
+        return (
+            Listed((*found, *given))
+            if isinstance(given, Listed)
+            else given
+            if given is Layout.MIXED
+            else unlisted(found)
+        )
+    if name == "pop" and found and integer(call.args[0] if call.args else ast.Constant(-1)) in (0, -1):
+        return Listed(found[1:] if call.args and integer(call.args[0]) == 0 else found[:-1])
+    return unlisted(found) if name in _REORDERS else found
+
+
+def put(found: Listed, place: ast.expr, value: Shape) -> Shape:
+    """A list once something is put into one of its places: any of them, if it cannot be told which one."""
+    number = integer(place)
+    if number is not None and -len(found) <= number < len(found):
+        number %= len(found)
+        return Listed((*found[:number], value, *found[number + 1 :]))
+    return unlisted(Listed((*found, value)))
+
+
+def unlisted(found: Listed) -> Shape:
+    """A list of which only what is in it is known."""
+    every = element(found)
+    return every if every in (Layout.UNKNOWN, Layout.MIXED) else Listed((every, every))
 
 
 # ---- one dict under several names
@@ -133,4 +170,4 @@ def copied(value: Shape, known: dict[int, Shape] | None = None) -> Shape:
 
 
 def _like(value: tuple[Shape, ...], parts: list[Shape]) -> Shape:
-    return Record.of(dict(zip(value.names, parts, strict=True))) if isinstance(value, Record) else tuple(parts)
+    return Record.of(dict(zip(value.names, parts, strict=True))) if isinstance(value, Record) else type(value)(parts)

@@ -18,9 +18,11 @@ from accelift_codemod.facts.layout.algebra import (
     CURVING,
     FIXED,
     SCALARS,
+    SOME,
     Environment,
     Frame,
     Layout,
+    Listed,
     Record,
     Shape,
     altered,
@@ -71,7 +73,9 @@ class Layouts:
         self.ranks = Ranks(objects.resolver, self.dimensions)
         self.single = False  # inside a loop over samples: what is computed from one of them is of that one alone
         self._trusted: ast.expr | None = None
-        self._becoming: list[tuple[Record, Shape]] = []  # dicts, and what they are once a statement has run
+        self._becoming: list[
+            tuple[Record | Listed, Shape]
+        ] = []  # dicts and lists, and what they are once a statement has run
 
     @cached_property
     def marked(self) -> bool:
@@ -104,6 +108,8 @@ class Layouts:
             before = self.read(statement.target, env, frame)
             if isinstance(before, Record):
                 entries.replace(env, before, entries.joined(before, value))
+            elif isinstance(before, Listed) and isinstance(value, Listed):
+                entries.replace(env, before, Listed((*before, *value)))
             else:
                 self.assign(statement.target, combine(statement.op, before, value), env)
         elif isinstance(statement, ast.Return):
@@ -142,7 +148,6 @@ class Layouts:
             self.run([*statement.orelse, *statement.finalbody], env, frame)
         elif isinstance(statement, ast.Expr):
             self._evaluated(statement.value, env, frame)
-            self._append(statement.value, env, frame)
             self._forget(statement.value, env, frame)
         elif isinstance(statement, ast.Delete):
             for target in (t for t in statement.targets if isinstance(t, ast.Subscript)):
@@ -156,7 +161,7 @@ class Layouts:
             if env.get(name) in (Layout.MEAN, Layout.WEIGHTED, Layout.QUOTIENT):
                 env[name] = Layout.PIECED
         for name, value in put_into(loop.body):
-            if env.get(name) == ():
+            if isinstance(env.get(name), Listed):
                 each = self.read(value, env, frame)
                 env[name] = Layout.PIECES if each is Layout.PIECE else pieced(each)
 
@@ -169,18 +174,10 @@ class Layouts:
         self._becoming = outer
         return value
 
-    def becomes(self, record: Record, new: Shape) -> None:
+    def becomes(self, record: Record | Listed, new: Shape) -> None:
         """What a dict will be once the statement has run that is evaluated."""
         if new is not record:
             self._becoming.append((record, new))
-
-    def _append(self, call: ast.expr, env: Environment, frame: Frame) -> None:
-        """A list has compared samples with each other once it is given what does."""
-        func = call.func if isinstance(call, ast.Call) else None
-        if isinstance(call, ast.Call) and isinstance(func, ast.Attribute) and func.attr == "append":
-            name = func.value.id if isinstance(func.value, ast.Name) else ""
-            if isinstance(env.get(name), tuple) and any(self.read(a, env, frame) is Layout.MIXED for a in call.args):
-                env[name] = Layout.MIXED
 
     def _forget(self, node: ast.expr, env: Environment, frame: Frame) -> None:
         """A dict that a function of which nothing is known is given may have other entries then."""
@@ -271,6 +268,8 @@ class Layouts:
         base = self._held(target.value, env)
         if isinstance(base, Record):
             entries.replace(env, base, entries.given(base, target.slice, value))
+        elif isinstance(base, Listed):
+            entries.replace(env, base, entries.put(base, target.slice, value))
         if not isinstance(target.value, ast.Name) or value not in (Layout.MIXED, *CURVING):
             return
         if base in (Layout.BATCH, Layout.ROWS, *ALTERED):
@@ -314,7 +313,8 @@ class Layouts:
         if isinstance(node, ast.Name):
             return self._name(node, env)
         if isinstance(node, (ast.Tuple, ast.List)):
-            return tuple(self.read(e, env, frame) for e in node.elts)
+            parts = (self.read(e, env, frame) for e in node.elts)
+            return Listed(parts) if isinstance(node, ast.List) else tuple(parts)
         if isinstance(node, ast.Dict):
             return self._entries(node, env, frame)
         if isinstance(node, ast.BinOp):
@@ -460,13 +460,15 @@ class Layouts:
             return item(base, last)
         if isinstance(node.slice, ast.Constant) and node.slice.value is not None:
             place = node.slice.value
+            if isinstance(base, Record) and (not isinstance(place, int) or {str(place), SOME} & {*base.names}):
+                return base.entry(str(place))
             if isinstance(place, int):
                 return item(base, place)
-            if isinstance(base, Record):
-                return base.entry(place)
             return Layout.ROWS if base is Layout.BATCH else (base if base in FIXED else Layout.UNKNOWN)
         if isinstance(base, Record):
             return entries.any_of(base)
+        if isinstance(base, Listed) and not isinstance(node.slice, (ast.Slice, ast.Tuple)):
+            return element(base)
         places = node.slice.elts if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
         if not isinstance(places[0], (ast.Slice, ast.Constant)):
             chosen = self.choosing.subscript(base, places[0], self.read(places[0], env, frame))

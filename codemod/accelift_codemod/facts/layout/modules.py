@@ -16,6 +16,7 @@ from accelift_codemod.facts.layout.algebra import (
     Environment,
     Frame,
     Layout,
+    Listed,
     Record,
     Shape,
     altered,
@@ -308,7 +309,7 @@ class Modules:
             return Layout.UNKNOWN
         self._known[key] = (Layout.UNKNOWN, {})  # a recursive call is not followed
         env = self.parameters(function, arguments)
-        env |= {HANDED + name: env[name] for name in names if isinstance(env[name], Record)}
+        env |= {HANDED + name: env[name] for name in names if isinstance(env[name], (Record, Listed))}
         frame = Frame(owner)
         self._depth += 1
         try:
@@ -329,7 +330,7 @@ class Modules:
             given = arguments.get(name.removeprefix(HANDED))
             if value == given:
                 copies[id(value)] = value if given is None else given
-            elif isinstance(given, Record):
+            elif isinstance(given, (Record, Listed)):
                 changed.append((given, value))
         for given, value in changed:
             self.layouts.becomes(given, entries.copied(value, copies))

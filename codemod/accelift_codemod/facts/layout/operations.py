@@ -32,7 +32,8 @@ _MOST_DIMENSIONS = 5
 _GOES_THROUGH = frozenset("zip enumerate list tuple reversed len range iter".split())
 # Methods that leave a mean or a sum, or a vector of them, what it is.
 _OF_STATISTICS = frozenset(
-    "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand t contiguous".split()
+    "detach cpu cuda to clone float double numpy mean sum squeeze unsqueeze view reshape expand expand_as t "
+    "contiguous".split()
 )
 # Methods that return a tensor of the same shape, whatever they are given.
 _OF_SHAPES = frozenset("detach cpu cuda to clone float double half type type_as contiguous requires_grad_".split())
@@ -243,8 +244,11 @@ def operation(
         return extreme
     if first in CURVING and name in ops.SELECTS:
         return Layout.MIXED
-    if name == "bincount" and first is Layout.ROWS:
-        return Layout.SUM  # for each class
+    if name in ("bincount", "histc") and first is Layout.ROWS:
+        ranged = name == "bincount" or len(call.args) > offset + 2 or any(k.arg == "max" for k in call.keywords)
+        return Layout.SUM if ranged else Layout.MIXED  # for each class, or bin
+    if name == "unique" and first is Layout.ROWS and keywords.keys() == {"return_counts"}:
+        return (Layout.UNKNOWN, Layout.MIXED)
     if first is Layout.COLUMNS and all(e in FIXED for e in everything[1:]):
         return columns(name, call, offset)
     if name == "where" and offset == 1:
@@ -256,6 +260,8 @@ def operation(
     if first is not Layout.ROWS:
         return Layout.UNKNOWN
     others = everything[1:] if arguments else everything
+    if name in ops.ROW_WISE and any(o in CURVING for o in others):
+        return Layout.MIXED  # `F.linear(x, prototypes)`
     if any(o in (Layout.UNKNOWN, *SCALARS) for o in others):
         return Layout.UNKNOWN
     if name in ops.ROW_WISE or name in ops.LIKE:
