@@ -207,6 +207,24 @@ def test_prepare_takes_what_may_be_none(before: str, call: str) -> None:
     assert f"loader = accelerator.{call}\n" in converted(text)
 
 
+STRATEGY = "import sys\nmode = sys.argv[1] if len(sys.argv) > 1 else 'a'"
+FIRST = f"{STRATEGY}\nif mode == 'a':\n    loader = {LOADER}\nelif mode == 'b':\n    loader = {LOADER}"
+
+
+def test_one_that_may_only_be_made_later_is_prepared_where_it_is_made() -> None:
+    after = converted(script(loader=FIRST, epoch=f"if mode == 'c':\n    loader = {LOADER}"))
+    made = f"    loader = {LOADER}\n    loader = accelerator.prepare(loader)\n"
+    assert f"if mode == 'a':\n{made}elif mode == 'b':\n{made}model" in after
+    assert "model, optimizer = accelerator.prepare(model, optimizer)\n" in after
+
+
+@pytest.mark.parametrize("epoch", ["", "loader = loader", f"print(len(loader))\nloader = {LOADER}"])
+def test_one_without_which_the_script_fails_is_prepared_with_the_others(epoch: str) -> None:
+    assert "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n" in converted(
+        script(loader=FIRST, epoch=epoch)
+    )
+
+
 # ---- a network that a function is handed and moves
 
 

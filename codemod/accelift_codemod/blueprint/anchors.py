@@ -50,13 +50,17 @@ class Anchors:
     def _placed(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> list[Group]:
         """One place for objects; what may not be there by then gets one where it is made."""
         chain = self.index.chain(self._block(use, [s for item in items for s in item.statements])[0])
-        own = [i for i in items if i.kind is Role.LOADER and not looked and self._only_there(i, chain)]
-        if own:
+        loaders = [i for i in items if i.kind is Role.LOADER] if not looked else []
+        own = [i for i in loaders if self._only_there(i, chain)]
+        anchor = self._place(scope, use, items, looked) if not own else None
+        if anchor is not None:
+            around = self.index.chain(anchor)
+            own = [i for i in loaders if self._made_under_tests(i, around) and self._lacks(i, anchor)]
+        if anchor is None or own:
             rest = [item for item in items if item not in own]
             groups = [Group(scope, item.statements[0], (item,)) for item in own]
             return [*groups, *(self._placed(scope, use, rest, looked) if rest else ())]
-        group = self._place(scope, use, items, looked)
-        anchor = self.index.statement(group.anchor)
+        group = self._group(scope, anchor, items)
         missing = [i for i in items if scope.is_class and not self._set(i, anchor)]
         if not missing:
             return [group]
@@ -85,7 +89,13 @@ class Anchors:
         places = (p for read in reads for p in self.blueprint.timeline.places(read, home))
         return any(p not in inside and position(p) > position(arm[0]) for p in places)
 
-    def _place(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> Group:
+    def _group(self, scope: Scope, anchor: ast.stmt, items: list[Item]) -> Group:
+        for item in items:
+            self._require_in_view(item, anchor)
+            self._require_there(item, anchor)
+        return Group(scope, anchor, tuple(items))
+
+    def _place(self, scope: Scope, use: ast.AST | None, items: list[Item], looked: list[ast.AST]) -> ast.stmt:
         """The place of a group: after all its objects are made and changed, before the first use."""
         statements = [s for item in items for s in item.statements]
         block = self._block(use, statements)
@@ -115,10 +125,7 @@ class Anchors:
                 or (touched and self._same_variables(statement, scope, touched))
             ):
                 last = i
-        for item in items:
-            self._require_in_view(item, block[last])
-            self._require_there(item, block[last])
-        return Group(scope, block[last], tuple(items))
+        return block[last]
 
     def _require_in_view(self, item: Item, anchor: ast.stmt) -> None:
         """Refuse to bind a global of another file to what prepare returns, if a third file reads it."""
@@ -137,17 +144,21 @@ class Anchors:
     def _require_there(self, item: Item, anchor: ast.stmt) -> None:
         """Refuse to prepare what is only made under a condition, if the script only uses it under that one, too."""
         chain = self.index.chain(anchor)
-        if item.scope.is_class or not self._is_apart(item, chain):
-            return
-        if self._only_under(item, chain):
+        if not item.scope.is_class and self._is_apart(item, chain) and self._only_under(item, chain):
             raise refuse(
                 "PREP-NO-POINT",
                 item.statements[0].lineno,
                 f"`{item.name}` is only made under a condition, under which all uses of it are, too",
                 "make it in any case, or prepare it where it is made",
             )
-        if not self._bound(item, anchor) and not self._read_anyway(item, anchor):
+        if self._lacks(item, anchor):
             raise self._not_there(item)
+
+    def _lacks(self, item: Item, anchor: ast.stmt) -> bool:
+        """Whether a variable may have no object after a statement, and the original may do without one there."""
+        if item.scope.is_class or not self._is_apart(item, self.index.chain(anchor)):
+            return False
+        return not self._bound(item, anchor) and not self._read_anyway(item, anchor)
 
     def _is_apart(self, item: Item, chain: list[ast.stmt]) -> bool:
         """Whether an object is only made in inner blocks of those that some statements are in."""
@@ -162,12 +173,15 @@ class Anchors:
 
     def _only_there(self, item: Item, chain: list[ast.stmt]) -> bool:
         """Whether an object is made by one statement under conditions, and only used under these, too."""
+        return self._made_under_tests(item, chain) and self._only_under(item, chain)
+
+    def _made_under_tests(self, item: Item, chain: list[ast.stmt]) -> bool:
+        """Whether an object is made by one statement, under conditions and in nothing else that is not around."""
         if item.scope.is_class or len(item.statements) > 1 or not self._is_apart(item, chain):
             return False
         around = self._around(chain)
         outside = [n for n in self.index.ancestors(item.statements[0]) if isinstance(n, ast.stmt) and n not in around]
-        inside = [n for n in outside if not isinstance(n, (*FUNCTIONS, ast.ClassDef))]
-        return all(isinstance(n, ast.If) for n in inside) and self._only_under(item, chain)
+        return all(isinstance(n, (ast.If, *FUNCTIONS, ast.ClassDef)) for n in outside)
 
     def _not_there(self, item: Item) -> Refused:
         return refuse(
@@ -228,10 +242,19 @@ class Anchors:
                 continue
             for place in self.blueprint.timeline.places(read, home):
                 at = self._at(block, self.index.statement(place))
-                if at is not None and at > i and not self._under_condition(place, block[at]):
-                    if not any(map(self.certainty.may_leave, block[i + 1 : at])):
-                        return True
+                if at is None or at <= i or self._under_condition(place, block[at]):
+                    continue
+                if not any(map(self.certainty.may_leave, block[i + 1 : at])) and not self._bound_between(
+                    item, block[i + 1 : at + 1], place
+                ):
+                    return True
         return False
+
+    def _bound_between(self, item: Item, statements: list[ast.stmt], place: ast.AST) -> bool:
+        """Whether statements may give a variable another object before it is read at a place."""
+        bound = {self.index.statement(b.node) for b in item.scope.bindings[item.name]} - {self.index.statement(place)}
+        before = [s for s in bound if position(s) < position(place)]
+        return any(self._at(statements, s) is not None for s in before)
 
     def _under_condition(self, node: ast.AST, outer: ast.stmt | None) -> bool:
         """Whether a node in a statement (or in its function) is only evaluated under a condition, which is no matter of
