@@ -197,6 +197,13 @@ def test_files_that_are_written_bit_by_bit_are_reported(imports: str, line: str)
     assert findings(script(imports=imports, before=line)) == ["SAVE-RACE"]
 
 
+@pytest.mark.parametrize("line", ['sys.stdout.write(f"{loss.item():.3f}")', 'pprint.pprint({"loss": loss.item()})'])
+def test_what_a_share_measures_is_shown_once_and_told_of(line: str) -> None:
+    text = script(imports="import pprint\nimport sys", batch_end=line)
+    assert converted(text) == lifted(imports="import pprint\nimport sys", batch_end=guarded(line))
+    assert findings(text) == ["METRIC-TRAIN"]
+
+
 LINES = ["os.makedirs(name)", "shutil.rmtree(name)", "sys.stdout.write(name)"]
 
 

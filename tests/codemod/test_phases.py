@@ -216,6 +216,7 @@ def test_an_optimizer_that_is_made_anew_for_the_same_model() -> None:
         f"if mode == 'train':\n    {STEP}",
         f"if model.training:\n    {STEP}",
         f"if not train:\n    pass\nelse:\n    {STEP}",
+        f"if mode == 'none':\n    train = False\n{IF_TRAIN}",  # no batch of a pass that evaluates turns it on
     ],
 )
 def test_sums_of_both_kinds_of_pass(step: str) -> None:
@@ -332,6 +333,7 @@ def test_decisions_by_what_stays_that_of_one_process(use: str, told: bool) -> No
     [
         STEP,
         f"if loss < 100:\n    {STEP}",  # by the batch, not by the pass
+        f"if mode == 'all':\n    train = True\n{IF_TRAIN}",
         "if train:\n    (loss * 2).backward()\nelse:\n    loss.backward()\noptimizer.step()",
     ],
 )

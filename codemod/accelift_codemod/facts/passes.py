@@ -85,7 +85,20 @@ class Passes:
     def _of_pass(self, test: ast.expr, changing: set[str], loops: frozenset[ast.AST]) -> bool:
         """Whether a test has one outcome for a whole pass over a loader, but may have another for the next pass."""
         names = loads(test)
-        return not changing & {n.id for n in names} and any(self._varies(n, loops) for n in names)
+        if changing & {n.id for n in names} and not self._only_ends(test, loops):
+            return False
+        return any(self._varies(n, loops) for n in names)
+
+    def _only_ends(self, test: ast.expr, loops: frozenset[ast.AST]) -> bool:
+        """Whether batches can only change the outcome of a test to one that is not to train: a pass in which it is so
+        from the start has none that trains (`if model is None: train = False`)."""
+        negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        name, wanted = (test.operand if isinstance(test, ast.UnaryOp) and negated else test), not negated
+        if not isinstance(name, ast.Name):
+            return False
+        inside = [b for b in self.resolver.bindings(name) if loops & {*self.index.ancestors(b.node)}]
+        ends = (isinstance(b.value, ast.Constant) and not b.path and bool(b.value.value) is not wanted for b in inside)
+        return bool(inside) and all(ends)
 
     def _varies(self, name: ast.Name, loops: frozenset[ast.AST], depth: int = 0) -> bool:
         """Whether a variable is a parameter, is bound anew by a loop around, or is a model asked for its mode.

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 
+from accelift_codemod.facts import library
 from accelift_codemod.facts.index import How
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.values import Role
@@ -25,6 +26,8 @@ _RENAMES = frozenset({"with_name", "with_stem", "with_suffix", "replace", "split
 
 def texts(resolver: Resolver, call: ast.Call) -> Iterator[ast.expr]:
     """The texts that a call is given, or is a method of: the path of a file, most likely."""
+    if resolver.qualified(call.func) in library.HARMLESS_EVERYWHERE:
+        return  # it only shows them
     given = [*call.args, *(k.value for k in call.keywords)]
     if isinstance(call.func, ast.Attribute) and resolver.qualified(call.func) is None:
         given.append(call.func.value)  # `(folder / f"{name}.txt").write_text(text)`

@@ -20,7 +20,7 @@ from accelift_codemod.measured.decisions import is_content
 from accelift_codemod.measured.shares import contents, named_after_samples
 from accelift_codemod.measured.sums import Loop, Sets, adds_up
 
-_LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
+_LOGS = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"}) | library.HARMLESS_EVERYWHERE
 _INTO_FILES = frozenset({"write", "writelines", "writerow", "writerows"})
 _TO_PATHS = frozenset({"write_text", "write_bytes"})  # of pathlib
 _ROWS_TO_FILES = frozenset({"csv.writer", "csv.DictWriter"})
@@ -103,7 +103,7 @@ def _records(draft: Draft, call: ast.Call) -> bool:
 
 
 def _logs(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call hands numbers to an experiment tracker, a progress bar or a logger."""
+    """Whether a call hands numbers to an experiment tracker, a progress bar, a logger or the screen."""
     resolver = draft.facts.resolver
     if resolver.qualified(call.func) in _LOGS or is_beside_a_bar(resolver, call) or is_logging(resolver, call):
         return True
