@@ -370,6 +370,18 @@ def test_a_loop_that_is_left_by_the_clock_is_reported(slots: dict[str, str]) -> 
     assert findings(text) == ["COLL-RANKFLOW"]
 
 
+FITS = f"def fit():\n{TRAINS}\n\ndef more():\n{TRAINS}"
+
+
+@pytest.mark.parametrize("test", ["time.time() > begun + 9", "os.path.exists('STOP')"])
+def test_a_loop_around_calls_of_what_trains_is_too(test: str) -> None:
+    slots = {"imports": "import os\nimport time", "definitions": FITS, "before": "begun = time.time()", **NO_LOOP}
+    left = f"for epoch in range(2):\n    fit()\n    more()\n    if {test}:\n        break"
+    assert findings(script(**slots, after=left)) == ["COLL-RANKFLOW"]
+    other = f"while {test}:\n    time.sleep(1)\nfor epoch in range(2):\n    fit()\n    more()"
+    assert findings(script(**slots, after=other)) == []
+
+
 @pytest.mark.parametrize(
     "slots",
     [

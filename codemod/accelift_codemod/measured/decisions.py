@@ -143,10 +143,14 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
 
 
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
-    """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, that leave
-    one of them, or go through a loader that is shared out."""
-    loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
-    for statement in walk(loops[-1]):
+    """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, also those
+    from which its function is called, that leave one of them, or go through a loader that is shared out."""
+    index, timeline = draft.facts.index, draft.blueprint.timeline
+    places = [p for home in timeline.callers(index.function(node)) for p in timeline.places(node, home)]
+    around = [[n for n in index.enclosing_loops(place) if isinstance(n, LOOPS)] for place in (node, *places)]
+    loops = [node, *(loop for outer in around for loop in outer)]
+    outermost = dict.fromkeys([(around[0] or [node])[-1], *(outer[-1] for outer in around[1:] if outer)])
+    for statement in (inner for loop in outermost for inner in walk(loop)):
         if not isinstance(statement, (ast.If, ast.While)):
             continue
         timed = _clock(draft, statement.test) is not None
