@@ -146,6 +146,8 @@ def test_a_file_that_the_main_process_writes_is_waited_for(line: str, waits: boo
     [
         ("loader = DataLoader(data, batch_size=1)", ["BATCH-ONE"]),
         ("loader = DataLoader(data, shuffle=True)", ["BATCH-ONE"]),
+        ("loader = DataLoader(data, batch_size=None)", ["BATCH-ONE"]),
+        ("loader = DataLoader(data, batch_size=None, sampler=[[0, 1], [2, 3]])", []),
         ("loader = DataLoader(data, batch_sampler=[[0, 1], [2, 3]])", []),
         ("loader = DataLoader(data, **unknown)", []),
         ("size = 1\nloader = DataLoader(data, size)", ["BATCH-ONE"]),

@@ -16,15 +16,14 @@ _STEPS = 4  # from a function to what calls it
 
 
 def alike(draft: Draft, loop: BatchLoop) -> bool:
-    """Whether all processes compute the same in a loop: each batch is one sample, which all of them get, and nothing
-    is drawn."""
-    return deals_ones(draft, loop) and _draw(draft, loop) is None and not draws_samples(draft, loop)
+    """Whether all processes compute the same in a loop: all of them get each batch whole, and nothing is drawn."""
+    return all_whole(draft, loop) and _draw(draft, loop) is None and not draws_samples(draft, loop)
 
 
-def deals_ones(draft: Draft, loop: BatchLoop) -> bool:
-    """Whether each batch of a loop is one sample, which every process gets."""
+def all_whole(draft: Draft, loop: BatchLoop) -> bool:
+    """Whether every process gets each batch of a loop whole: one sample, or what the data set makes."""
     shared = draft.options.batch == "global" and not draft.facts.processes.managed
-    return shared and bool(loop.loaders) and all(map(draft.facts.objects.deals_one, loop.loaders))
+    return shared and bool(loop.loaders) and all(map(draft.facts.objects.deals_whole, loop.loaders))
 
 
 def noise(draft: Draft, loop: BatchLoop) -> ast.Call | None:

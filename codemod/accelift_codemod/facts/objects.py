@@ -168,10 +168,20 @@ class Objects:
             self._loaders[value.origin] = self._make_loader(value)
         return self._loaders[value.origin]
 
-    def deals_one(self, value: Value) -> bool:
-        """Whether each batch of a loader is one sample, which every process computes on."""
+    def deals_whole(self, value: Value) -> bool:
+        """Whether every process computes on each batch of a loader: it is one sample, or made by the data set."""
         loader = self.loader(value)
-        return self._is_one(loader.arguments.get("batch_size")) or loader.deals_single_samples
+        one = self._is_one(loader.arguments.get("batch_size")) or loader.deals_single_samples
+        return one or self.deals_items(value)
+
+    def deals_items(self, value: Value) -> bool:
+        """Whether a loader deals what its data set makes, which cannot be cut: `DataLoader(batches, batch_size=None)`.
+
+        With a sampler, that may give lists of indices, which can.
+        """
+        given = self.loader(value).arguments
+        size = given.get("batch_size")
+        return isinstance(size, ast.Constant) and size.value is None and "sampler" not in given
 
     def _is_one(self, size: ast.expr | None, steps: int = 4) -> bool:
         """Whether a number is surely 1, whichever way it is chosen."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod import lengths, padding
-from accelift_codemod.chance.noise import deals_ones
+from accelift_codemod.chance.noise import all_whole
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, How, Role, torch_ops
 from accelift_codemod.facts.effects import loads, stores
@@ -127,7 +127,7 @@ class Places:
     def _is_one(self, node: ast.Subscript) -> bool:
         """Whether one row is taken by its number, of a tensor that was worked out: a part of what a loader deals, or of
         what a network of a library returns, may be something else, or one of several."""
-        if deals_ones(self.draft, self.loop):
+        if all_whole(self.draft, self.loop):
             return False  # it is the only one
         if self.facts.layouts.choosing.at_rank(node) is not None:
             return False  # no sample, but the number at some rank: see LOSS-INBATCH

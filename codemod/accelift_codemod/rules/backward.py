@@ -248,7 +248,7 @@ accelerator.backward(loss)
     def _has_one(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a loss is that of one sample, which meets none: every process computes on all of the batch."""
         loaders = [loader for loop in draft.training_around(call) for loader in loop.loaders]
-        return bool(loaders) and all(map(draft.facts.objects.deals_one, loaders))
+        return bool(loaders) and all(map(draft.facts.objects.deals_whole, loaders))
 
     def _among_samples(self, draft: Draft, call: ast.Call, name: str) -> Finding:
         """What is said of a loss in which the samples of a batch meet."""

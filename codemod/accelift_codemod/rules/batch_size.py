@@ -41,9 +41,10 @@ class BatchSize(Rule):
             "BATCH-ONE",
             Severity.WARNING,
             "batches of one sample",
-            "A batch of one sample cannot be shared out: every process is dealt it whole, and computes what one "
-            "process would. --batch per-process gives each process samples of its own; the global batch grows then. It "
-            "is a note where an option of the command line is one by default.",
+            "A batch of one sample cannot be shared out, and neither can one that a data set makes itself "
+            "(batch_size=None): every process is dealt it whole, and computes what one process would. "
+            "--batch per-process gives each process samples of its own; the global batch grows then. It is a note "
+            "where an option of the command line is one by default.",
         ),
         Explained(
             "BATCH-LITERAL",
@@ -196,16 +197,18 @@ class BatchSize(Rule):
         """Loaders that deal one sample at a time."""
         for value in loop.loaders if loop.direct else ():
             size = draft.facts.objects.loader(value).arguments.get("batch_size")
-            always = draft.facts.objects.deals_one(value)
+            always = draft.facts.objects.deals_whole(value)
             default = f" (`{draft.facts.segment(size or loop.node)}` is 1 by default)"
             if always or draft.facts.command_line.number(size) == 1:
+                made = draft.facts.objects.deals_items(value)
+                what = "its data set makes the batches" if made else f"a batch is one sample{'' if always else default}"
                 yield draft.finding(
                     "BATCH-ONE",
                     Severity.WARNING if always else Severity.NOTE,
                     loop.node.iter,  # type: ignore[union-attr]
-                    f"a batch is one sample{'' if always else default}, "
-                    "which cannot be shared out: every process computes on it, and nothing gets faster",
-                    "use larger batches, or --batch per-process",
+                    f"{what}, which cannot be shared out: every process computes on {'all of them' if made else 'it'}, "
+                    "and nothing gets faster",
+                    "let the loader make the batches" if made else "use larger batches, or --batch per-process",
                 )
                 return
 

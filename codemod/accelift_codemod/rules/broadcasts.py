@@ -74,7 +74,7 @@ class Broadcasts(Rule):
     def _are_rows(self, draft: Draft, backward: ast.Call, node: ast.expr, compared: list[ast.expr]) -> bool:
         """Whether all that is compared has the samples of the batch in its first dimension."""
         for loop in draft.training_around(backward):
-            if loop.loaders and all(map(draft.facts.objects.deals_one, loop.loaders)):
+            if loop.loaders and all(map(draft.facts.objects.deals_whole, loop.loaders)):
                 continue  # one sample meets none
             env = draft.environment(loop, draft.facts.index.statement(node))
             if env is not None and all(draft.facts.layouts.read(c, env) is Layout.ROWS for c in compared):

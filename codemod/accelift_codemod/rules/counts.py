@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from accelift_codemod.chance.noise import deals_ones
+from accelift_codemod.chance.noise import all_whole
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import BatchLoop, Role, library
 from accelift_codemod.facts.index import FUNCTIONS
@@ -39,7 +39,7 @@ accelerator.print(batch_idx * len(data) * accelerator.num_processes, len(loader.
 
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         for loop in draft.blueprint.train_loops:
-            if deals_ones(draft, loop):
+            if all_whole(draft, loop):
                 continue  # every process counts all of them
             for size in (n.args[0] for s in loop.body for n in walk(s) if self._advances(n, draft)):
                 if self._is_size(draft, size, loop):
