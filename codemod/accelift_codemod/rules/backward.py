@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import reduce
 
-from accelift_codemod import nodes
+from accelift_codemod import comparing, nodes
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, position
 from accelift_codemod.facts.apart import is_apart
@@ -88,7 +88,8 @@ accelerator.backward(loss)
             "only its share of the samples, so on several processes it is another loss. "
             "So it is with a recurrent layer or a transformer without batch_first=True that is given the samples in "
             "dimension 0: to it they are the steps of one sequence, in which each depends on others. A warning "
-            "supposes that what a network of a library gives for a batch has one row for each sample, as is usual.",
+            "supposes that what a network of a library gives for a batch has one row for each sample, as is usual; or "
+            "that the rows are samples which an operation sets against all others, in a loss that cannot be followed.",
         ),
         Explained(
             "LOSS-PIECES",
@@ -234,6 +235,8 @@ accelerator.backward(loss)
                 "one size",
                 "add up the sums over the samples of each piece, and divide by how many samples there are in all",
             )
+        elif layout is not Layout.MEAN and (place := comparing.meeting(draft.facts, func.value)) is not None:
+            yield self._perhaps(draft, call, name, place)
         elif layout is not Layout.MEAN:
             yield draft.finding(
                 "LOSS-UNKNOWN",
@@ -276,6 +279,18 @@ accelerator.backward(loss)
             call,
             f"`{name}` compares the samples of a batch with each other, if a network that cannot be followed, or what "
             "is sorted, has one row for each of them, and every process has only its own share",
+            _GATHER,
+        )
+
+    def _perhaps(self, draft: Draft, call: ast.Call, name: str, place: ast.expr) -> Finding:
+        """What is said of a loss that is not known, and in which the samples may meet by an operation."""
+        return draft.finding(
+            "LOSS-INBATCH",
+            Severity.WARNING,
+            call,
+            f"it cannot be told how `{name}` is computed, and `{draft.facts.short(place)}` of line {place.lineno} sets "
+            "all rows of one tensor against those of another: if these are the samples of a batch, every process has "
+            "only its own share of them",
             _GATHER,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from accelift_codemod.facts.index import MARK
 from accelift_codemod.facts.torch_ops import PRODUCTS_ADDED
 
 
@@ -65,11 +66,11 @@ def averaged(node: ast.BinOp) -> ast.expr | None:
 
 def squares(left: ast.expr, right: ast.expr) -> bool:
     """Whether a matrix product is that of a tensor and its own transpose: every row meets every other."""
-    (first, turned), (second, turned_too) = _untransposed(left), _untransposed(right)
+    (first, turned), (second, turned_too) = untransposed(left), untransposed(right)
     return turned != turned_too and ast.dump(first) == ast.dump(second)
 
 
-def _untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
+def untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
     """A tensor without the transpositions of its two dimensions, and whether they turn it around."""
     turned = False
     while True:
@@ -77,11 +78,15 @@ def _untransposed(node: ast.expr) -> tuple[ast.expr, bool]:
             node, turned = node.value, not turned
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name = node.func.attr
-            if (name == "t" and not node.args) or swaps(name, node.args):
+            function = isinstance(node.func.value, ast.Name) and node.func.value.id.rpartition(MARK)[2] == "torch"
+            places = node.args[function:]
+            if (name == "t" and not places) or swaps(name, places):
                 turned = not turned
-            elif name not in ("contiguous", "detach", "clone") or node.args:
+            elif name not in ("contiguous", "detach", "clone") or places:
                 return node, turned
-            node = node.func.value
+            if function and not node.args:
+                return node, turned
+            node = node.args[0] if function else node.func.value
         else:
             return node, turned
 
