@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import files, library
+from accelift_codemod.facts import files, library, position
 from accelift_codemod.facts.index import FUNCTIONS, Function
 from accelift_codemod.facts.signatures import default
 from accelift_codemod.facts.tree import walk
@@ -54,12 +55,13 @@ class Caches:
 
     @cached_property
     def left(self) -> list[ast.Call]:
-        """The calls that open a missing file for callers to read, where it cannot be told what asks for it."""
+        """The calls that open a missing file for callers to read, or to read it then, where it cannot be told what
+        asks for it."""
         return [
             call
             for call in self.draft.calls
             if files.writes(files.mode(self.resolver, call))
-            and self._returned(self.resolver.argument(call, 0, "file"))
+            and (self._returned(self.resolver.argument(call, 0, "file")) or self._is_read_then(call))
             and self.making(call)
             and not all(isinstance(place, ast.stmt) for place in self.places(call))
         ]
@@ -100,9 +102,23 @@ class Caches:
             return False  # a log is a text
         if self._returned(path):
             return False  # for callers to read
-        reads = (c for c in self.draft.calls if self._reads(c))
+        reads = [c for c in self.draft.calls if self._reads(c)]
         given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
-        return ast.dump(path) not in {ast.dump(n) for argument in given for n in walk(argument)}
+        if ast.dump(path) in {ast.dump(n) for argument in given for n in walk(argument)}:
+            return False
+        return not any(self._may_be_same(path, read) for c in reads for read in self.draft.reading.paths(c))
+
+    def _is_read_then(self, call: ast.Call) -> bool:
+        """Whether the function that opens a file may read it later."""
+        path, home = self.resolver.argument(call, 0, "file"), self.index.function(call)
+        then = [c for c in self.draft.calls if self.index.function(c) is home and position(c) > position(call)]
+        reads = (read for c in then if self._reads(c) for read in self.draft.reading.paths(c))
+        return home is not None and path is not None and any(self._may_be_same(path, read) for read in reads)
+
+    def _may_be_same(self, path: ast.expr, read: ast.expr) -> bool:
+        """Whether two paths may come to the same: `f"{name}_train.csv"` and `f"{name}_{part}.csv"`."""
+        one, other = (self.draft.reading.spelled(p) for p in (path, read))
+        return bool(one and other) and (fnmatchcase(str(one), str(other)) or fnmatchcase(str(other), str(one)))
 
     def _returned(self, path: ast.expr | None) -> bool:
         """Whether the function around a path returns it, by itself or as one of several things."""

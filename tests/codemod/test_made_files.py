@@ -141,6 +141,28 @@ def test_a_log_that_nothing_reads_is_the_main_process_s_alone() -> None:
     assert FIRST in converted(script(**SCRIPT, before=read))
 
 
+PARTS = """\
+def split(name):
+    if not os.path.exists(f"out/{{name}}_train.csv"):
+        with open(f"out/{{name}}_train.csv", "w") as file:
+            file.write("1, 2")
+    for part in ["train", "val"]:
+        with open(f"out/{{name}}_{{part}}.{ending}") as file:
+            print(file.read())"""
+
+
+def test_a_file_that_is_read_by_another_spelling_is_made_first() -> None:
+    text = script(**SCRIPT | {"definitions": PARTS.format(ending="csv")}, before="split('a')")
+    assert FIRST in converted(text) and "is_main_process" not in converted(text)
+    other = script(**SCRIPT | {"definitions": PARTS.format(ending="txt")}, before="split('a')")
+    assert FIRST not in converted(other) and "is_main_process" in converted(other)
+
+
+def test_where_it_is_not_known_who_asks_it_is_told_of() -> None:
+    text = script(**SCRIPT | {"definitions": PARTS.format(ending="csv")}, before="list(map(split, ['a']))")
+    assert findings(text) == ["CACHE-RACE"] and "is_main_process" not in converted(text)
+
+
 OWN = """\
 class Kept(torch.utils.data.Dataset):
     def __init__(self, path="kept.pt", make=True):
