@@ -454,3 +454,28 @@ def test_unknown_functions_that_may_save_a_model(line: str, codes: list[str]) ->
 def test_a_function_of_the_script_that_saves_is_known() -> None:
     save = "def save(model, path):\n    torch.save(model.state_dict(), path)"
     assert findings(script(definitions=save, epoch_end="save(model, 'm.pt')")) == []
+
+
+WHOLE = "torch.save(model, 'model.pt')\nbest = {}\n{}"
+
+
+@pytest.mark.parametrize(
+    ("load", "use", "placed"),
+    [
+        ("torch.load('model.pt')", "best(x)", True),
+        ("torch.load('model.pt', weights_only=False)", "best.eval()", True),
+        ("torch.load('model.pt').to(device)", "best(x)", False),
+        ("torch.load('model.pt')", "best.to(device)", False),
+        ("torch.load('model.pt')", "best = best.cpu()", False),
+        ("torch.load('model.pt', map_location='cpu')", "best(x)", False),
+        ("torch.load('state.th')", "best.keys()", False),  # another file
+    ],
+)
+def test_a_whole_network_is_loaded_where_the_process_computes(load: str, use: str, placed: bool) -> None:
+    output = converted(script(after=WHOLE.format(load, use)))
+    assert ("map_location=accelerator.device)" in output) == placed
+
+
+def test_the_state_of_one_stays_where_it_is_loaded() -> None:
+    saved = "torch.save(model.state_dict(), 'model.pt')\nmodel.load_state_dict(torch.load('model.pt'))"
+    assert "map_location" not in converted(script(after=saved))

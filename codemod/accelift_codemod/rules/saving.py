@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, files, library, paths, position
+from accelift_codemod.facts import Role, files, library, paths, position, signatures
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.shares import named_after_samples
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
@@ -29,7 +29,7 @@ class Saving(Rule):
 
     A checkpoint that the script loads again after training has begun, or may have saved in an earlier call or
     iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
-    it does. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
+    it does. A network that was saved whole comes to the process's own device. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
     say, may be read in ways that are not followed. Where torch.save, or another function that writes a file, is handed
     to others, that is reported; so are functions of which nothing is known, if they are given a model, or the state of
     one, and the path of a file. What is saved to files that are named after samples, each
@@ -73,8 +73,12 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
                 saves.append(call)
                 yield from self._save(draft, call)
         loads = (c for c in draft.calls if draft.facts.resolver.qualified(c.func) == "torch.load")
-        reads = (c for c in loads if saves and self._reads_back(draft, c, saves))
+        reads = [c for c in loads if saves and self._reads_back(draft, c, saves)]
         yield from draft.awaited(_RULE, (self._looked_for(draft, read) for read in reads))
+        for read in (c for c in reads if self._loads_network(draft, c, saves)):
+            reason = "the file has the network on the GPU of the main process"
+            place = "map_location={accelerator}.device"
+            yield draft.edit(_RULE, read, Operation.ADD_ARGUMENT, reason, place, need=Need.WEAK)
         for node in self._handed_on(draft):
             yield draft.finding(
                 "SAVE-RACE",
@@ -145,6 +149,20 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
             if again or draft.follows(load, [save]):
                 return True
         return False
+
+    def _loads_network(self, draft: Draft, load: ast.Call, saves: list[ast.Call]) -> bool:
+        """Whether a call loads a whole network where it has been saved from, and nothing moves it from there."""
+        resolver = draft.facts.resolver
+        read = resolver.argument(load, 0, "f")
+        matching = [s for s in saves if not paths.apart(resolver, read, resolver.argument(s, 1, "f"))]
+        saved = [resolver.argument(s, 0, "obj") for s in matching]
+        if not signatures.is_told(load) or any(k.arg == "map_location" for k in load.keywords) or len(load.args) > 1:
+            return False
+        if not saved or not all(one is not None and draft.facts.objects.models(one) for one in saved):
+            return False
+        moved = [n.value for name in ("to", "cuda", "cpu") for n in draft.facts.index.attributes.get(name, ())]
+        held = (b.value for n in moved if isinstance(n, ast.Name) for b in resolver.bindings(n))
+        return load not in moved and load not in held
 
     def _is_checkpoint(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call saves a model or the state of one, or of an optimizer, for which torch.load alone asks."""
