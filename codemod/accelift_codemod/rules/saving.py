@@ -29,11 +29,11 @@ class Saving(Rule):
 
     A checkpoint that the script loads again after training has begun, or may have saved in an earlier call or
     iteration, is read by every process, so each one first waits until it has been written; before it looks for it, if
-    it does. A network that was saved whole comes to the process's own device. What is saved before training begins is left alone and reported unless it is a checkpoint: prepared data,
-    say, may be read in ways that are not followed. Where torch.save, or another function that writes a file, is handed
-    to others, that is reported; so are functions of which nothing is known, if they are given a model, or the state of
-    one, and the path of a file. What is saved to files that are named after samples, each
-    process saves of its own share.
+    it does. A network that was saved whole comes to the process's own device. What is saved before training begins is
+    left alone and reported unless it is a checkpoint: prepared data, say, may be read in ways that are not followed.
+    Where torch.save, or another function that writes a file, is handed to others, that is reported; so are functions of
+    which nothing is known, if they are given a model, or the state of one, and the path of a file. What is saved to
+    files that are named after samples, each process saves of its own share.
     """
 
     code = _RULE
