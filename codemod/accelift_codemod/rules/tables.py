@@ -12,6 +12,7 @@ from accelift_codemod.facts.index import FUNCTIONS, Function, Scope
 from accelift_codemod.facts.memo import kept, memoised
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.anew import bound_anew
+from accelift_codemod.measured.carrying_objects import carried
 from accelift_codemod.measured.onward import is_within, reached, targets
 from accelift_codemod.measured.pools import pooled
 from accelift_codemod.measured.sums import RULE as REDUCES
@@ -74,7 +75,7 @@ class Tables(Rule):
                 )
 
             for call, owner in pooled(draft, loop):
-                if owner.id not in seen:
+                if owner.id not in seen and call not in carried(draft, loop):  # which keeps a number, and is told of
                     seen.add(owner.id)
                     yield draft.finding(
                         "TABLE-OWN",

@@ -15,6 +15,7 @@ from accelift_codemod.facts.tree import walk
 from accelift_codemod.measured.added import sums_something
 from accelift_codemod.measured.averaging import averaging
 from accelift_codemod.measured.carried import carried
+from accelift_codemod.measured.carrying_objects import carrying
 from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
 from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
@@ -104,6 +105,7 @@ scheduler.step(running / len(loader))
                 yield from estimates(draft, loop, made)
         yield from layers_by_chance(draft)
         yield from counted(draft)
+        yield from carrying(draft)
         yield from hooked(draft)
         for node, shown in measured(draft.facts):
             if shown and draft.facts.resolver.roles(node) & BATCH_LIKE:
