@@ -514,3 +514,55 @@ def test_keys_that_get_the_prefix_of_the_wrapper(wrapper: str, key: str, codes: 
     result = convert(text)
     assert result.plan is not None
     assert [f.code for f in result.plan.findings if f.severity.value == "warning"] == codes
+
+
+OTHER = "held = DataLoader(data, batch_size=16, collate_fn=other)"
+WRAPS = "model = nn.DataParallel(Net()).cuda()"
+
+
+def wrapped(loop: str) -> str:
+    """A script that wraps its model, with a loop over batches of a loader that is not prepared."""
+    text = script(
+        device="", move="x, y = x.cuda(), y.cuda()", loader=f"loader = DataLoader(data, 16)\n{OTHER}", model=WRAPS
+    )
+    return text.replace("class Net", "from other import other\n\n\nclass Net") + loop
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        ("model(a)", "model(a.to(accelerator.device))"),  # the wrapper moved it
+        ("model(a.float())", "model(a.float().to(accelerator.device))"),
+        ("model(*[a])", "model(*[a])"),
+        ("model(x=a)", "model(x=a.to(accelerator.device))"),
+        ("model(torch.randn(4, 8))", "model(torch.randn(4, 8).to(accelerator.device))"),
+        ("model(a.cuda())", "model(a.to(accelerator.device))"),
+        ("model(torch.randn(4, 8, device=b.device))", "model(torch.randn(4, 8, device=b.device))"),
+        ("F.relu(a)", "F.relu(a)"),
+    ],
+)
+def test_what_the_wrapper_moved_is_moved_where_no_loader_does(called: str, expected: str) -> None:
+    loop = f"for a, b in held:\n    print({called}.sum())\n"
+    assert f"accelerator.print({expected}.sum())" in converted(wrapped(loop))
+
+
+def test_a_batch_that_is_moved_in_one_case_only() -> None:
+    loop = "for a, b in held:\n    if len(b) > 3:\n        a = a.cuda()\n    print(model(a).sum())\n"
+    assert "print(model(a.to(accelerator.device)).sum())" in converted(wrapped(loop))
+    loop = loop.replace("    if len(b) > 3:\n        a", "    a")
+    assert "print(model(a).sum())" in converted(wrapped(loop))
+
+
+@pytest.mark.parametrize(("given", "moved"), [("a", "x.to(accelerator.device)"), ("a.cuda()", "x")])
+def test_what_a_function_hands_to_the_wrapper(given: str, moved: str) -> None:
+    loop = f"def run(x):\n    return model(x).sum()\n\n\nfor a, b in held:\n    print(run({given}))\n"
+    assert f"return model({moved}).sum()" in converted(wrapped(loop))
+
+
+def test_all_of_a_batch_that_the_wrapper_moved_is_reported() -> None:
+    assert "DEV-LEFT" in findings(wrapped("for batch in held:\n    print(model(batch).sum())\n"))
+
+
+def test_batches_that_a_prepared_loader_moves_are_not_moved_again() -> None:
+    text = script(device="", model=WRAPS, move="y = y.cuda()")
+    assert "model(x)" in converted(text) and ".to(" not in converted(text)

@@ -155,3 +155,41 @@ class Masked(nn.Module):
 @pytest.mark.parametrize(("kept", "expected"), [("out[y > 0]", ["LOSS-MASKMEAN"]), ("out * 2", [])])
 def test_what_a_network_keeps_in_an_attribute_in_the_same_pass(kept: str, expected: list[str]) -> None:
     assert codes("loss = Masked()(out, y)", definitions=KEEPING.format(kept)) == expected
+
+
+MATCHED = """
+def matched(y):
+    places = []
+    for number in (1, 2):
+        t = y[y == number].long()
+        places.append((t, t))
+    return places
+"""
+FOUND = "found = matched(y)\nloss = x.new_zeros(1)\nfor i, (a, b) in enumerate(found):\n    "
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        f"{FOUND}loss += (1.0 - out[a, b]).mean()",  # how many match is not known
+        f"{FOUND}kept = torch.cat((out[a, b], out[a, b]))\n    loss += kept.pow(2).mean()",
+        f"{FOUND}loss += F.mse_loss(out[a], torch.ones(3))",
+        f"parts = list(out.split(1))\n{FOUND}loss += parts[0][a, b].mean()",
+    ],
+)
+def test_what_places_choose_that_are_not_known_may_be_some_of_the_samples(loss: str) -> None:
+    assert codes(loss, definitions=MATCHED) == ["LOSS-UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "order = shuffled(y)\nloss = F.mse_loss(out, out[order])",  # as many as all samples
+        "order = shuffled(y)\nloss = F.cross_entropy(out, y) + F.cross_entropy(out, y[order])",
+        "order = shuffled(y)\nloss = (out - out[order]).pow(2).mean()",
+        "loss = F.cross_entropy(out, y) + 0.1 * out[:, 1:2].mean()",
+    ],
+)
+def test_what_they_choose_beside_all_samples_is_as_many(loss: str) -> None:
+    definitions = "def shuffled(y):\n    places = list(range(len(y)))\n    places.reverse()\n    return places"
+    assert "LOSS-UNKNOWN" not in codes(loss, definitions=definitions)

@@ -18,7 +18,7 @@ from accelift_codemod.facts.values import Role
 
 # Methods after which a tensor is where it was.
 _OF_TENSORS = frozenset("to cuda cpu train eval parameters state_dict size dim detach float half".split())
-_STAYS = frozenset(
+STAYS = frozenset(
     "view reshape float long int double half squeeze unsqueeze permute transpose flatten contiguous type t clone "
     "detach "
     "repeat expand bool type_as requires_grad_".split()
@@ -211,7 +211,7 @@ class Moves:
         while isinstance(node, ast.Call):
             if node in self.of:
                 node = self.of[node].receiver
-            elif isinstance(node.func, ast.Attribute) and node.func.attr in _STAYS:
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in STAYS:
                 if node.func.attr == "type" and any(type_names(self.resolver, a) for a in node.args):
                     break  # of a tensor of the CPU: `x.type(torch.FloatTensor)`
                 node = node.func.value

@@ -59,7 +59,7 @@ class Places:
             if integer(first) is not None:
                 return self._is_one(node)
             if self._are_written(first):
-                return not deals_ones(self.draft, self.loop) and self.layout(node, node.value) is Layout.ROWS
+                return not all_whole(self.draft, self.loop) and self.layout(node, node.value) is Layout.ROWS
             if first is node.slice and "arange" in self.facts.index.attributes:
                 return self.layout(node, node.value) is Layout.ROWS and self.layout(node, first) is Layout.PLACES
         if isinstance(node, ast.BinOp) and _counts_up(self.draft, node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelift_codemod import inner_wraps
+from accelift_codemod import inner_wraps, scattered
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import library, position, replicas
 from accelift_codemod.facts.index import FUNCTIONS
@@ -20,7 +20,8 @@ _RULE = "DATAPARALLEL"
 
 class DataParallel(Rule):
     """Removes `torch.nn.DataParallel`, which drives several GPUs from one process: with one process per GPU the
-    accelerator wraps the model instead. The launch config takes over the GPUs that it named.
+    accelerator wraps the model instead. The launch config takes over the GPUs that it named. What the wrapper was
+    called with it moved to the GPU: where neither a prepared loader nor the script does that, a move is written.
     """
 
     code = _RULE
@@ -86,6 +87,7 @@ model = nn.DataParallel(model)
         wrapped = {what for call in calls for what in inner_wraps.key_of(draft, call)}
         inner_wraps.check_others(draft, inner, {*inside}, wrapped)
         yield from tolerant_loads(draft, _RULE, calls)
+        yield from scattered.moves(draft, _RULE, calls)
 
     def _own(self, draft: Draft) -> None:
         """Refuse a script with a DataParallel of its own: what it does with batches and results is not known."""

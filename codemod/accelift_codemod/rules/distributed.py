@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelift_codemod import scattered
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.index import How, position
@@ -110,6 +111,7 @@ if accelerator.is_main_process:
             yield checkpoints(draft, wraps[0], "DistributedDataParallel")
         yield from bare_reads(draft, _RULE, wraps)
         yield from tolerant_loads(draft, _RULE, wraps)
+        yield from scattered.moves(draft, _RULE, wraps)
         for call in processes.samplers:
             if draft.facts.runs(call):
                 yield from self._sampler(draft, call)

@@ -26,6 +26,7 @@ class Layout(Enum):
     PICKED = "dimension 0 runs over some of the samples or of their parts, picked by what they are"
     PIECES = "pieces that the samples are cut into, or what numbers them"
     PIECE = "dimension 0 runs over the samples of one piece"
+    CHOSEN = "dimension 0 runs over what places that are not known choose: all samples, or some"
     PACKED = "sequences without their padding, packed"
     SHIFTED = "a mean over the samples, added to what has the samples in dimension 0"
     COLUMNS = "dimension 1 runs over the samples"
@@ -145,6 +146,18 @@ _INSTEAD: dict[Shape, dict[Shape, Shape]] = {
         Layout.MEAN: Layout.WEIGHTED,
         Layout.COUNT: Layout.SUM,
         Layout.SHAPE: (Layout.SUM, Layout.CONST, Layout.CONST, Layout.CONST),
+        Layout.BATCH: Layout.UNKNOWN,
+    },
+    # How many there are is not known, and so neither is what their mean is.
+    Layout.CHOSEN: {
+        Layout.ROWS: Layout.CHOSEN,
+        Layout.MEAN: Layout.UNKNOWN,
+        Layout.WEIGHTED: Layout.UNKNOWN,
+        Layout.SUM: Layout.UNKNOWN,
+        Layout.COUNT: Layout.UNKNOWN,
+        Layout.SHAPE: Layout.UNKNOWN,
+        Layout.SHIFTED: Layout.UNKNOWN,
+        Layout.COLUMNS: Layout.UNKNOWN,
         Layout.BATCH: Layout.UNKNOWN,
     },
 }
@@ -338,6 +351,9 @@ def elementwise(parts: Iterable[Shape]) -> Shape:
 def altered(parts: Sequence[Shape], done: Callable[[list[Shape]], Shape]) -> Shape:
     """The layout of what is done with tensors that have something other than the samples one by one in dimension 0."""
     kinds = {part for part in parts if part in ALTERED}
+    if len(kinds) > 1 and Layout.CHOSEN in kinds:  # as many as of the others
+        kinds.remove(Layout.CHOSEN)
+        parts = [next(iter(kinds)) if part is Layout.CHOSEN else part for part in parts]
     if {Layout.ROWS, Layout.TURNED} <= set(parts):
         return Layout.MIXED
     if Layout.ROWS in parts or len(kinds) > 1:

@@ -486,13 +486,20 @@ class Layouts:
                 return Layout.MIXED
             if isinstance(places[0], ast.Constant) and places[0].value is None and all(map(_whole, places[1:2])):
                 return Layout.COLUMNS
-            return base if _whole(places[0]) else Layout.UNKNOWN
+            return base if _whole(places[0]) else self._chosen(places, env, frame)
+        if base is Layout.UNKNOWN and len(places) > 1 and all(map(_is_place, places)):
+            return self._chosen(places, env, frame)
         if base in FIXED and isinstance(node.slice, ast.Tuple) and all(self._fixed(p, env, frame) for p in places):
             return base
         if base in FIXED:
             index = self._read_place(node.slice, env, frame)
             return Layout.ROWS if index is Layout.ROWS else base if index in FIXED else Layout.UNKNOWN
         return Layout.UNKNOWN
+
+    def _chosen(self, places: list[ast.expr], env: Environment, frame: Frame) -> Shape:
+        """What is chosen by places: of how many places there are that are not known, nothing can be said."""
+        unknown = _is_place(places[0]) and self.read(places[0], env, frame) is Layout.UNKNOWN
+        return Layout.CHOSEN if unknown else Layout.UNKNOWN
 
     def _read_place(self, place: ast.expr, env: Environment, frame: Frame) -> Shape:
         """The layout of a part of a subscript; of a slice nothing is said."""
@@ -532,6 +539,11 @@ def _taken(statement: ast.If, env: Environment) -> list[list[ast.stmt]]:
             if isinstance(test.ops[0], ast.IsNot):
                 return [statement.body]
     return [statement.body, statement.orelse]
+
+
+def _is_place(place: ast.expr) -> bool:
+    """Whether a part of a subscript is a variable, or a part of one: perhaps a tensor of places."""
+    return isinstance(place, (ast.Name, ast.Subscript, ast.Attribute))
 
 
 def _whole(place: ast.expr) -> bool:

@@ -79,6 +79,8 @@ def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bo
         return altered([Layout.TURNED], lambda parts: _reduced(keywords, parts, weighted))
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
+    if Layout.CHOSEN in arguments and set(arguments) <= {Layout.CHOSEN, Layout.UNKNOWN, *FIXED}:
+        return Layout.UNKNOWN
     if Layout.PICKED in arguments:
         return altered([Layout.PICKED], lambda parts: _reduced(keywords, parts, weighted))
     reduction = keywords.get("reduction")

@@ -311,12 +311,11 @@ def _join_tensors(name: str, call: ast.Call, arguments: list[Shape]) -> Shape:
         return Layout.CONST if parts in FIXED else Layout.UNKNOWN
     if all(p in FIXED for p in parts):
         return Layout.CONST
-    if place == 0 and Layout.PICKED in parts:
-        return Layout.PICKED
+    for kind in (Layout.PICKED, Layout.CHOSEN):
+        if (place == 0 and kind in parts) or (place and all(p is kind for p in parts)):
+            return kind
     if place is None or place == 0:
         return Layout.UNKNOWN
-    if all(p is Layout.PICKED for p in parts):
-        return Layout.PICKED
     return Layout.ROWS if all(p is Layout.ROWS for p in parts) else Layout.UNKNOWN
 
 

@@ -1,0 +1,98 @@
+"""What a wrapper moved to the GPU that is taken out: DataParallel deals out what its network is called with, wherever
+that is, and so does DistributedDataParallel.
+
+A loader that is prepared moves its batches. Those of one that is not, and what the script makes on the CPU, stay there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from accelift_codemod.draft import Draft
+from accelift_codemod.facts import Role, torch_ops
+from accelift_codemod.facts.index import How
+from accelift_codemod.facts.moves import STAYS
+from accelift_codemod.facts.values import key
+from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
+
+_MOST_STEPS = 6
+_MADE = torch_ops.SIZED | {"tensor", "from_numpy", "as_tensor", "randperm", "arange", "linspace"}
+
+
+def moves(draft: Draft, rule: str, wraps: list[ast.Call]) -> Iterator[Edit | Finding]:
+    """Moves what wrapped networks are called with, where it may be on the CPU."""
+    resolver = draft.facts.resolver
+    models = {key(v) for call in wraps for v in resolver.values(call)}
+    for call in draft.calls if models else ():
+        called = resolver.values(call.func)
+        if not called or any(key(v) not in models for v in called) or call in wraps:
+            continue
+        for given in (*call.args, *(k.value for k in call.keywords)):
+            for part in _parts(given):
+                if _may_stay(draft, part):
+                    yield _move(draft, rule, part)
+
+
+def _move(draft: Draft, rule: str, part: ast.expr) -> Edit | Finding:
+    told = draft.finding(
+        "DEV-LEFT",
+        Severity.WARNING,
+        part,
+        f"the wrapper that is taken out moved `{draft.facts.short(part)}` to the GPU, and nothing else does",
+        "move it to accelerator.device",
+    )
+    if _is_whole(draft, part):
+        return told
+    reason, code = "the wrapper that is taken out moved it", "{}.to({accelerator}.device)"
+    return draft.edit(rule, part, Operation.SURROUND, reason, code, need=Need.STRONG, subject=part, otherwise=told)
+
+
+def _parts(given: ast.expr) -> Iterator[ast.expr]:
+    """What a network is called with, by itself or in lists and dicts that are written there."""
+    inner = given.elts if isinstance(given, (ast.List, ast.Tuple)) else []
+    inner = given.values if isinstance(given, ast.Dict) else inner
+    for part in inner:
+        yield from _parts(part)
+    if isinstance(given, (ast.Name, ast.Subscript, ast.Call)):
+        yield given
+
+
+def _is_whole(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression is all of a batch, which may be a list or a dict of tensors."""
+    values = draft.facts.resolver.values(node)
+    return any(v.role is Role.BATCH and not v.name for v in values)
+
+
+def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
+    """Whether an expression surely is a tensor that may be on the CPU: a part of a batch that no loader has moved, or
+    what is made of numbers, in whatever shape."""
+    resolver = draft.facts.resolver
+    if steps > _MOST_STEPS or node in draft.facts.moves.of:
+        return False
+    if isinstance(node, ast.Call):
+        return _is_made(draft, node, steps)
+    owner = draft.facts.index.scope(node).owner(node.id) if isinstance(node, ast.Name) else None
+    if isinstance(node, ast.Name) and owner is not None:
+        bound = resolver.reaching(node, owner)
+        given = [e for b in bound if b.how is How.PARAMETER for e in resolver.handed(b, draft.facts.runs)]
+        given += [b.value for b in bound if b.how is How.ASSIGN and not b.path]
+        if any(e is not None and _may_stay(draft, e, steps + 1) for e in given):
+            return True
+        if all(b.how is How.PARAMETER or (b.how is How.ASSIGN and not b.path) for b in bound):
+            return False
+    values = resolver.values(node)
+    loaders = [loader for v in values for inner in v.inner for loader in inner]
+    dealt = bool(values) and all(v.role is Role.BATCH for v in values) and bool(loaders)
+    return dealt and any(v.role is Role.LOADER and not draft.blueprint.places(v) for v in loaders)
+
+
+def _is_made(draft: Draft, call: ast.Call, steps: int) -> bool:
+    resolver = draft.facts.resolver
+    name = resolver.library_function(call.func) or ""
+    if name == "torch.autograd.Variable" and call.args:
+        return _may_stay(draft, call.args[0], steps + 1)
+    if name.startswith("torch."):
+        return name.rpartition(".")[2] in _MADE and not any(k.arg in ("device", None) for k in call.keywords)
+    stays = isinstance(call.func, ast.Attribute) and call.func.attr in STAYS
+    return stays and _may_stay(draft, call.func.value, steps + 1)  # type: ignore[attr-defined]
