@@ -292,7 +292,7 @@ class Draft:
         return layouts.before(node, function.body, begun) if begun else None
 
     def training_around(self, node: ast.AST) -> list[BatchLoop]:
-        """The training loops in whose iterations a node may run, perhaps in functions that they call."""
+        """The loops with backward passes in whose iterations a node may run, perhaps in functions that they call."""
         around = dict.fromkeys(self._loops_around(node))
         functions = [self.function(node)]
         for function in functions:
@@ -301,7 +301,9 @@ class Draft:
                 if self.function(site) not in functions:
                     functions.append(self.function(site))
         loops = (self.blueprint.loops.get(loop) for loop in around)
-        found = {loop for loop in loops if loop is not None and loop.trains} | {*self.blueprint.handmade}
+        found = {loop for loop in loops if loop is not None and (loop.trains or loop.attacks)} | {
+            *self.blueprint.handmade
+        }
         return sorted(found, key=lambda loop: position(loop.node))
 
     def _loops_around(self, node: ast.AST) -> list[ast.AST]:

@@ -92,6 +92,11 @@ class Blueprint:
         return {step.loop: step for step in handmade.steps.values()}
 
     @cached_property
+    def attacking_loops(self) -> list[BatchLoop]:
+        """Evaluations that run backward passes on the shares of batches."""
+        return [loop for loop in self.eval_loops if loop.attacks and self.shares_batches(loop)]
+
+    @cached_property
     def eval_loops(self) -> list[BatchLoop]:
         """Batch loops that do not train, those nested in a training loop's body by accident of `next` left out.
 

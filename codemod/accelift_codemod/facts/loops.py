@@ -16,6 +16,7 @@ from accelift_codemod.facts.parts import BATCH_LIKE, PASSES
 from accelift_codemod.facts.passes import Passes
 from accelift_codemod.facts.passing import drawn_from
 from accelift_codemod.facts.resolve import Resolver
+from accelift_codemod.facts.thrown_away import ThrownAway
 from accelift_codemod.facts.tree import children, walk
 from accelift_codemod.facts.values import Role, Value, Values
 
@@ -34,6 +35,7 @@ class BatchLoop:
     function: Function | None
     direct: bool  # the loop itself iterates over the loader; otherwise its body calls next() on an iterator
     evaluates: bool = False  # it trains, but may also pass over a loader without: `if train: loss.backward()`
+    attacks: bool = False  # it runs backward passes, but trains nothing by them
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -50,6 +52,7 @@ class Loops:
         self._stepless = set[Function]()
         self._drawless = set[Function]()
         self._passes = Passes(resolver, self.reaches_backward)
+        self._thrown_away = ThrownAway(resolver, self.backwards_in)
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
@@ -173,9 +176,10 @@ class Loops:
                 if loaders and not is_collection(self.resolver, node.iter):
                     body = [] if isinstance(node, ast.comprehension) else node.body
                     reaches = bool(body) and self.reaches_backward(body)
-                    evaluates = reaches and self._passes.evaluates(node, body)
-                    trains = reaches or node in self.gradients.loops
-                    found.append(BatchLoop(node, loaders, trains, function, True, evaluates))
+                    attacks = reaches and self._thrown_away.by(body)
+                    evaluates = reaches and not attacks and self._passes.evaluates(node, body)
+                    trains = (reaches and not attacks) or node in self.gradients.loops
+                    found.append(BatchLoop(node, loaders, trains, function, True, evaluates, attacks))
                     continue
             if isinstance(node, LOOPS):
                 loaders = self._drawn(node)

@@ -10,6 +10,7 @@ from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Function, Role, position
 from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import FUNCTIONS, LOOPS
+from accelift_codemod.facts.layout import settled
 from accelift_codemod.facts.tree import own_nodes, walk
 from accelift_codemod.measured.deciding import schedules
 from accelift_codemod.measured.shares import trained
@@ -19,6 +20,7 @@ from accelift_codemod.measured.updates import changes
 
 _DEPTH = 3  # of functions that call functions
 _WEIGHED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_PICKS = frozenset({"nonzero", "argwhere", "masked_select", "unique"})
 _SIZES = frozenset("shape size ndim dim ndimension dtype device type is_cuda requires_grad".split())
 
 
@@ -149,8 +151,27 @@ def _asks_of(draft: Draft, name: ast.Name, parent: ast.AST | None) -> bool:
     if isinstance(parent, ast.Compare):
         return any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in parent.ops)
     if isinstance(parent, ast.Call) and name in parent.args:
+        if _is_picked(draft, name):
+            return False  # how many there are depends on what they are
         return draft.facts.resolver.builtin(parent.func) in ("len", "isinstance", "hasattr", "callable", "type")
     return False
+
+
+def _is_picked(draft: Draft, name: ast.Name) -> bool:
+    """Whether a variable holds what is picked by what it is, or the places of that, in an arm that may be taken."""
+    resolver = draft.facts.resolver
+    for bound in resolver.bindings(name):
+        parts = walk(bound.value) if bound.value is not None else ()
+        picks = any(isinstance(n, ast.Call) and _picks(draft, n) for n in parts)
+        if picks and settled.may_run(resolver, bound.node):
+            return True
+    return False
+
+
+def _picks(draft: Draft, call: ast.Call) -> bool:
+    name = draft.facts.resolver.qualified(call.func) or ""
+    called = name.rpartition(".")[2] if name else getattr(call.func, "attr", "")
+    return called in _PICKS or (called == "where" and name != "" and len(call.args) == 1)
 
 
 def _decides(draft: Draft, function: Function, node: ast.AST, names: set[str]) -> Iterator[Decision]:

@@ -55,7 +55,7 @@ class InputGradients(Rule):
         if draft.facts.processes.managed or draft.options.batch != "global":
             return
         told: set[ast.AST] = set()
-        for loop in draft.blueprint.train_loops:
+        for loop in (*draft.blueprint.train_loops, *draft.blueprint.attacking_loops):
             if loop in draft.blueprint.handmade or not draft.blueprint.shares_batches(loop):
                 continue
             for node in _run(draft, loop):

@@ -103,6 +103,11 @@ scheduler.step(running / len(loader))
                 made = list(self._loop(draft, loop, loop.node))
                 yield from made
                 yield from estimates(draft, loop, made)
+        for loop in draft.blueprint.attacking_loops:
+            if not isinstance(loop.node, ast.comprehension):
+                local = local_names(draft, loop, loop.node)
+                yield from decisions(draft, loop.node, local)
+                yield from decisions_called(draft, loop.node, local)
         yield from layers_by_chance(draft)
         yield from counted(draft)
         yield from carrying(draft)

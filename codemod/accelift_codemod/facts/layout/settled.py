@@ -23,6 +23,17 @@ def leaves(resolver: Resolver, branch: ast.If) -> bool:
     return isinstance(last, (ast.Return, ast.Raise)) or (isinstance(last, ast.If) and leaves(resolver, last))
 
 
+def may_run(resolver: Resolver, node: ast.AST) -> bool:
+    """Whether a node stands in no branch that is known never to be taken."""
+    child = node
+    for parent in resolver.index.ancestors(node):
+        taken = arm(resolver, parent) if isinstance(parent, ast.If) and child is not parent.test else None
+        if taken is not None and child not in taken:
+            return False
+        child = parent
+    return True
+
+
 def _settled(resolver: Resolver, test: ast.expr) -> bool | None:
     """What a test always comes to; None if that is not known."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
