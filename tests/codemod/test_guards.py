@@ -585,6 +585,28 @@ def test_a_folder_that_must_not_be_there_is_asked_for_once(test: str) -> None:
     assert converted(script(imports=OS, before=test)) == lifted(imports=OS, before=guarded(test))
 
 
+TAKEN = "if os.path.exists('out'):\n    raise SystemExit('it is there')"
+
+
+def test_nor_is_one_found_that_may_be_there_where_it_is_made() -> None:
+    made = "os.makedirs('out', exist_ok=True)"
+    after = f"{guarded(TAKEN)}\naccelerator.wait_for_everyone()\n{made}"
+    assert converted(script(imports=OS, before=f"{TAKEN}\n{made}")) == lifted(imports=OS, before=after)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        f"{TAKEN}\nos.makedirs('other', exist_ok=True)",
+        "if not os.path.exists('out'):\n    raise SystemExit('it is not there')\nos.makedirs('out', exist_ok=True)",
+        "if os.path.exists('out'):\n    epochs = 3\nos.makedirs('out', exist_ok=True)",
+        "os.makedirs('out', exist_ok=True)",
+    ],
+)
+def test_other_tests_before_folders_are_made_stay(statements: str) -> None:
+    assert converted(script(imports=OS, before=statements)) == lifted(imports=OS, before=statements)
+
+
 WRITTEN = "print(epochs, file=open('log.txt', 'a'))\nprint(model, file=open('log.txt', 'a'))"
 
 

@@ -109,6 +109,8 @@ if accelerator.is_main_process:
                 if asking is not None:
                     yield from self._by_all(draft, call)
                     continue
+            elif _may_exist(draft, call, 2 if draft.facts.resolver.qualified(call.func) in _MAKES else None):
+                yield from self._refused_before(draft, call, statement)
             if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
                 yield self._command(draft, call)
             if files.unpacks(draft.facts.resolver, call) and not any(
@@ -201,6 +203,19 @@ if accelerator.is_main_process:
             and draft.ends(test.body[-1])
         ):
             yield draft.edit(_RULE, test, Operation.ENCLOSE, _SLOWER, _HEADER, need=Need.WEAK)
+
+    def _refused_before(self, draft: Draft, call: ast.Call, statement: ast.stmt) -> Iterator[Edit]:
+        """A test before a folder is made by all, which ends the script if that is there: the main process asks, before
+        any makes it."""
+        folder = call.args[0] if draft.facts.resolver.qualified(call.func) and call.args else None
+        made = folder if folder is not None else getattr(call.func, "value", None)
+        block, place = draft.facts.index.block(statement)
+        tests = [s for s in block[:place] if isinstance(s, ast.If) and not s.orelse and draft.ends(s.body[-1])]
+        asked = [s for s in tests if made is not None and _is_there(draft, s.test, made)]
+        if asked and not draft.guarded(statement):
+            yield draft.edit(_RULE, asked[-1], Operation.ENCLOSE, _SLOWER, _HEADER, need=Need.WEAK)
+            code = "{accelerator}.wait_for_everyone()"
+            yield draft.edit(_RULE, statement, Operation.BEFORE, _SLOWER, code, need=Need.WEAK)
 
     def _ends_else(self, draft: Draft, test: ast.If, statement: ast.stmt) -> bool:
         """Whether a test whether a folder is there makes it in one arm, and ends the script in the other."""
@@ -368,6 +383,14 @@ def _of(draft: Draft, node: ast.expr, modules: str | tuple[str, ...]) -> bool:
     """Whether an object is certainly one of these libraries'."""
     values = draft.facts.resolver.values(node)
     return bool(values) and all(value.name.startswith(modules) for value in values)
+
+
+def _is_there(draft: Draft, test: ast.expr, folder: ast.expr) -> bool:
+    """Whether a test asks whether a folder is there: `os.path.exists(folder)`, `folder.exists()`."""
+    if not isinstance(test, ast.Call):
+        return False
+    asked = test.args[:1] if draft.facts.resolver.qualified(test.func) else [getattr(test.func, "value", test)]
+    return files.asks(draft.facts.resolver, test) and [ast.unparse(a) for a in asked] == [ast.unparse(folder)]
 
 
 def _may_exist(draft: Draft, call: ast.Call, place: int | None) -> bool:
