@@ -11,12 +11,16 @@ from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, torch_ops
+from accelift_codemod.facts.conditions import TRUE, negate
 from accelift_codemod.facts.index import How
+from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.moves import STAYS
+from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import key
 from accelift_codemod.plan import Edit, Finding, Need, Operation, Severity
 
 _MOST_STEPS = 6
+_OF_TENSORS = frozenset("cuda to size shape dim float view requires_grad_ contiguous".split())
 _MADE = torch_ops.SIZED | {"tensor", "from_numpy", "as_tensor", "randperm", "arange", "linspace"}
 
 
@@ -35,14 +39,16 @@ def moves(draft: Draft, rule: str, wraps: list[ast.Call]) -> Iterator[Edit | Fin
 
 
 def _move(draft: Draft, rule: str, part: ast.expr) -> Edit | Finding:
+    sure = _is_tensor(draft, part)
     told = draft.finding(
         "DEV-LEFT",
         Severity.WARNING,
         part,
-        f"the wrapper that is taken out moved `{draft.facts.short(part)}` to the GPU, and nothing else does",
-        "move it to accelerator.device",
+        f"the wrapper that is taken out moved {'' if sure else 'the tensors in '}`{draft.facts.short(part)}` to the "
+        "GPU, and nothing else does",
+        "move them to accelerator.device",
     )
-    if _is_whole(draft, part):
+    if not sure:
         return told
     reason, code = "the wrapper that is taken out moved it", "{}.to({accelerator}.device)"
     return draft.edit(rule, part, Operation.SURROUND, reason, code, need=Need.STRONG, subject=part, otherwise=told)
@@ -58,15 +64,32 @@ def _parts(given: ast.expr) -> Iterator[ast.expr]:
         yield given
 
 
-def _is_whole(draft: Draft, node: ast.expr) -> bool:
-    """Whether an expression is all of a batch, which may be a list or a dict of tensors."""
+def _is_tensor(draft: Draft, node: ast.expr) -> bool:
+    """Whether an expression surely is a tensor, and no number or list of a batch."""
     values = draft.facts.resolver.values(node)
-    return any(v.role is Role.BATCH and not v.name for v in values)
+    dealt = [v for v in values if v.role is Role.BATCH]
+    if not dealt:
+        return True  # made as one
+    if any(not v.name for v in dealt):
+        return False  # all of a batch
+    loaders = [one for v in dealt for inner in v.inner for one in inner if one.role is Role.LOADER]
+    if loaders and all(draft.facts.objects.loader(one).stock_batches for one in loaders):
+        return True
+    if isinstance(node, ast.Call):
+        return True  # `x.float()`
+    asked = draft.names_in(draft.facts.tree).get(node.id, []) if isinstance(node, ast.Name) else []
+    own = (n for n in asked if draft.facts.index.function(n) is draft.facts.index.function(node))
+    parents = draft.facts.index.parents
+    if any(isinstance(p := parents.get(n), ast.Attribute) and p.attr in _OF_TENSORS for n in own):
+        return True
+    loops = [draft.blueprint.loops.get(loop) for loop in draft.facts.index.enclosing_loops(node)]
+    envs = [draft.environment(loop, draft.facts.index.statement(node)) for loop in loops if loop is not None]
+    return any(env is not None and draft.facts.layouts.read(node, env) is Layout.ROWS for env in envs)
 
 
 def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
-    """Whether an expression surely is a tensor that may be on the CPU: a part of a batch that no loader has moved, or
-    what is made of numbers, in whatever shape."""
+    """Whether an expression may be on the CPU: a part of a batch that no loader has moved, or a tensor that is made of
+    numbers, in whatever shape."""
     resolver = draft.facts.resolver
     if steps > _MOST_STEPS or node in draft.facts.moves.of:
         return False
@@ -77,6 +100,8 @@ def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
         bound = resolver.reaching(node, owner)
         given = [e for b in bound if b.how is How.PARAMETER for e in resolver.handed(b, draft.facts.runs)]
         given += [b.value for b in bound if b.how is How.ASSIGN and not b.path]
+        if any(e is not None and _is_wherever_a_gpu_is(draft, e) for e in given):
+            return False
         if any(e is not None and _may_stay(draft, e, steps + 1) for e in given):
             return True
         if all(b.how is How.PARAMETER or (b.how is How.ASSIGN and not b.path) for b in bound):
@@ -85,6 +110,21 @@ def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:
     loaders = [loader for v in values for inner in v.inner for loader in inner]
     dealt = bool(values) and all(v.role is Role.BATCH for v in values) and bool(loaders)
     return dealt and any(v.role is Role.LOADER and not draft.blueprint.places(v) for v in loaders)
+
+
+def _is_wherever_a_gpu_is(draft: Draft, value: ast.expr) -> bool:
+    """Whether a value is moved on the condition on which the script uses a GPU at all: `if use_cuda: x = x.cuda()`."""
+    facts = draft.facts
+    for move in (facts.moves.of[n] for n in walk(value) if isinstance(n, ast.Call) and n in facts.moves.of):
+        guard = facts.moves.guard(move.call)
+        if guard is None:
+            continue
+        test = facts.moves.conditions.read(guard[0].test)
+        on = test if guard[1] else negate(test)
+        cpu = facts.moves.guards_cpu
+        if on == TRUE or (cpu is not None and on == negate(cpu)):
+            return True
+    return False
 
 
 def _is_made(draft: Draft, call: ast.Call, steps: int) -> bool:

@@ -1177,3 +1177,23 @@ def test_a_literal_beside_a_loop_over_batches_is_told_once() -> None:
     rows = "torch.randn(16, 8, device=device)"
     slots = {"loader": "loader = DataLoader(data, batch_size=16, shuffle=True)", **NO_TRAINING}
     assert findings(script(**slots, after=CRITIC.format(rows, GENERATES.format(16)))).count("BATCH-LITERAL") == 1
+def test_an_argument_by_name_is_not_the_parameter_that_packs_others() -> None:
+    """`Trainer(args=args)` of `__init__(self, *args, **kwargs)`."""
+    trainer = """
+class Trainer:
+    def __init__(self, *args, **kwargs):
+        self.args = kwargs["args"]
+
+    def loss(self, out):
+        return F.cross_entropy(out, torch.arange(self.args.batch_size).to(device) % 3)
+"""
+    text = script(
+        imports="import argparse",
+        definitions=trainer,
+        setup="parser = argparse.ArgumentParser()\nparser.add_argument('--batch_size', type=int, default=16)\n"
+        "args = parser.parse_args()",
+        loader="loader = DataLoader(data, batch_size=args.batch_size, shuffle=True, drop_last=True)",
+        before="trainer = Trainer(args=args)",
+        forward="optimizer.zero_grad()\nloss = trainer.loss(model(x))",
+    )
+    assert "torch.arange(self.args.batch_size // accelerator.num_processes)" in "".join(converted(text).split("\n"))

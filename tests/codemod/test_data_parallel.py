@@ -542,7 +542,7 @@ def wrapped(loop: str) -> str:
     ],
 )
 def test_what_the_wrapper_moved_is_moved_where_no_loader_does(called: str, expected: str) -> None:
-    loop = f"for a, b in held:\n    print({called}.sum())\n"
+    loop = f"for a, b in held:\n    print(a.shape)\n    print({called}.sum())\n"
     assert f"accelerator.print({expected}.sum())" in converted(wrapped(loop))
 
 
@@ -553,14 +553,30 @@ def test_a_batch_that_is_moved_in_one_case_only() -> None:
     assert "print(model(a).sum())" in converted(wrapped(loop))
 
 
-@pytest.mark.parametrize(("given", "moved"), [("a", "x.to(accelerator.device)"), ("a.cuda()", "x")])
+@pytest.mark.parametrize(("given", "moved"), [("a", "x.float().to(accelerator.device)"), ("a.cuda()", "x.float()")])
 def test_what_a_function_hands_to_the_wrapper(given: str, moved: str) -> None:
-    loop = f"def run(x):\n    return model(x).sum()\n\n\nfor a, b in held:\n    print(run({given}))\n"
+    loop = f"def run(x):\n    return model(x.float()).sum()\n\n\nfor a, b in held:\n    print(run({given}))\n"
     assert f"return model({moved}).sum()" in converted(wrapped(loop))
 
 
-def test_all_of_a_batch_that_the_wrapper_moved_is_reported() -> None:
-    assert "DEV-LEFT" in findings(wrapped("for batch in held:\n    print(model(batch).sum())\n"))
+@pytest.mark.parametrize("loop", ["for a in held", "for a, b in held"])
+def test_what_may_be_no_tensor_that_the_wrapper_moved_is_reported(loop: str) -> None:
+    assert "DEV-LEFT" in findings(wrapped(f"{loop}:\n    print(model(a).sum())\n"))
+    assert "DEV-LEFT" not in findings(wrapped(f"{loop}:\n    print(F.relu(a).sum())\n"))
+
+
+@pytest.mark.parametrize("test", ["torch.cuda.is_available()", "use_cuda"])
+def test_what_is_moved_wherever_a_gpu_is_used_is_not_moved_again(test: str) -> None:
+    slots = {
+        "setup": "use_cuda = torch.cuda.is_available()",
+        "device": "",
+        "model": f"model = Net()\nif {test}:\n    model = nn.DataParallel(model).cuda()",
+        "loader": f"loader = DataLoader(data, 16)\n{OTHER}",
+        "move": f"if {test}:\n    x, y = x.cuda(), y.cuda()",
+    }
+    loop = f"for a, b in held:\n    if {test}:\n        a = a.cuda()\n    print(model(a).sum())\n"
+    text = script(**slots).replace("class Net", "from other import other\n\n\nclass Net") + loop
+    assert "print(model(a).sum())" in converted(text)
 
 
 def test_batches_that_a_prepared_loader_moves_are_not_moved_again() -> None:

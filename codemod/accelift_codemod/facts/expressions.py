@@ -199,7 +199,8 @@ class Expressions:
         method = isinstance(owner, ast.ClassDef) and not is_static(function)
         names = [p.arg for p in parameters(function.args)]
         if node is function.args.kwarg:
-            return self._keywords(function, names)
+            packs = (function.args.vararg, function.args.kwarg)
+            return self._keywords(function, [p.arg for p in parameters(function.args) if p not in packs])
         if method and names and node.arg == names[0]:
             role = Role.MODEL if owner in self.resolver.self_trained else Role.OBJECT
             return (self.resolver.itself(Value(role, owner, name=owner.name, declaration=owner)),)  # type: ignore[union-attr,arg-type]

@@ -234,7 +234,7 @@ class Moves:
         dtypes = {_DTYPES.get(n.rpartition(".")[2], "") for n in names if n.startswith("torch.cuda.")}
         return dtypes.pop() if len(dtypes) == 1 else None
 
-    def _guard(self, node: ast.AST) -> tuple[ast.If, bool] | None:
+    def guard(self, node: ast.AST) -> tuple[ast.If, bool] | None:
         """The innermost `if` around a node, and whether the node is in its body (not in its else)."""
         child = node
         for parent in self.index.ancestors(node):
@@ -262,7 +262,7 @@ class Moves:
             elsewhere = self.devices.cpu(move.target) if by_name else FALSE
             if elsewhere is None:
                 return None
-            guard = self._guard(move.call)
+            guard = self.guard(move.call)
             condition, only = TRUE, guard is None or self._only_moves(*guard)
             if guard is not None:
                 test = self.conditions.read(guard[0].test)
@@ -299,7 +299,7 @@ class Moves:
         """
         found: list[Condition] = []
         for move in self.running:
-            guard = self._guard(move.call)
+            guard = self.guard(move.call)
             if guard is None or not guard[1] or not (self._only_moves(*guard) or self._wraps(guard[0], move)):
                 return None
             found.append(self.conditions.read(guard[0].test))

@@ -79,8 +79,9 @@ def _reduced(keywords: dict[str, ast.expr], arguments: list[Shape], weighted: bo
         return altered([Layout.TURNED], lambda parts: _reduced(keywords, parts, weighted))
     if arguments and all(a in FIXED for a in arguments):
         return Layout.CONST
-    if Layout.CHOSEN in arguments and set(arguments) <= {Layout.CHOSEN, Layout.UNKNOWN, *FIXED}:
-        return Layout.UNKNOWN
+    if Layout.CHOSEN in arguments and Layout.ROWS not in arguments:  # with those, they are as many as these
+        found = _reduced(keywords, [Layout.ROWS if a is Layout.CHOSEN else a for a in arguments], weighted)
+        return Layout.CHOSEN if found is Layout.ROWS else found if found is Layout.SUM else Layout.UNKNOWN
     if Layout.PICKED in arguments:
         return altered([Layout.PICKED], lambda parts: _reduced(keywords, parts, weighted))
     reduction = keywords.get("reduction")
