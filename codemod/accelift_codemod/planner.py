@@ -67,7 +67,7 @@ def _plan(facts: Facts, options: Options) -> tuple[Plan, Draft | None]:
         return Plan(source.path, source.digest, (), (finding,), outcome, finding.message), None
     joined = headers.joined(work, sorted(work.edits, key=_order))
     edits = tuple(_as_written(work, e) for e in joined)
-    idle = Idle(facts.resolver).lines(f.line for f in work.findings if f.code in _EFFECTS)
+    idle = Idle(facts.resolver, work.guarded).lines(f.line for f in work.findings if f.code in _EFFECTS)
     told = (f for f in dict.fromkeys(work.findings) if f.code not in _EFFECTS or f.line not in idle)
     findings = tuple(sorted(told, key=lambda f: (f.line, f.code)))
     worrying = any(f.severity is not Severity.NOTE for f in findings)

@@ -661,11 +661,54 @@ class Saver{base}:
         ("", "saver = Saver()\nwrite = saver.save", ["SAVE-RACE"]),
         ("", "saver = Saver()\nwrite = getattr(saver, 'save')", ["SAVE-RACE"]),
         ("(Base)", "saver = Saver()", ["SAVE-RACE"]),  # which may call it
+        ("(nn.Module)", "saver = Saver()", []),  # which has no such method
+        ("(torch.utils.data.Dataset)", "saver = Saver()", []),
     ],
 )
 def test_methods_that_nothing_calls_write_nothing(base: str, setup: str, codes: list[str]) -> None:
     text = script(imports="from other import Base", definitions=SAVER.format(base=base), setup=setup)
     assert [code for code in findings(text) if code == "SAVE-RACE"] == codes
+
+
+@pytest.mark.parametrize(("name", "codes"), [("keep", []), ("extra_repr", ["SAVE-RACE"])])
+def test_nor_do_those_that_torch_does_not_know_of(name: str, codes: list[str]) -> None:
+    text = script(definitions=SAVER.format(base="(nn.Module)").replace("save(", f"{name}("), setup="saver = Saver()")
+    assert [code for code in findings(text) if code == "SAVE-RACE"] == codes
+
+
+SAVES = """class Saved(Net):
+    def save(self, path):
+        torch.save(self.state_dict(), path)
+
+
+def small(number):
+    return Saved()
+
+
+def large(number):
+    return Saved()"""
+CHOSEN = "if epochs > 2:\n    create = large\nelse:\n    create = small\nmodel = create(3).to(device)"
+
+
+@pytest.mark.parametrize(("more", "codes"), [("", []), ("\nkept = model.save", ["SAVE-RACE"])])
+def test_a_method_that_is_only_called_on_the_main_process_writes_once(more: str, codes: list[str]) -> None:
+    ends = f"model.save('model.pt'){more}"
+    text = script(definitions=SAVES, setup="epochs = 2", model=CHOSEN, epoch_end=ends)
+    assert "if accelerator.is_main_process:\n        accelerator.unwrap_model(model).save('m" in converted(text)
+    assert [code for code in findings(text) if code == "SAVE-RACE"] == codes
+
+
+FETCHES = """def fetch():
+    if not os.path.exists("net.pt"):
+        os.system("wget example.org/net.t7")
+        torch.save(read("net.t7"), "net.pt")"""
+
+
+@pytest.mark.parametrize(("test", "codes"), [("not os.path.exists", []), ("len", ["COMMAND-ALL"])])
+def test_a_command_that_fetches_what_a_missing_file_is_made_of(test: str, codes: list[str]) -> None:
+    definitions = FETCHES.replace("not os.path.exists", test)
+    text = script(imports=OS, from_imports="from a import read", definitions=definitions, before="fetch()")
+    assert [code for code in findings(text) if code == "COMMAND-ALL"] == codes
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,34 @@
-"""Methods that nothing calls."""
+"""Methods and functions that nothing calls, or nothing but what runs on one process."""
 
 from __future__ import annotations
 
 import ast
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.resolve import Resolver
 from accelift_codemod.facts.tree import walk
 
+# Bases of which it is known what they have: what else a class has, no library asks for.
+_BASES = frozenset({"torch.nn.Module", "torch.utils.data.Dataset"})
+_OF_BASES = frozenset(
+    "forward extra_repr train eval state_dict load_state_dict parameters named_parameters children named_children "
+    "modules named_modules buffers named_buffers apply to cuda cpu xpu float double half bfloat16 type to_empty "
+    "zero_grad requires_grad_ share_memory compile add_module get_extra_state set_extra_state".split()
+)
+
 
 class Idle:
     """Tells them: nothing in a script asks an object for them by their name, and no library can know of them, as the
-    bases of their class are none of a library's."""
+    bases of their class are none of a library's, or have nothing of that name. `apart` says of what is asked that it is
+    asked on one process only."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, apart: Callable[[ast.AST], bool] = lambda _: False) -> None:
         self.resolver = resolver
         self.index = resolver.index
+        self._apart = apart
 
     def lines(self, lines: Iterable[int]) -> set[int]:
         """Of some lines, those in such methods."""
@@ -36,10 +46,17 @@ class Idle:
         cls = self.index.parents.get(method)
         if not isinstance(cls, ast.ClassDef) or method.decorator_list or method.name.startswith("__"):
             return False
-        if not self.is_own(cls):
+        if not self.is_own(cls) and not self._is_apart_from_bases(cls, method.name):
             return False
         asked = (a for a in self.index.attributes.get(method.name, []) if self.resolver.qualified(a) is None)
-        return next(asked, None) is None and method.name not in self._spelled
+        return all(map(self._apart, asked)) and method.name not in self._spelled
+
+    def _is_apart_from_bases(self, cls: ast.ClassDef, name: str) -> bool:
+        """Whether a class is derived from nothing but what is known, and that has no method of this name."""
+        bases = (self.resolver.qualified(base) for base in cls.bases)
+        return (
+            all(base in _BASES for base in bases) and name not in _OF_BASES and not name.startswith(("_", "register"))
+        )
 
     def is_own(self, cls: ast.ClassDef) -> bool:
         """Whether no library can know of the methods of a class: all that it is derived from is the script's."""

@@ -111,7 +111,7 @@ if accelerator.is_main_process:
                     continue
             elif _may_exist(draft, call, 2 if draft.facts.resolver.qualified(call.func) in _MAKES else None):
                 yield from self._refused_before(draft, call, statement)
-            if draft.facts.resolver.qualified(call.func) in library.COMMANDS:
+            if draft.facts.resolver.qualified(call.func) in library.COMMANDS and not self._helps_making(draft, call):
                 yield self._command(draft, call)
             if files.unpacks(draft.facts.resolver, call) and not any(
                 map(draft.goes_first, draft.facts.index.ancestors(call))
@@ -275,6 +275,12 @@ if accelerator.is_main_process:
         if libraries is not None:
             return _of(draft, call.func.value, libraries)
         return call.func.attr in library.WRITES
+
+    def _helps_making(self, draft: Draft, call: ast.Call) -> bool:
+        """Whether a command is run with what makes a missing file, which the other processes find: `wget`."""
+        above = {a for made in draft.caches.made for a in draft.facts.index.ancestors(made) if isinstance(a, ast.If)}
+        around = (a for a in draft.facts.index.ancestors(call) if a in above)
+        return any(files.asks(draft.facts.resolver, a.test) for a in around if isinstance(a, ast.If))
 
     def _command(self, draft: Draft, call: ast.Call) -> Finding:
         return draft.finding(

@@ -173,7 +173,9 @@ accelerator.save(accelerator.unwrap_model(model).state_dict(), "best.pt")
         bindings = draft.facts.resolver.bindings(saved) if isinstance(saved, ast.Name) else []
         parts = (n for source in (saved, *(b.value for b in bindings)) if source is not None for n in walk(source))
         states = (n.value for n in parts if isinstance(n, ast.Attribute) and n.attr == "state_dict")
-        return any(draft.facts.resolver.roles(node) & {Role.MODEL, Role.OPTIMIZER} for node in (saved, *states))
+        held = [node for node in (saved, *states) if node is not None]
+        roles, models = draft.facts.resolver.roles, draft.facts.objects.models
+        return any(roles(node) & {Role.MODEL, Role.OPTIMIZER} or models(node) for node in held)
 
     def _constants(self, draft: Draft, path: ast.expr | None) -> set[object]:
         """What a path may be, if it is written out; empty if that is not known."""
