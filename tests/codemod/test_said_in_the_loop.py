@@ -470,3 +470,66 @@ def step(model, pair, losses):
         epoch_end=end,
     )
     assert [c for c in findings(text) if c in ("METRIC-TRAIN", "COLL-RANKFLOW")] == codes
+
+
+def told_of(text: str) -> list[str]:
+    plan = convert(text).plan
+    assert plan is not None
+    return [f.message.partition(" cover")[0] for f in plan.findings if f.code == "METRIC-TRAIN"]
+
+
+ENTRIES = """\
+optimizer.zero_grad()
+out = model(x)
+losses = {"a": F.cross_entropy(out, y), "b": out.pow(2).mean()}
+loss = 0.0
+for name, weight in {}:
+    value = weight * losses[name]
+    loss += value
+    print(name, value.item())"""
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ("WEIGHTS.items()", ["`value`"]),  # what the losses are called is the same everywhere
+        ("zip(WEIGHTS, (1, 2))", ["`value`"]),
+        ("zip(WEIGHTS, y.tolist())", ["`name`, `value`"]),
+    ],
+)
+def test_what_losses_are_called_is_no_measure(weights: str, expected: list[str]) -> None:
+    text = script(setup='WEIGHTS = {"a": 1.0, "b": 0.1}', forward=ENTRIES.replace("{}", weights))
+    assert told_of(text) == expected
+
+
+def test_nor_is_a_loop_that_is_left_by_one() -> None:
+    loop = "for step in range(3):\n    if loss.item() > step:\n        break\nprint(step)"
+    assert told_of(script(batch_end=loop)) == ["`step`"]
+
+
+LOGGER = """\
+class Logger:
+    def __init__(self):
+        self.writer = SummaryWriter()
+        self.last = 0.0
+
+    def scalar(self, name, value):
+        {}"""
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("self.writer.add_scalar(name, value)", ["`value`"]),
+        ("self.last = value", ["`logger`"]),
+    ],
+)
+def test_what_shows_a_measure_is_none(method: str, expected: list[str]) -> None:
+    text = script(
+        from_imports="from torch.utils.tensorboard import SummaryWriter",
+        definitions=LOGGER.replace("{}", method),
+        before="logger = Logger()",
+        batch_end="logger.scalar('loss', loss.item())",
+        epoch_end="logger.scalar('epoch', epoch)\nprint(logger)",
+    )
+    assert told_of(text) == expected

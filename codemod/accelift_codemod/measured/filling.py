@@ -7,7 +7,9 @@ import ast
 from accelift_codemod.draft import Draft
 from accelift_codemod.facts import Role, library
 from accelift_codemod.facts.effects import loads
+from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.keeping import PUTS, only_works
+from accelift_codemod.facts.tree import own_nodes
 from accelift_codemod.measured.onward import function_of, targets
 
 # What puts something into its first argument.
@@ -46,9 +48,26 @@ def _filled(draft: Draft, statement: ast.stmt, root: ast.Name) -> set[str]:
         return set()  # a module, or options, of which one is set
     if only_works(draft.facts.resolver, statement):
         return set()
-    if any(v.role is Role.WRITER or v.name in library.SHOWS for v in draft.facts.resolver.values(root)):
+    if _shows(draft, root) or _only_shows(draft, statement):
         return set()  # it shows what it is given, and measures nothing
     return set() if draft.facts.objects.models(root) else {root.id}
+
+
+def _shows(draft: Draft, node: ast.expr) -> bool:
+    return any(v.role is Role.WRITER or v.name in library.SHOWS for v in draft.facts.resolver.values(node))
+
+
+def _only_shows(draft: Draft, statement: ast.stmt) -> bool:
+    """Whether a statement calls a method that does nothing with its object but hand on what it is given to what shows
+    it: `self.writer.add_scalar(tag, value, step)`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    method = draft.facts.resolver.callee(call) if isinstance(call, ast.Call) else None
+    if not isinstance(method, FUNCTIONS) or not isinstance(draft.facts.index.parents.get(method), ast.ClassDef):
+        return False
+    itself = next((a.arg for a in (*method.args.posonlyargs, *method.args.args)), "")
+    reads = [n for n in own_nodes(*method.body) if isinstance(n, ast.Name) and n.id == itself]
+    held = [draft.facts.index.parents[n] for n in reads]
+    return bool(held) and all(isinstance(part, ast.Attribute) and _shows(draft, part) for part in held)
 
 
 def places(statement: ast.stmt) -> list[ast.expr]:

@@ -25,6 +25,9 @@ _CALLS = 2  # of functions that functions call
 _RETURNS = 3  # of functions that return what another one returns
 
 
+_LEAVES = (ast.Break, ast.Continue, ast.Return)
+
+
 def local_names(draft: Draft, loop: BatchLoop, node: Loop, summed: Collection[str] = ()) -> set[str]:
     """Variables of the loop body whose value differs from process to process; `summed` are made those of all."""
     effects = Effects(draft.facts.resolver, node)
@@ -278,6 +281,28 @@ def _evaluations(draft: Draft, node: Loop) -> set[ast.AST]:
     return {loop.node for loop in found if not loop.trains and loop not in draft.blueprint.local_loops}
 
 
+def _in_loop(
+    effects: Effects, loop: ast.For, names: set[str], whole: set[ast.AST], summed: Collection[str]
+) -> set[str]:
+    """The same of a loop. Its variables are of a share if what it goes through is, but for what entries are called."""
+    if names & {n.id for n in loads(loop.iter)}:
+        return (stores(loop) - _keys(loop)).difference(summed)  # how often it goes around, too
+    found = set(names)
+    for _ in range(2):
+        for part in (*loop.body, *loop.orelse):
+            found |= _tainted(effects, part, found, whole, summed)
+    return found - names
+
+
+def _keys(loop: ast.For) -> set[str]:
+    """The variable for the keys of a dict that a loop goes through: `for name, loss in losses.items()`."""
+    call = loop.iter if isinstance(loop.iter, ast.Call) and not loop.iter.args else None
+    named = call.func.attr if call is not None and isinstance(call.func, ast.Attribute) else ""
+    if named == "items" and isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
+        return stores(loop.target.elts[0])
+    return stores(loop.target) if named == "keys" else set()
+
+
 def _tainted(
     effects: Effects, statement: ast.stmt, names: set[str], whole: set[ast.AST], summed: Collection[str] = ()
 ) -> set[str]:
@@ -285,6 +310,8 @@ def _tainted(
     that are made those of all."""
     if statement in whole:
         return set()
+    if isinstance(statement, ast.For) and not any(isinstance(n, _LEAVES) for s in statement.body for n in walk(s)):
+        return _in_loop(effects, statement, names, whole, summed)
     if not isinstance(statement, (ast.If, ast.With)):
         return effects.tainted(statement, names).difference(summed)
     heads = [statement.test] if isinstance(statement, ast.If) else [item.context_expr for item in statement.items]
