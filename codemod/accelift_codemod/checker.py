@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -167,17 +167,32 @@ def check_file(file: tuple[str, bool], choice: Choice) -> FileResult:
     return check_bytes(data, path, choice, Path(path)).light()
 
 
-def check_files(files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1) -> Iterator[FileResult]:
-    """Check files, on several processes if asked to: their results in order, then those of others they import."""
+def check_files(
+    files: Sequence[tuple[str, bool]], choice: Choice, jobs: int = 1, advance: Callable[[], None] = lambda: None
+) -> Iterator[FileResult]:
+    """Check files, on several processes if asked to: their results in order, then those of others they import.
+
+    Args:
+        files: each with whether the user named it.
+        choice: what is looked for.
+        jobs: processes.
+        advance: is called after every file; results come when all are checked.
+    """
     remembered.forget()  # what an earlier run saw
     work = partial(check_file, choice=choice)
-    if jobs <= 1 or len(files) < 2:
-        results = list(map(work, files))
-    else:
-        from accelift_codemod import workers  # late
-
-        results = list(workers.each(work, files, jobs, chunk=max(1, len(files) // (jobs * 4))))
+    results: list[FileResult] = []
+    for result in map(work, files) if jobs <= 1 or len(files) < 2 else _shared_out(work, files, jobs):
+        results.append(result)
+        advance()
     yield from _merged(results)
+
+
+def _shared_out(
+    work: Callable[[tuple[str, bool]], FileResult], files: Sequence[tuple[str, bool]], jobs: int
+) -> Iterator[FileResult]:
+    from accelift_codemod import workers  # late
+
+    return workers.each(work, files, jobs, chunk=max(1, len(files) // (jobs * 4)))
 
 
 def _merged(results: Sequence[FileResult]) -> Iterator[FileResult]:

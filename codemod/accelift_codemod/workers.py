@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 Work = TypeVar("Work")
@@ -23,11 +24,24 @@ def each(work: Callable[[Work], Done], on: Iterable[Work], jobs: int, chunk: int
     warnings.simplefilter("ignore", DeprecationWarning)
     with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:
-            yield from pool.map(work, on, chunksize=chunk)
+            # `pool.map` would cancel what is left when it is interrupted: the pool, whose processes end meanwhile, then
+            # fails to say so of what is cancelled, and waits for ever
+            for done in [pool.submit(_all, work, some) for some in _pieces(on, chunk)]:
+                yield from done.result()
         except BaseException:  # Ctrl-C, too: nobody waits for what is left
             for worker in multiprocessing.active_children():
                 worker.terminate()
             raise
+
+
+def _pieces(on: Iterable[Work], size: int) -> Iterator[tuple[Work, ...]]:
+    left = iter(on)
+    while piece := tuple(islice(left, size)):
+        yield piece
+
+
+def _all(work: Callable[[Work], Done], on: tuple[Work, ...]) -> list[Done]:
+    return [work(one) for one in on]
 
 
 def _begin(parent: int) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from accelift_codemod import handbook_lints
 from accelift_codemod.checker import Choice, check_bytes
+from accelift_codemod.cli import progress
 from accelift_codemod.lints import all_lints
 from cli_runs import FIXTURES, ROOT, SCRIPT, accelift, tree
 
@@ -138,6 +142,40 @@ def test_nothing_is_changed_and_nothing_is_run(wrong: Path) -> None:
     before = tree(wrong.parent)
     assert check(wrong)[0] == 1
     assert tree(wrong.parent) == before
+
+
+class Terminal(io.StringIO):
+    """A stderr that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("count, quiet, shown", [(50, (), True), (49, (), False), (50, ("-q",), False)])
+def test_many_files_have_a_progress_bar_on_a_terminal(
+    count: int, quiet: tuple[str, ...], shown: bool, jobs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(count):
+        (tmp_path / f"script{i}.py").write_text("import accelift\n")
+    plain = check(tmp_path, "--format", "json", "-j", jobs, *quiet)
+    advanced: list[int] = []
+    terminal = Terminal()
+
+    class Bar:
+        def __init__(self, doing: str, files: int) -> None:
+            assert (doing, files) == ("checking", count)
+
+        def __enter__(self) -> Any:
+            return lambda: advanced.append(1)
+
+        def __exit__(self, *_: object) -> None:
+            assert len(advanced) == count
+
+    monkeypatch.setattr(progress, "_Bar", Bar)
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=terminal))
+    assert check(tmp_path, "--format", "json", "-j", jobs, *quiet) == plain
+    assert bool(advanced) == shown
 
 
 # ---- conversions

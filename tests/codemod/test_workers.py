@@ -72,3 +72,42 @@ def test_no_process_is_left_and_none_complains(number: signal.Signals, tmp_path:
     finally:
         if in_session(job.pid):
             os.killpg(job.pid, signal.SIGKILL)
+
+
+BUSY = """\
+import os
+import sys
+from accelift_codemod import workers
+
+def spin(number):
+    print("working", flush=True)
+    while True:
+        pass
+
+if __name__ == "__main__":
+    for _ in workers.each(spin, range(int(sys.argv[1])), jobs=2):
+        pass
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("pieces", [2, 3, 200])  # taken, waiting in line, and not yet in line
+def test_an_interruption_ends_what_waits_to_be_done(pieces: int, tmp_path: Path) -> None:
+    script = tmp_path / "busy.py"
+    script.write_text(BUSY)
+    job = subprocess.Popen(
+        [sys.executable, str(script), str(pieces)],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        assert job.stdout is not None and "working" in job.stdout.readline()
+        os.killpg(job.pid, signal.SIGINT)
+        complaint = job.communicate(timeout=60)[1]
+        assert "KeyboardInterrupt" in complaint and "InvalidStateError" not in complaint
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,12 @@ from tests import forks
 from tests.ports import free_port
 
 _GRACE = 5.0  # seconds for the others after one has failed
+
+
+def files(folder: Path) -> frozenset[tuple[str, str]]:
+    """The files below a folder, and a digest of each."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return frozenset((str(path.relative_to(folder)), sha256(path.read_bytes()).hexdigest()) for path in found)
 
 
 class Runs:
@@ -27,12 +34,13 @@ class Runs:
         self._kept: dict[tuple[Any, ...], Path] = {}
 
     def execute(self, order: Any, limits: Any) -> Any:
-        """Run a script under the recorder, and wait for it; scripts are told apart by their text."""
-        scratch = str(order.out.parent)
-        options = tuple(option.replace(scratch, "") for option in order.options)
-        key = (order.script.read_bytes(), order.arguments, options, order.processes)
+        """Run a script under the recorder, and wait for it; a run is known by all that it may import or read."""
         if order.processes is not None:
             return self._run(order, limits)
+        scratch = str(order.out.parent)
+        options = tuple(option.replace(scratch, "") for option in order.options)
+        places = order.script.relative_to(order.root), order.cwd.relative_to(order.root)
+        key = (places, files(order.root), order.arguments, options)
         if "--keep" in options:
             self._lend(Path(order.options[options.index("--keep") + 1]), key)
         if key not in self._known:

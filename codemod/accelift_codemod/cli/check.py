@@ -13,6 +13,7 @@ import click
 from accelift_codemod.api import cpu_count
 from accelift_codemod.checker import Choice, check_bytes, check_files
 from accelift_codemod.cli import scripts
+from accelift_codemod.cli.progress import progress
 from accelift_codemod.render import lints as render
 from accelift_codemod.render import text
 from accelift_codemod.report import Findings
@@ -87,7 +88,9 @@ def command(
         settle(problem)
     if "-" in paths:
         settle(check_bytes(sys.stdin.buffer.read(), stdin_filename, choice))
-    for result in check_files(files, choice, jobs or cpu_count()):
+    with progress("checking", len(files), quiet) as advance:
+        checked = list(check_files(files, choice, jobs or cpu_count(), advance))
+    for result in checked:
         settle(result)
     if format_ == "json":
         click.echo(render.as_json(results, counts), nl=False)

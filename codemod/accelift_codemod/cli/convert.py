@@ -7,16 +7,15 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from accelift_codemod.api import convert_bytes, convert_files, cpu_count
 from accelift_codemod.cli import scripts
 from accelift_codemod.cli.places import Places
+from accelift_codemod.cli.progress import progress
 from accelift_codemod.discover import is_folder
 from accelift_codemod.options import Options
 from accelift_codemod.outcomes import Outcome
@@ -25,8 +24,6 @@ from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult
 from accelift_codemod.source import BadSource
 from accelift_codemod.writing import write_together
-
-_PROGRESS_FROM = 50  # files
 
 
 @click.command("convert", short_help="Convert single-GPU PyTorch scripts: preview the diff, or write the result.")
@@ -242,7 +239,7 @@ class _Run:
         if "-" in paths:
             self.stdin = sys.stdin.buffer.read()
             found.append(self._settle(self._handed_through(convert_bytes(self.stdin, stdin_filename, self.options))))
-        with self._progress(len(files)) as advance:
+        with progress("converting", len(files), quiet=self.verbosity < 0) as advance:
             results = convert_files(files, self.options, jobs, advance)
         done = [self._written(self._proved(result)) for result in results]
         if any(result.members for result in done):
@@ -251,12 +248,6 @@ class _Run:
             done = groups.flattened(done)
         found += [self._settle(result) for result in done]
         return found
-
-    def _progress(self, count: int) -> Any:
-        """A progress bar on stderr for long runs on a terminal."""
-        if count < _PROGRESS_FROM or not sys.stderr.isatty() or self.verbosity < 0:
-            return nullcontext(lambda: None)
-        return _Bar(count)
 
     # ---- one result
 
@@ -372,22 +363,3 @@ class _Run:
                 click.echo(f"accelift: {error}", err=True)
                 written = False
         return written
-
-
-class _Bar:
-    """rich's progress bar."""
-
-    def __init__(self, count: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.progress = Progress(console=Console(stderr=True), transient=True)
-        self.count = count
-
-    def __enter__(self) -> Any:
-        self.progress.start()
-        task = self.progress.add_task("converting", total=self.count)
-        return lambda: self.progress.advance(task)
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
