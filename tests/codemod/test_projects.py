@@ -542,8 +542,65 @@ def test_each_file_is_shown_once(folder: Path, arguments: tuple[str, ...]) -> No
 def test_output(folder: Path) -> None:
     write({"src/" + name: text for name, text in FILES.items()})
     assert convert("src", "--output", "out").code == 0
-    assert {p.name: p.read_text() for p in Path("out").iterdir()} == DONE
+    assert {p.name: p.read_text() for p in Path("out").iterdir()} == DONE | {"model.py": MODEL}
     assert Path("src/engine.py").read_text() == ENGINE
+
+
+PACKAGE = {
+    "conf.yaml": "lr: 0.1\n",
+    "src/__init__.py": "",
+    "src/train.py": script("from src.engine import train\nfrom src.nets.model import Net"),
+    "src/engine.py": ENGINE,
+    "src/nets/__init__.py": "from .sizes import SIZE\n",
+    "src/nets/sizes.py": "SIZE = 4\n",
+    "src/nets/model.py": MODEL,
+    "src/unused.py": "import torch\n",
+}
+CHANGED = {
+    "src/train.py": lifted("from src.engine import train\nfrom src.nets.model import Net"),
+    "src/engine.py": LIFTED_ENGINE,
+}
+
+
+@pytest.mark.parametrize("path", ["src", "src/train.py"])
+def test_output_has_what_scripts_import_where_they_look_for_it(path: str, folder: Path) -> None:
+    write(PACKAGE)
+    assert convert(path, "--output", "out").code == 0
+    left_out = ("conf.yaml", "src/unused.py")
+    assert {name: data.decode() for name, data in tree(Path("out")).items()} == {
+        name: text for name, text in (PACKAGE | CHANGED).items() if name not in left_out
+    }
+    assert {name: Path(name).read_text() for name in PACKAGE} == PACKAGE
+
+
+def test_what_was_written_elsewhere_is_in_nobodys_way(folder: Path) -> None:
+    write(PACKAGE)
+    assert convert("src", "--output", "out").code == 0
+    assert convert("src", "--write").code == 0
+    assert {name: Path(name).read_text() for name in PACKAGE} == PACKAGE | CHANGED
+
+
+def test_output_has_the_folders_that_scripts_look_in(folder: Path) -> None:
+    imports = "import sys\nsys.path.append('..')\nfrom lib.engine import train\nfrom lib.model import Net"
+    write({"tools/train.py": script(imports), "lib/engine.py": ENGINE, "lib/model.py": MODEL})
+    assert convert("tools", "--output", "out").code == 0
+    assert sorted(tree(Path("out"))) == ["lib/engine.py", "lib/model.py", "tools/train.py"]
+
+
+def test_packages_around_a_script_that_imports_nothing_of_them_move_nothing(folder: Path) -> None:
+    write({"src/__init__.py": "", "src/train.py": ALONE, "src/model.py": MODEL, "src/engine.py": ENGINE})
+    assert convert("src/train.py", "--output", "out").code == 0
+    assert sorted(tree(Path("out"))) == ["__init__.py", "model.py", "train.py"]
+
+
+def test_a_script_whose_conversion_changes_only_what_it_imports(folder: Path) -> None:
+    main, body = "from training import run\n\nrun()\n", script("").removeprefix(HEAD).replace("\n", "\n    ")
+    write({"start.py": main, "training.py": f"{HEAD}{MODEL}\n{ENGINE}\n\ndef run():{body.rstrip()}\n"})
+    ran = convert("start.py", "--write")
+    line = "start.py: converted, by changes in files that it imports"
+    assert (ran.code, ran.lines[:2]) == (0, [line, "training.py: converted"])
+    assert Path("start.py").read_text() == main
+    assert "accelerator.prepare" in Path("training.py").read_text()
 
 
 def test_all_files_or_none(folder: Path) -> None:

@@ -6,7 +6,7 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from accelift_codemod.outcomes import Outcome
 from accelift_codemod.render import text
 from accelift_codemod.report import Report
 from accelift_codemod.results import FileResult
-from accelift_codemod.source import BadSource
+from accelift_codemod.source import BadSource, read_bytes
 from accelift_codemod.writing import write_together
 
 
@@ -33,7 +33,8 @@ from accelift_codemod.writing import write_together
     "--output",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write converted scripts into this folder, placed as below the folder that all PATHs have in common.",
+    help="Write converted scripts into this folder, with the project files that they import, placed as below the folder "
+    "that all PATHs, and what they import, have in common.",
 )
 @click.option("--check", is_flag=True, help="Write nothing, print no diff; exit with 1 if something would change.")
 @click.option(
@@ -241,13 +242,38 @@ class _Run:
             found.append(self._settle(self._handed_through(convert_bytes(self.stdin, stdin_filename, self.options))))
         with progress("converting", len(files), quiet=self.verbosity < 0) as advance:
             results = convert_files(files, self.options, jobs, advance)
-        done = [self._written(self._proved(result)) for result in results]
+        proved = [self._proved(result) for result in results]
+        beside = self._beside(proved)
+        done = [self._written(result) for result in proved]
+        self._copied(beside, done)
         if any(result.members for result in done):
             from accelift_codemod.project import groups  # late: few scripts change other files
 
             done = groups.flattened(done)
         found += [self._settle(result) for result in done]
         return found
+
+    def _beside(self, results: Sequence[FileResult]) -> Iterable[str]:
+        """The project files that converted scripts import: in a folder of their own they need these, too, and where
+        they lie there follows from where Python looks for them."""
+        if self.output is None and not _is_folder(self.config_out):
+            return ()
+        from accelift_codemod.project.beside import Beside  # late: only where results go elsewhere
+
+        beside = Beside.of(r.path for r in results if r.output is not None and r.path.endswith(".py"))
+        self.places.reach(beside.folders)
+        return beside.files
+
+    def _copied(self, beside: Iterable[str], results: Sequence[FileResult]) -> None:
+        """Copy those of them that stay as they are."""
+        if self.output is None:
+            return
+        changed = {r.path for result in results for r in (result, *result.members) if r.output is not None}
+        for path in (path for path in beside if path not in changed):
+            try:
+                self.places.write(self.places.below(self.output, path), read_bytes(path), path, "--output")
+            except BadSource as error:
+                self._settle(FileResult(path, error=str(error)))
 
     # ---- one result
 
@@ -304,7 +330,8 @@ class _Run:
             self._print(text.diff(result, self.color))
         elif result.output is not None and not result.error and self.verbosity >= 0:
             verb = "would be converted" if self.check else "converted"
-            click.echo(f"{result.path}: {verb}", err=not self.check)
+            where = "" if result.diff else ", by changes in files that it imports"
+            click.echo(f"{result.path}: {verb}{where}", err=not self.check)
         for line in text.remarks(result, self.verbosity):
             click.echo(line, err=True)
 

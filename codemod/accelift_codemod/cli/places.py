@@ -14,7 +14,8 @@ from accelift_codemod.writing import write_atomically
 class Places:
     """Places of results below a folder: those that the scripts have below the folder that all of them have in common.
 
-    So a script that is named alone goes directly into the folder, and a folder keeps its tree.
+    So a script that is named alone goes directly into the folder, and a folder keeps its tree. What scripts import from
+    folders above is found there, too: `reach` takes these along.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -22,6 +23,10 @@ class Places:
         folders = [_absolute(p if is_folder(p) else p.parent) for p in places]
         self._common = os.path.commonpath(folders) if folders else ""
         self._written: dict[str, str] = {}  # where links lead in the end -> the script whose result it is
+
+    def reach(self, folders: Iterable[str]) -> None:
+        """Have these folders, too, in the tree that results keep."""
+        self._common = os.path.commonpath([self._common, *(_absolute(Path(folder)) for folder in folders)])
 
     def below(self, folder: Path, script: str) -> Path:
         """The place of a script's result below a folder."""
