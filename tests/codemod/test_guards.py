@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from scripts import convert, converted, findings, lifted, script
+from scripts import convert, converted, findings, lifted, script, severities
 
 GUARD = "if accelerator.is_main_process:"
 OS = "import os"
@@ -768,15 +768,52 @@ def test_a_folder_whose_being_there_ends_the_script(handler: str, guarded: bool)
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "severity"),
     [
-        ("logging.FileHandler('a.log', 'w')", True),
-        ("logging.FileHandler('a.log', mode='w')", True),
-        ("logging.basicConfig(filename='a.log', filemode='w')", True),
-        ("logging.FileHandler('a.log')", False),  # each adds its lines: PRINT-ALL
-        ("logging.basicConfig(level=logging.INFO)", False),
+        ("logging.FileHandler({}, 'w')", "warning"),
+        ("logging.FileHandler({}, mode='w')", "warning"),
+        ("logging.basicConfig(filename={}, filemode='w')", "warning"),
+        ("logging.basicConfig(filename={})", "note"),
+        ("logging.getLogger().addHandler(logging.FileHandler(filename={}, mode='a'))", "note"),
+        ("logging.handlers.WatchedFileHandler({})", "note"),
     ],
 )
-def test_a_log_that_every_process_begins_anew(handler: str, told: bool) -> None:
-    text = script(imports="import logging", before=f"handler = {handler}")
-    assert findings(text) == ["SAVE-RACE"] * told
+def test_a_log_file_is_written_by_the_main_process(handler: str, severity: str) -> None:
+    imports = "import logging.handlers\nimport os"
+    before = handler.format("'a.log'")
+    after = handler.format("'a.log' if accelerator.is_main_process else os.devnull")
+    text = script(imports=imports, before=before)
+    joined = converted(text).replace("(\n    ", "(").replace("\n)", ")").replace("\n    ", " ")
+    assert after in joined and findings(text) == []
+    asked = f"{before}\nno_cuda = os.environ.pop('CPU', '')"  # before which there is no accelerator
+    chosen = 'device = torch.device("cpu" if no_cuda or not torch.cuda.is_available() else "cuda")'
+    early = script(imports=imports, setup=asked, device=chosen)
+    assert f"\n{before}\n" in converted(early)
+    assert severities(early, "SAVE-RACE") == [severity]
+    unknown = script(imports="import logging.handlers", before=f"os = 1\n{before}")
+    assert converted(unknown) == lifted(imports="import logging.handlers", before=f"os = 1\n{before}")
+    assert severities(unknown, "SAVE-RACE") == [severity]
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "logging.basicConfig(level=logging.INFO)",
+        "logging.basicConfig(filename=None)",
+        "logging.StreamHandler()",
+        "logging.handlers.RotatingFileHandler('a.log')",  # which would move the file away
+        "Handler('a.log')",
+    ],
+)
+def test_what_logs_into_no_file_stays(handler: str) -> None:
+    slots = {"imports": "import logging.handlers\nimport os", "definitions": "class Handler(str):\n    pass"}
+    assert converted(script(**slots, before=f"handler = {handler}")) == lifted(**slots, before=f"handler = {handler}")
+
+
+def test_a_log_file_that_is_named_by_a_choice() -> None:
+    slots = {"imports": "import logging\nimport os\nimport sys", "definitions": "def name(argv):\n    return argv[0]"}
+    before = "handler = logging.FileHandler(name(sys.argv) if sys.argv else 'a.log', encoding='utf-8')"
+    output = converted(script(**slots, before=before))
+    assert "(name(sys.argv) if sys.argv else 'a.log') if accelerator.is_main_process else os.devnull" in " ".join(
+        output.split()
+    )

@@ -355,19 +355,14 @@ def test_print_that_an_object_keeps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setup", "told"),
+    "setup",
     [
-        ("logging.basicConfig(filename='a.log')", True),
-        ("logging.getLogger().addHandler(logging.FileHandler('a.log'))", True),
-        ("logging.getLogger().addHandler(logging.FileHandler(filename='a.log', mode='a'))", True),
-        ("logging.basicConfig(level=logging.INFO)", False),
-        ("logging.basicConfig(filename=None)", False),
-        ("logging.getLogger().addHandler(logging.StreamHandler())", False),
+        "logging.basicConfig(level=logging.INFO)",
+        "logging.basicConfig(filename=None)",
+        "logging.getLogger().addHandler(logging.StreamHandler())",
     ],
 )
-def test_a_log_file_that_every_process_adds_to(setup: str, told: bool) -> None:
+def test_a_log_that_every_process_writes_to(setup: str) -> None:
     slots = {"imports": "import logging", "setup": setup, "epoch_end": "logging.info('a')"}
-    plan = convert(script(**slots)).plan
-    assert plan is not None
-    assert [("log file" in f.message, f.code) for f in plan.findings] == [(told, "PRINT-ALL")]
+    assert findings(script(**slots)) == ["PRINT-ALL"]
     assert converted(script(**slots)) == lifted(**slots)

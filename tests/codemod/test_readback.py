@@ -361,6 +361,16 @@ LOGS = "import logging\nimport os\nimport shutil\nfrom pathlib import Path"
 TO = "def log_to(path):\n    logging.getLogger().addHandler(logging.FileHandler(path))\n"
 
 
+LIFTED_TO = """\
+def log_to(path):
+    logging.getLogger().addHandler(
+        logging.FileHandler(path if accelerator.is_main_process else os.devnull)
+    )
+"""
+LOGGED = "logging.basicConfig(filename=out + '/log.txt')"
+LIFTED_LOGGED = "logging.basicConfig(filename=out + '/log.txt' if accelerator.is_main_process else os.devnull)"
+
+
 @pytest.mark.parametrize(
     ("made", "logged"),
     [
@@ -376,7 +386,8 @@ def test_a_folder_is_there_before_every_process_logs_into_it(made: str, logged: 
     lines = logged.split("\n")
     waited = "\n".join([*lines[:-1], WAIT, lines[-1]])
     before = script(before=f"{made}\n{logged}", **slots)
-    assert converted(before) == lifted(before=f"{GUARD}\n    {made}\n{waited}", **slots)
+    slots["definitions"] = LIFTED_TO if "log_to" in logged else TO
+    assert converted(before).replace(LIFTED_LOGGED, LOGGED) == lifted(before=f"{GUARD}\n    {made}\n{waited}", **slots)
 
 
 @pytest.mark.parametrize(

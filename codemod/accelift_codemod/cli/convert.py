@@ -33,8 +33,8 @@ from accelift_codemod.writing import write_together
     "--output",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write converted scripts into this folder, with the project files that they import, placed as below the folder "
-    "that all PATHs, and what they import, have in common.",
+    help="Write converted scripts into this folder, with the project files that they import, placed as below the "
+    "folder that all PATHs, and what they import, have in common.",
 )
 @click.option("--check", is_flag=True, help="Write nothing, print no diff; exit with 1 if something would change.")
 @click.option(

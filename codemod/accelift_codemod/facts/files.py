@@ -16,6 +16,12 @@ _READING, _WRITING = set("rbt"), set("wax+")  # the letters of a file's mode
 _LISTS = library.LISTS | {"os.path.exists", "os.path.isfile", "os.path.getmtime"}
 _LISTS_OF_PATHS = frozenset({"iterdir", "glob", "rglob", "exists", "is_file"})
 _MOST_STEPS = 5
+# What logs into one file until the end, with the place and the name of its argument; what begins others is none of it.
+_LOGS: dict[str, tuple[int | None, str]] = {
+    "logging.FileHandler": (0, "filename"),
+    "logging.handlers.WatchedFileHandler": (0, "filename"),
+    "logging.basicConfig": (None, "filename"),
+}
 _ASKS = frozenset({"exists", "is_file", "is_dir", "glob"})
 _CHANGES = frozenset("insert update delete replace create drop alter".split())  # the first words of statements in SQL
 _SUMS_UP = frozenset({"all", "any", "bool", "len", "list", "set", "sorted"})
@@ -45,6 +51,19 @@ def mode(resolver: Resolver, call: ast.Call) -> str | None:
         return None
     letters = default if given is None else str(given.value) if isinstance(given, ast.Constant) else ""
     return letters if letters and set(letters) <= _READING | _WRITING else None
+
+
+def log_file(resolver: Resolver, call: ast.Call) -> ast.expr | None:
+    """The name of the file that a call of the logging module opens to write into; None if it opens none."""
+    name = resolver.argument(call, *_LOGS.get(resolver.qualified(call.func) or "", (None, "")))
+    return None if isinstance(name, ast.Constant) and name.value is None else name
+
+
+def begins_log(resolver: Resolver, call: ast.Call) -> bool:
+    """Whether such a call empties the file."""
+    keyword = "filemode" if resolver.qualified(call.func) == "logging.basicConfig" else "mode"
+    given = resolver.argument(call, None if keyword == "filemode" else 1, keyword)
+    return isinstance(given, ast.Constant) and str(given.value).startswith("w")
 
 
 def writes(letters: str | None) -> bool:

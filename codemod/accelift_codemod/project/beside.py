@@ -30,7 +30,10 @@ class Beside:
 
     def _add(self, script: Path) -> None:
         real = Path(os.path.realpath(script))
-        shown = lambda path: os.path.normpath(script.parent / os.path.relpath(path, real.parent))  # noqa: E731
+
+        def shown(path: Path) -> str:
+            return os.path.normpath(script.parent / os.path.relpath(path, real.parent))
+
         try:
             finder = Finder(script, parsed(script, str(script)))
         except BadSource:

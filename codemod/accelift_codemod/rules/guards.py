@@ -30,7 +30,8 @@ class Guards(Rule):
 
     Never a statement that contains something every process has to do together (a forward pass of a prepared model, a
     batch loop, a gather): the others would wait for it for ever. A file that is opened for writing and kept in a
-    variable goes to `os.devnull` on the other processes, unless what is in it is read first. A folder that the script
+    variable, or that the logging module is given, goes to `os.devnull` on the other processes, unless what is in it is
+    read first. A folder that the script
     makes because it is missing is made by every process (`exist_ok=True`): each needs it from then on. What is written
     when a certain sample turns up (`if wanted in ids:`) is left to the process that has it in its share, and so is
     what a training loop writes to files that are named after samples (`f"{name}.png"`); those that are named after
@@ -87,15 +88,9 @@ if accelerator.is_main_process:
             if files.writes(files.mode(draft.facts.resolver, call)) or files.keeps_open(draft.facts.resolver, call):
                 yield from self._opened(draft, call, guarded, imported)
                 continue
-            if self._begins_log(draft, call):
-                yield draft.finding(
-                    "SAVE-RACE",
-                    Severity.WARNING,
-                    call,
-                    f"`{draft.facts.segment(call.func)}` begins the same log anew on every process, which write over "
-                    "what the others have written",
-                    "let the main process alone log into a file, or give each a name of its own",
-                )
+            logged = files.log_file(draft.facts.resolver, call)
+            if logged is not None and not draft.guarded(call):
+                yield from self._logged(draft, call, logged, imported)
             if not isinstance(statement, ast.Expr) or statement.value is not call:
                 continue
             if self._makes_folder(draft, call):
@@ -154,13 +149,6 @@ if accelerator.is_main_process:
                 otherwise=self._race(draft, call),
                 assumes=_WRITES if self._by_name(draft, call) else None,
             )
-
-    def _begins_log(self, draft: Draft, call: ast.Call) -> bool:
-        """Whether a call of the logging module empties a file to log into it."""
-        qualified = draft.facts.resolver.qualified(call.func)
-        place = {"logging.FileHandler": (1, "mode"), "logging.basicConfig": (None, "filemode")}.get(qualified or "")
-        mode = draft.facts.resolver.argument(call, *place) if place is not None else None
-        return isinstance(mode, ast.Constant) and str(mode.value).startswith("w")
 
     def _makes_folder(self, draft: Draft, call: ast.Call) -> bool:
         """Whether a call makes a folder, and does not say that it may be there already."""
@@ -350,19 +338,50 @@ if accelerator.is_main_process:
                 "open it, and write to it, under `if accelerator.is_main_process:`",
             )
             return
-        if os is Known.LATER and not any(s is statement or precedes(draft, s, call) for s in imported):
+        yield from self._nowhere(draft, call, call.args[0] if call.args else call, imported, race)
+
+    def _logged(
+        self, draft: Draft, call: ast.Call, name: ast.expr, imported: list[ast.stmt]
+    ) -> Iterator[Edit | Finding]:
+        """A file that the logging module writes every line into, on every process."""
+        begins = files.begins_log(draft.facts.resolver, call)
+        does = (
+            "begins the same log anew on every process, which write over what the others have written"
+            if begins
+            else "adds the lines of every process to the same log"
+        )
+        finding = draft.finding(
+            "SAVE-RACE",
+            Severity.WARNING if begins else Severity.NOTE,
+            call,
+            f"`{draft.facts.segment(call.func)}` {does}",
+            "let the main process alone log into a file, or give each a name of its own",
+        )
+        if known(draft, call, "os") is Known.NEVER:
+            yield finding
+        else:
+            yield from self._nowhere(draft, call, name, imported, finding)
+
+    def _nowhere(
+        self, draft: Draft, call: ast.Call, name: ast.expr, imported: list[ast.stmt], otherwise: Finding | None
+    ) -> Iterator[Edit]:
+        """What opens a file by a name opens another one on the other processes, which takes all and keeps nothing."""
+        statement = draft.facts.index.statement(call)
+        late = known(draft, call, "os") is Known.LATER
+        if late and not any(s is statement or precedes(draft, s, call) for s in imported):
             imported.append(statement)
             reason = "os is imported after this"
             yield draft.edit(_RULE, statement, Operation.BEFORE, reason, "import os", need=Need.WEAK)
+        keyword = next((k for k in call.keywords if k.value is name), None)
         yield draft.edit(
             _RULE,
-            call,
+            keyword or call,
             Operation.SURROUND,
             "one process writes the file; the others write to nowhere",
             "{} if {accelerator}.is_main_process else os.devnull",
-            place=0,
+            place=None if keyword else 0,
             need=Need.WEAK,
-            otherwise=race,
+            otherwise=otherwise,
         )
 
     def _is_read(self, draft: Draft, call: ast.Call) -> bool:

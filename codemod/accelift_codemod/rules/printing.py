@@ -51,8 +51,6 @@ class Printing(Rule):
     def plan(self, draft: Draft) -> Iterator[Edit | Finding]:
         logged: set[ast.AST | None] = set()
         seen: set[ast.AST] = set()  # defaults that are print
-        added = any(_logs_into_file(draft, call) for call in draft.calls)
-        into_file = ", and adds each line to the log file once for each" if added else ""
         for call in draft.calls:
             given = prints(draft.facts.resolver, call.func)
             if draft.facts.resolver.builtin(call.func) == "print":
@@ -87,7 +85,7 @@ class Printing(Rule):
                         "PRINT-ALL",
                         Severity.NOTE,
                         call,
-                        f"the logging module writes on every process{into_file}",
+                        "the logging module writes on every process",
                         "raise its level where accelerator.is_main_process is false",
                     )
 
@@ -200,19 +198,6 @@ class Printing(Rule):
                 block = draft.facts.index.parents[parent]
                 return isinstance(block, ast.Try) and any(draft.collective(s) is not None for s in block.body)
         return False
-
-
-def _logs_into_file(draft: Draft, call: ast.Call) -> bool:
-    """Whether a call has the logging module add lines to a file, which it does not begin anew."""
-    qualified, resolver = draft.facts.resolver.qualified(call.func), draft.facts.resolver
-    if qualified == "logging.basicConfig":
-        name, mode = resolver.argument(call, None, "filename"), resolver.argument(call, None, "filemode")
-    elif qualified in ("logging.FileHandler", "logging.handlers.WatchedFileHandler"):
-        name, mode = resolver.argument(call, 0, "filename"), resolver.argument(call, 1, "mode")
-    else:
-        return False
-    anew = isinstance(mode, ast.Constant) and str(mode.value).startswith("w")  # of that GUARD warns
-    return name is not None and not anew and not (isinstance(name, ast.Constant) and name.value is None)
 
 
 def _beside(binding: Binding) -> ast.expr | None:

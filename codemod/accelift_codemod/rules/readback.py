@@ -294,7 +294,9 @@ exported = onnx.load("model.onnx")
 def _is_once(draft: Draft, call: ast.Call) -> bool:
     """Whether the main process alone writes what a call does: by a guard, or into nowhere on the others."""
     return draft.guarded(call) or any(
-        e.operation is Operation.SURROUND and "os.devnull" in e.code for e in draft.edits_at(call)
+        e.operation is Operation.SURROUND and "os.devnull" in e.code
+        for node in (call, *call.keywords)
+        for e in draft.edits_at(node)
     )
 
 
