@@ -1177,6 +1177,8 @@ def test_a_literal_beside_a_loop_over_batches_is_told_once() -> None:
     rows = "torch.randn(16, 8, device=device)"
     slots = {"loader": "loader = DataLoader(data, batch_size=16, shuffle=True)", **NO_TRAINING}
     assert findings(script(**slots, after=CRITIC.format(rows, GENERATES.format(16)))).count("BATCH-LITERAL") == 1
+
+
 def test_an_argument_by_name_is_not_the_parameter_that_packs_others() -> None:
     """`Trainer(args=args)` of `__init__(self, *args, **kwargs)`."""
     trainer = """

@@ -500,3 +500,27 @@ def test_a_blank_before_the_number_of_a_gpu() -> None:
     setting = "class Setting:\n    device = torch.device('cuda: 0' if torch.cuda.is_available() else 'cpu')\n"
     text = script(definitions=setting, device="device = Setting.device")
     assert creation(text) == f"Accelerator({SPLIT})"
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"),
+    [
+        ("os.environ.get('GPU', '').lower() == 'no'", True),
+        ("len(sys.argv) > 3", True),
+        ("input() == 'cpu'", False),
+        ("random.random() < 0.5", False),
+        ("int(sys.argv.pop()) > 3", False),
+        ("ask() and True", False),
+        ("not bool(next(lines))", False),
+    ],
+)
+def test_what_does_something_is_not_asked_again(asked: str, again: bool) -> None:
+    """The accelerator is wanted before the variable is set; a question that changes something stays the only one."""
+    asking = "def ask():\n    return not sys.stdin.readline()"
+    slots = {"imports": "import os\nimport random\nimport sys", "definitions": asking}
+    choice = 'device = torch.device("cpu" if no_cuda or not torch.cuda.is_available() else "cuda")'
+    setup = f"lines = iter(sys.argv)\nprint('begin')\nno_cuda = {asked}"
+    output = converted(script(**slots, setup=setup, device=choice))
+    assert ("cpu=no_cuda" not in output) == again
+    assert ("accelerator.print('begin')" in output) == again
+    assert output.count(asked) == 1 + (again and asked.startswith("len"))

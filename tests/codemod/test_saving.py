@@ -479,6 +479,8 @@ def test_a_whole_network_is_loaded_where_the_process_computes(load: str, use: st
 def test_the_state_of_one_stays_where_it_is_loaded() -> None:
     saved = "torch.save(model.state_dict(), 'model.pt')\nmodel.load_state_dict(torch.load('model.pt'))"
     assert "map_location" not in converted(script(after=saved))
+
+
 @pytest.mark.parametrize("made", ["{'net': Net}['net']()", "models.__dict__[name]()", "getattr(models, name)()"])
 def test_the_first_weights_of_a_network_that_is_looked_up_are_a_checkpoint(made: str) -> None:
     slots = {"from_imports": "import models", "setup": "name = 'net'", "model": f"model = {made}.to(device)"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from accelift_codemod.render.proof import conclusion
-from accelift_codemod.verify.answers import Answer, Verdict
-from accelift_codemod.verify.lines import PRINTED, compare_lines, volatile_numbers
+from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
+from accelift_codemod.verify.causes import candidates
+from accelift_codemod.verify.lines import PRINTED, PRINTERS, compare_lines, volatile_numbers
 from accelift_codemod.verify.proof import Comparison, Proof
 from accelift_codemod.verify.recording import Line, Rank, Recording
 
@@ -76,3 +77,22 @@ def test_what_is_only_printed_otherwise_does_not_hide_what_is_proved(
         conclusion(Proof("train.py", comparisons=[Comparison("2 processes", answers)]))
         == f"PROVED: 2 processes: {said}."
     )
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_lines_that_every_process_logs_do_not_hide_what_is_proved(announced: bool) -> None:
+    why = (Suspicion("PRINT-ALL", 3, "process 1 prints 3 lines too"),) if announced else ()
+    answers = [
+        Answer("the same losses", Verdict.EQUIVALENT),
+        Answer(PRINTED, Verdict.NOT_COMPARABLE),
+        Answer(PRINTERS, Verdict.NOT_COMPARABLE, suspicions=why),
+    ]
+    said = "equivalent, but for printed values that a finding speaks of" if announced else "not comparable"
+    found = conclusion(Proof("train.py", comparisons=[Comparison("2 processes", answers)]))
+    assert found == f"PROVED: 2 processes: {said}."
+
+
+def test_what_is_announced_is_no_cause_of_what_differs() -> None:
+    why = Suspicion("PRINT-ALL", 3, "process 1 prints 3 lines too"), Suspicion("LOSS", 1, "the loss differs")
+    answers = [Answer(PRINTERS, Verdict.NOT_COMPARABLE, "", why[:1]), Answer("losses", Verdict.DIFFERS, "", why[1:])]
+    assert candidates(answers) == [why[1]]

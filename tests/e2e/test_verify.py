@@ -191,6 +191,31 @@ def test_a_script_that_does_not_train(script: str, said: str, verify: Verify, tm
     assert not done.stdout
 
 
+@pytest.mark.parametrize(
+    "imports", ["from src.nets import head", "from .nets import head", "from src.parts import head"]
+)
+def test_a_script_that_is_started_as_a_module(imports: str, verify: Verify, tmp_path: Path) -> None:
+    """`python -m src.train`: what it imports begins in a folder above it."""
+    text = TRAIN.replace("from torch import nn", f"from torch import nn\n{imports}").replace(
+        "nn.Linear(16, 3)", "head()"
+    )
+    script = project(tmp_path / "src", text)
+    (script.parent / "nets.py").write_text("from torch import nn\n\n\ndef head():\n    return nn.Linear(16, 3)\n")
+    (script.parent / "parts").mkdir()
+    (script.parent / "parts" / "__init__.py").write_text("from ..nets import head\n")
+    (tmp_path / ".git").mkdir()
+    done = verify(script, "--steps", "3", "--num-processes", "1")
+    assert done.code == 0, done.stderr
+
+
+def test_what_the_conversion_has_warned_of_is_said_where_processes_part(verify: Verify, tmp_path: Path) -> None:
+    weights = "torch.tensor([1.0, 5.0, 0.1])"
+    text = TRAIN.replace("cross_entropy(model(x), y)", f"cross_entropy(model(x), y, weight={weights}.to(device))")
+    done = verify(project(tmp_path / "project", text), "--steps", "3")
+    assert done.code == 1, done.stderr
+    assert "Note: the conversion itself has warned of LOSS-MASKMEAN (" in done.text
+
+
 def test_a_script_that_runs_forever_is_ended(tmp_path: Path) -> None:
     marker = f"forever-{os.getpid()}"
     child = f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{marker}'])"

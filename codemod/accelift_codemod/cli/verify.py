@@ -13,7 +13,7 @@ from accelift_codemod.discover import Files
 from accelift_codemod.options import Options
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.results import FileResult
-from accelift_codemod.verify.gate import changed_members, known
+from accelift_codemod.verify.gate import changed_members, known, warned
 from accelift_codemod.verify.proof import CannotRun, Proof, Request, prove
 from accelift_codemod.verify.runs import Limits
 from accelift_codemod.writing import write_atomically
@@ -93,6 +93,7 @@ def command(
         script=script,
         converted=result.output,
         known=known(result),
+        warned=warned(result),
         members=changed_members(result),
         arguments=arguments,
         processes=num_processes,

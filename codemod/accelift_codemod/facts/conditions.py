@@ -103,6 +103,10 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 # How a number is positive, and how not.
 _POSITIVE = {(ast.Gt, "0"): (" > 0", " <= 0"), (ast.GtE, "1"): (" >= 1", " < 1")}
+# Calls that do nothing, and give the same for the same: of builtins, of libraries, and methods of texts and dicts.
+_LOOKS = frozenset("abs all any bool float getattr hasattr int isinstance len max min str".split())
+_ASKS = frozenset("os.environ.get os.getenv torch.device".split())
+_READS = frozenset("casefold endswith find get isdigit lower lstrip rstrip split startswith strip upper".split())
 TRUE = Condition("constant", True)
 FALSE = Condition("constant", False)
 
@@ -360,7 +364,9 @@ class Conditions:
         if isinstance(node, ast.Attribute) and not self.is_surely(bindings[0], node):
             return None
         value = bindings[0].value
-        if value is not None and (self._is_boolean(value) or self._handed_in(node, value) or self._is_option(value)):
+        if value is None or not self._can_be_asked_again(value):
+            return None
+        if self._is_boolean(value) or self._handed_in(node, value) or self._is_option(value):
             return value
         return None
 
@@ -373,6 +379,17 @@ class Conditions:
 
     def _is_told(self, node: ast.Attribute) -> bool:
         return node.attr in self.command_line.options and Role.ARGUMENTS in self.resolver.roles(node.value)
+
+    def _can_be_asked_again(self, node: ast.expr) -> bool:
+        """Whether an expression does nothing and gives the same each time: `input() == "cpu"` does not."""
+        return all(
+            self.is_availability(call)
+            or self.resolver.builtin(call.func) in _LOOKS
+            or (self.resolver.qualified(call.func) or "") in _ASKS | library.COUNTS
+            or (isinstance(call.func, ast.Attribute) and call.func.attr in _READS)
+            for call in walk(node)
+            if isinstance(call, ast.Call)
+        )
 
     def _is_option(self, node: ast.expr) -> bool:
         """Whether an expression is a command-line option that is never set again: each reading of it is the same."""

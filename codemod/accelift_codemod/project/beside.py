@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelift_codemod.facts.index import Index
-from accelift_codemod.project.finder import Finder, imported
+from accelift_codemod.project.finder import Finder, imported, project_folder
 from accelift_codemod.project.recent import parsed
 from accelift_codemod.source import BadSource
 
@@ -49,6 +49,34 @@ class Beside:
         self.files.update(dict.fromkeys(map(shown, queue)))
 
 
+@dataclass(frozen=True)
+class Started:
+    """How Python finds what a script imports: in folders above it, or only if it is started as `python -m module` in
+    the first of them."""
+
+    paths: tuple[Path, ...] = ()
+    module: str = ""
+
+    @classmethod
+    def of(cls, script: Path) -> Started:
+        """What a script needs, which is given by its real path."""
+        try:
+            imports = Index.of(parsed(script, str(script)).tree).imports
+        except BadSource:
+            return cls()
+        own = script.parent
+        above = [Path(folder) for folder in Beside.of([str(script)]).folders if own.is_relative_to(folder)]
+        above = sorted((folder for folder in above if folder != own), key=lambda folder: len(folder.parts))
+        if not any(level for statement in imports for _, level in imported(statement)):
+            return cls(tuple(above))
+        while not above:
+            own = own.parent
+            if not own.is_relative_to(project_folder(script.parent)):
+                return cls()
+            above = [own] if not (own / "__init__.py").is_file() else []
+        return cls(tuple(above), ".".join(script.relative_to(above[0]).with_suffix("").parts))
+
+
 def _packages(file: Path) -> list[Path]:
     """What Python reads first if the file is imported as a part of the packages that it lies in."""
     found = []
@@ -69,5 +97,6 @@ def _imports(finder: Finder, file: Path) -> list[tuple[Path, Path]]:
     for name, level in (one for statement in statements for one in imported(statement)):
         for path in finder.files(name, level, file):
             top = finder.find(name.partition(".")[0], level, file) or path
-            found.append((top.parent.parent if top.name == "__init__.py" else top.parent, path))
+            outer = top.parent.parent if top.name == "__init__.py" else top.parent
+            found.append((file.parents[level - 1] if level else outer, path))
     return found

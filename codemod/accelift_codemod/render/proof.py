@@ -7,7 +7,7 @@ import textwrap
 
 from accelift_codemod.verify.answers import Answer, Verdict
 from accelift_codemod.verify.causes import CAUSES, overall
-from accelift_codemod.verify.lines import PRINTED
+from accelift_codemod.verify.lines import PRINTED, PRINTERS
 from accelift_codemod.verify.outputs import SAVED
 from accelift_codemod.verify.proof import Comparison, Proof
 
@@ -18,7 +18,7 @@ _COLORS = {
     Verdict.UNDECIDED: 33,
     Verdict.DIFFERS: 31,
 }
-_LEFT = {PRINTED: "printed values", SAVED: "checkpoints"}  # what of a script is no training
+_LEFT = {PRINTED: "printed values", PRINTERS: "printed values", SAVED: "checkpoints"}  # what is no training
 _WIDTH = 110
 
 
@@ -58,12 +58,13 @@ def _said(comparison: Comparison) -> str:
     if not apart or not all(map(_is_announced, apart)):
         return str(comparison.verdict)
     rest = overall(one for one in comparison.answers if one not in apart)
-    return f"{rest}, but for {' and '.join(_LEFT[one.question] for one in apart)} that a finding speaks of"
+    what = " and ".join(dict.fromkeys(_LEFT[one.question] for one in apart))
+    return f"{rest}, but for {what} that a finding speaks of"
 
 
 def _is_announced(answer: Answer) -> bool:
     """Whether a finding of the conversion has said what cannot be compared, and the training can."""
-    return answer.question == PRINTED or (answer.question == SAVED and bool(answer.suspicions))
+    return answer.question == PRINTED or (answer.question in _LEFT and bool(answer.suspicions))
 
 
 def _table(comparison: Comparison, color: bool) -> list[str]:

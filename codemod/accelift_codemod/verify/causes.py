@@ -69,6 +69,8 @@ def candidates(answers: Iterable[Answer]) -> list[Suspicion]:
     times = [one.at for one in known if one.verdict is Verdict.DIFFERS and one.at is not None]
     found: dict[str, tuple[tuple[float, float], Suspicion]] = {}
     for answer in known if overall(known) is Verdict.DIFFERS else []:
+        if answer.verdict is Verdict.NOT_COMPARABLE:
+            continue  # a finding has announced it, or chance is behind it
         late = answer.at is not None and bool(times) and answer.at > min(times)
         for suspicion in answer.suspicions:
             weight = suspicion.weight - late

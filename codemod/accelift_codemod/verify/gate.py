@@ -28,6 +28,7 @@ def gate(result: FileResult, arguments: Sequence[str], processes: int, say: Say)
     request = replace(
         Request(script, result.output, known(result), changed_members(result), tuple(arguments), processes, _STEPS),
         distributes=result.distributes,
+        warned=warned(result),
     )
     try:
         proof = prove(request, say)
@@ -40,6 +41,17 @@ def known(result: FileResult) -> frozenset[str]:
     """The codes of a conversion's findings."""
     plans = [r.plan for r in (result, *result.members) if r.plan is not None]
     return frozenset(finding.code for plan in plans for finding in plan.findings)
+
+
+def warned(result: FileResult) -> tuple[str, ...]:
+    """The errors and warnings of a conversion, with their places."""
+    plans = [r.plan for r in (result, *result.members) if r.plan is not None]
+    found = [(plan.path, finding) for plan in plans for finding in plan.findings]
+    return tuple(
+        f"{finding.code} ({path}:{finding.line})" if finding.line else f"{finding.code} ({path})"
+        for path, finding in found
+        if finding.severity is not Severity.NOTE
+    )
 
 
 def changed_members(result: FileResult) -> tuple[tuple[Path, bytes], ...]:

@@ -16,6 +16,7 @@ _DEVICE = re.compile(r"\b(cuda|hpu|mps|npu|xpu):\d+\b")  # cuda and cuda:0 are o
 _ALIGNED = 4000  # lines; more are compared in their order
 _ALLOWANCE = 30.0
 PRINTED = "the same printed values"
+PRINTERS = "one process prints"
 
 Number = tuple[int, int | None]
 """A printed number: the line's place among all lines, the number's in the line; without the latter the whole line."""
@@ -165,11 +166,10 @@ def _drift(ours: Sequence[Line], others: Sequence[Line]) -> dict[Number, float]:
 
 def compare_printers(original: Recording, converted: Recording) -> Answer:
     """Whether one process only prints and logs the original's lines."""
-    question = "one process prints"
     known = {template(line.text) for line in original.main.lines}
     for number, rank in enumerate(converted.ranks[1:], start=1):
         repeated = [line for line in rank.lines if template(line.text) in known]
         if repeated:
             detail = f"process {number} prints {len(repeated)} lines too, for instance {repeated[0].text.strip()!r}"
-            return Answer(question, Verdict.DIFFERS, detail, (Suspicion("PRINT-ALL", 3, detail, repeated[0].place),))
-    return Answer(question, Verdict.IDENTICAL)
+            return Answer(PRINTERS, Verdict.DIFFERS, detail, (Suspicion("PRINT-ALL", 3, detail, repeated[0].place),))
+    return Answer(PRINTERS, Verdict.IDENTICAL)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from accelift_codemod.project.beside import Started
 from accelift_codemod.project.finder import project_folder
 from accelift_codemod.source import Source
 from accelift_codemod.verify.answers import Answer, Suspicion, Verdict
@@ -39,8 +40,9 @@ class Request:
     """What is to be proved.
 
     `converted` is the whole text of the converted script; `known` are the codes of the findings that its conversion
-    reported; `members` are the other files of the project that change with it. An original that distributes itself is
-    run on as many processes as the conversion, by torch's launcher.
+    reported, `warned` its errors and warnings, with their places; `members` are the other files of the project that
+    change with it. An original that distributes itself is run on as many processes as the conversion, by torch's
+    launcher.
     """
 
     script: Path
@@ -56,6 +58,7 @@ class Request:
     limits: Limits = field(default_factory=Limits)
     keep: bool = False
     distributes: bool = False
+    warned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
         OSError: the scratch folder cannot be made.
     """
     if importlib.util.find_spec("torch") is None:
-        raise CannotRun('torch is not installed here, so nothing can be run; pip install "accelift[runtime]"')
+        raise CannotRun('torch is not installed here, so nothing can be run; pip install "torch>=2.2"')
     scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         return _Prover(request, scratch, say, execute).prove()
@@ -154,6 +157,7 @@ class _Prover:
         self._say = say
         self._execute = execute
         self._proof = Proof(str(request.script), scratch=scratch if request.keep else None)
+        self._started = Started.of(request.script.resolve())
 
     def prove(self) -> Proof:
         original = self._original("original")
@@ -163,6 +167,7 @@ class _Prover:
         repeats = self._proof.comparisons[0].verdict is not Verdict.UNDECIDED
         if self._request.processes > 1 and repeats:
             self._compare_many(original)
+        self._note_warnings()
         self._note_writes(original)
         return self._proof
 
@@ -321,6 +326,8 @@ class _Prover:
             cpu=request.cpu,
             config=request.config if converted else None,
             torchrun=request.distributes and not converted,
+            paths=tuple(folder / path.relative_to(project) for path in self._started.paths),
+            module=self._started.module,
         )
         run = self._execute(order, request.limits)
         self._proof.runs[name] = run
@@ -334,6 +341,12 @@ class _Prover:
                 "the original makes no optimizer step, so there is nothing to compare; give it arguments after -- that "
                 "let it train"
             )
+
+    def _note_warnings(self) -> None:
+        """What the conversion said before anything ran may be the very cause of a difference on several processes."""
+        many = self._proof.comparisons[1:]
+        if self._request.warned and any(one.verdict in UNPROVED for one in many):
+            self._proof.notes.append(f"the conversion itself has warned of {', '.join(self._request.warned)}")
 
     def _note_writes(self, original: Run) -> None:
         if self._request.script.suffix == ".ipynb":

@@ -101,6 +101,8 @@ class Order:
     cpu: bool = True
     config: Path | None = None
     torchrun: bool = False  # by torch's own launcher, as its author would
+    paths: tuple[Path, ...] = ()  # folders above the script that its imports are found in
+    module: str = ""  # the script's name, if it has to be run as python -m in the first of these
 
     def command(self) -> list[str]:
         """The command line, which no shell sees."""
@@ -117,7 +119,9 @@ class Order:
 
     def recorder_arguments(self) -> list[str]:
         """What `accelift.recorder` is called with."""
-        return ["--root", str(self.root), *self.options, str(self.out), str(self.script), *self.arguments]
+        found = [word for path in self.paths for word in ("--path", str(path))]
+        found += ["--module", self.module] if self.module else []
+        return ["--root", str(self.root), *found, *self.options, str(self.out), str(self.script), *self.arguments]
 
     def environment(self) -> dict[str, str]:
         """One thread for each process, no GPU unless it is asked for, and hashes that do not change."""

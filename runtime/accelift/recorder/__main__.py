@@ -36,6 +36,8 @@ def record(
     root: Path | None = None,
     keep: Path | None = None,
     follow: Path | None = None,
+    paths: Sequence[Path] = (),
+    module: str = "",
 ) -> None:
     """Run a script as ``python script arguments...`` would, and write down what it does.
 
@@ -54,6 +56,8 @@ def record(
         root: see :class:`~accelift.recorder.outputs.Outputs`.
         keep: see :class:`~accelift.recorder.road.Road`.
         follow: see there.
+        paths: folders in which the script's imports are looked for after its own.
+        module: the name by which the script is run, as ``python -m`` in the first of ``paths`` would.
     """
     events = Events(out.absolute(), script)
     chance = Chance(events, frozen, ordered, disturbance)
@@ -70,9 +74,12 @@ def record(
     events.flush()
     sys.argv = [str(script), *arguments]
     if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = str(script.resolve().parent)
+        sys.path[:1] = map(str, paths if module else [script.resolve().parent, *paths])
     try:
-        runpy.run_path(str(script.absolute()), run_name="__main__")
+        if module:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(script.absolute()), run_name="__main__")
     except Enough:
         events.put("end", how="enough")
     except SystemExit as end:
@@ -111,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--root", type=Path, help="a folder whose links are replaced by copies before they are written to"
     )
+    parser.add_argument("--path", type=Path, action="append", default=[], help="a folder that imports are found in")
+    parser.add_argument("--module", default="", help="the script's name, to run it as python -m in the first --path")
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder for the recording")
     parser.add_argument("script", metavar="SCRIPT", type=Path, help="the script to run")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
@@ -131,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         root=given.root,
         keep=given.keep,
         follow=given.follow,
+        paths=given.path,
+        module=given.module,
     )
 
 
