@@ -141,7 +141,7 @@ def prove(request: Request, say: Say = lambda text: None, execute: Execute = exe
         OSError: the scratch folder cannot be made.
     """
     if importlib.util.find_spec("torch") is None:
-        raise CannotRun('torch is not installed here, so nothing can be run; pip install "torch>=2.2"')
+        raise CannotRun('torch is not installed here, so nothing can be run; pip install "accelift[runtime]"')
     scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
         return _Prover(request, scratch, say, execute).prove()
