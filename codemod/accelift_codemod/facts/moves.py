@@ -324,7 +324,7 @@ class Moves:
         """What chooses whether these are made."""
         found: list[ast.AST | None] = []
         for move in self.running:
-            guard = self._guard(move.call)
+            guard = self.guard(move.call)
             found += [guard[0] if guard is not None else None, self._conditional(move.call)]
         return list(dict.fromkeys(node for node in found if node is not None))
 

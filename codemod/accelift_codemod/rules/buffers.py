@@ -48,8 +48,8 @@ class Buffers(Rule):
             "prototypes, running means. Each process sees only its share of a batch, and registered buffers are those "
             "of the first process again before the next forward pass. Gather what is written, so that every process "
             "writes the same. So it is with an object of the script that carries on what a loss is computed with, such "
-            "as the moving average of a baseline. The statistics of torch's BatchNorm are another matter (NOTE-BN), unless its "
-            "network is not prepared: nothing hands those out.",
+            "as the moving average of a baseline. The statistics of torch's BatchNorm are another matter (NOTE-BN), "
+            "unless its network is not prepared: nothing hands those out.",
         ),
     )
 
