@@ -102,7 +102,7 @@ class Caches:
             return False  # a log is a text
         if self._returned(path):
             return False  # for callers to read
-        reads = [c for c in self.draft.calls if self._reads(c)]
+        reads = self._reading
         given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
         if ast.dump(path) in {ast.dump(n) for argument in given for n in walk(argument)}:
             return False
@@ -111,9 +111,14 @@ class Caches:
     def _is_read_then(self, call: ast.Call) -> bool:
         """Whether the function that opens a file may read it later."""
         path, home = self.resolver.argument(call, 0, "file"), self.index.function(call)
-        then = [c for c in self.draft.calls if self.index.function(c) is home and position(c) > position(call)]
-        reads = (read for c in then if self._reads(c) for read in self.draft.reading.paths(c))
-        return home is not None and path is not None and any(self._may_be_same(path, read) for read in reads)
+        if path is None or home is None:
+            return False
+        then = (c for c in self._reading if self.index.function(c) is home and position(c) > position(call))
+        return any(self._may_be_same(path, read) for c in then for read in self.draft.reading.paths(c))
+
+    @cached_property
+    def _reading(self) -> list[ast.Call]:
+        return [call for call in self.draft.calls if self._reads(call)]
 
     def _may_be_same(self, path: ast.expr, read: ast.expr) -> bool:
         """Whether two paths may come to the same: `f"{name}_train.csv"` and `f"{name}_{part}.csv"`."""

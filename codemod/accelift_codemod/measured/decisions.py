@@ -12,6 +12,7 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
+from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
@@ -145,16 +146,15 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
     """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, also those
     from which its function is called, that leave one of them, or go through a loader that is shared out."""
+    asking = _asking(draft, (ast.If, ast.While))
+    if not asking:
+        return
     index, timeline = draft.facts.index, draft.blueprint.timeline
     places = [p for home in timeline.callers(index.function(node)) for p in timeline.places(node, home)]
     around = [[n for n in index.enclosing_loops(place) if isinstance(n, LOOPS)] for place in (node, *places)]
     loops = [node, *(loop for outer in around for loop in outer)]
-    outermost = dict.fromkeys([(around[0] or [node])[-1], *(outer[-1] for outer in around[1:] if outer)])
-    for statement in (inner for loop in outermost for inner in walk(loop)):
-        if not isinstance(statement, (ast.If, ast.While)):
-            continue
-        timed = _clock(draft, statement.test) is not None
-        if not timed and not _asks_again(draft, statement):
+    for statement, timed in asking.items():
+        if statement not in loops and not any(loop in index.ancestors(statement) for loop in loops):
             continue
         inside = [n for s in statement.body for n in walk(s)]
         exits = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
@@ -171,6 +171,14 @@ def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
                 f"`{asked}` {why}: some would {what} while others do not, and wait",
                 f"set_trigger where {when}, and {does} where check_trigger says so, which asks all processes",
             )
+
+
+@kept
+def _asking(draft: Draft, kinds: tuple[type[ast.If], type[ast.While]]) -> dict[ast.If | ast.While, bool]:
+    """The tests of what the clock says, or of whether a file has come, and which of these it is."""
+    tests = (n for n in walk(draft.facts.index.tree) if isinstance(n, kinds))
+    timed = ((test, _clock(draft, test.test) is not None) for test in tests)
+    return {test: clock for test, clock in timed if clock or _asks_again(draft, test)}
 
 
 def _asks_again(draft: Draft, statement: ast.If | ast.While) -> bool:
