@@ -412,3 +412,76 @@ def test_a_network_of_which_only_methods_are_run_is_in_the_variable_that_they_ar
         definitions=GETS.format("net = Loss()"), **slots, **{**run, "forward": other}, before="other = model.half()"
     )
     assert unchanged(text).code == "PREP-NO-POINT"
+
+
+MAIN = """\
+def main(wanted):
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    held = DataLoader(data, batch_size=16)
+{made}
+{before}
+    for epoch in range(2):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+{after}
+
+
+main(input())
+"""
+
+
+def maybe(made: str, before: str = "    print(wanted)", after: str = "    print(wanted)") -> str:
+    empty = dict.fromkeys(("epochs", "loop", "move", "forward", "backward", "step", "loader", "model", "optimizer"), "")
+    return script(**empty, definitions="", before=MAIN.format(made=made, before=before, after=after))
+
+
+ENDS = "    if wanted:\n        print(wanted)\n        return"
+
+
+@pytest.mark.parametrize(
+    ("made", "before", "after"),
+    [
+        ("    if not wanted:\n        loader = DataLoader(data, batch_size=8)", ENDS, "    print(wanted)"),
+        (
+            "    if wanted:\n        pass\n    else:\n        loader = DataLoader(data, batch_size=8)",
+            ENDS,
+            "    return 3",
+        ),
+        (
+            "    loader = held\n    if wanted:\n        shown = True\n        extra = DataLoader(data, batch_size=8)\n"
+            "    else:\n        shown = False",
+            "    print(wanted)",
+            "        if shown:\n            for x, y in extra:\n                print(model(x.to(device)).shape)",
+        ),
+    ],
+)
+def test_a_loader_is_prepared_where_it_is_made_if_it_may_not_be_there(made: str, before: str, after: str) -> None:
+    output = converted(maybe(made, before, after))
+    name = "extra" if "extra" in made else "loader"
+    places = [part.split("(")[0] for part in output.split(f"        {name} = DataLoader(data, batch_size=8)\n")[1:]]
+    assert len(places) == 1 and places[0].startswith(f"        {name} = accelerator.prepare")
+    assert f"\n    {name} = accelerator.prepare" not in output
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "    for name in wanted:\n        loader = DataLoader(data, batch_size=8)",
+        "    try:\n        loader = DataLoader(data, batch_size=8)\n    except ValueError:\n        print(wanted)",
+        "    if not wanted:\n        loader = DataLoader(data, batch_size=8)\n        print(next(iter(loader)))",
+    ],
+)
+def test_other_loaders_that_may_not_be_there(made: str) -> None:
+    output = (convert(maybe(made, ENDS)).output or b"").decode()
+    assert "batch_size=8)\n        loader = accelerator" not in output
+
+
+def test_a_loader_that_is_there_anyway_is_prepared_with_the_others() -> None:
+    arms = "    if wanted:\n        {}\n    else:\n        {}"
+    made = arms.format("loader = DataLoader(data, batch_size=8)", "loader = DataLoader(data, batch_size=4)")
+    assert "batch_size=8)\n        loader = accelerator" not in converted(maybe(made))
