@@ -168,3 +168,18 @@ def test_what_is_fetched_in_a_function() -> None:
     assert first("number = fetch()") in output and "wait_for_everyone" not in output
     twice = converted(script(**slots | {"before": "number = fetch()\nother = fetch()"}))
     assert first("number = fetch()\nother = fetch()") in twice
+
+
+@pytest.mark.parametrize("test", ["not there", "there is False", "not there and len('raw') > 2"])
+@pytest.mark.parametrize("fetch", [FETCH, "torch.hub.download_url_to_file('http://a', 'raw.zip')"])
+def test_what_is_fetched_if_it_was_missing_before(test: str, fetch: str) -> None:
+    """A slower process would find the file, and not come to where the others wait for it."""
+    there = "there = os.path.exists('raw.zip')"
+    text = script(**OF_URLS, before=f"{there}\nif {test}:\n    {fetch}")
+    assert FIRST not in converted(text) and "wait_for_everyone" not in converted(text)
+    assert findings(text) == ["DL-RACE"]
+
+
+def test_what_is_fetched_if_a_setting_says_so() -> None:
+    text = script(**OF_URLS, before=f"there = len('raw.zip') > 3\nif not there:\n    {FETCH}")
+    assert "wait_for_everyone" in converted(text) and findings(text) == []

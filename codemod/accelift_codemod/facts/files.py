@@ -180,6 +180,12 @@ def asks_inside(resolver: Resolver, test: ast.expr, steps: int = _MOST_STEPS) ->
     return False
 
 
+def asked_before(resolver: Resolver, node: ast.AST) -> bool:
+    """Whether a condition around a node, in its function, asks a variable that holds what files there were."""
+    around = (s.test for s in resolver.index.chain(node) if isinstance(s, ast.If))
+    return any(not asks(resolver, test) and _answers(resolver, test, _MOST_STEPS) for test in around)
+
+
 def _answers(resolver: Resolver, node: ast.expr, steps: int) -> bool:
     """Whether an expression is what was found out about files: a comparison, or all or any of such answers."""
     parts: list[ast.expr] = []

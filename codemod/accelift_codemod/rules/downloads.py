@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from accelift_codemod.draft import Draft
-from accelift_codemod.facts import Role, library
+from accelift_codemod.facts import Role, files, library
 from accelift_codemod.facts.effects import loads
 from accelift_codemod.facts.index import FUNCTIONS
 from accelift_codemod.facts.signatures import default
@@ -49,6 +49,9 @@ with accelerator.main_process_first():
         again = [c for c in draft.calls if self._fetches_again(draft, c)]
         for call in draft.calls:
             if not self._downloads(draft, call) or self._asked_outside(draft, call):
+                continue
+            if files.asked_before(draft.facts.resolver, call):
+                yield self._race(draft, call)  # a slower process would not come to where the others wait
                 continue
             if call in again:
                 yield from self._once(draft, call)
