@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -102,28 +103,41 @@ class Caches:
             return False  # a log is a text
         if self._returned(path):
             return False  # for callers to read
-        reads = self._reading
+        reads = (c for c in self.draft.calls if self._reads(c))
         given = (a for c in reads for a in (*c.args, *(k.value for k in c.keywords)))
         if ast.dump(path) in {ast.dump(n) for argument in given for n in walk(argument)}:
             return False
-        return not any(self._may_be_same(path, read) for c in reads for read in self.draft.reading.paths(c))
+        return not any(self._reading(path))
 
     def _is_read_then(self, call: ast.Call) -> bool:
         """Whether the function that opens a file may read it later."""
         path, home = self.resolver.argument(call, 0, "file"), self.index.function(call)
-        if path is None or home is None:
-            return False
-        then = (c for c in self._reading if self.index.function(c) is home and position(c) > position(call))
-        return any(self._may_be_same(path, read) for c in then for read in self.draft.reading.paths(c))
+        reads = self._reading(path) if path is not None and home is not None else ()
+        return any(self.index.function(c) is home and position(c) > position(call) for c in reads)
+
+    def _reading(self, path: ast.expr) -> Iterator[ast.Call]:
+        """The calls that may read the file of a path, by another spelling, too: `f"{name}_train.csv"` is one of
+        `f"{name}_{part}.csv"`."""
+        written = self.draft.reading.spelled(path)
+        if written is not None:
+            yield from self._read.get(written, ())
+            for other in self._read if "*" in written else self._patterns:
+                if other != written and (fnmatchcase(written, other) or fnmatchcase(other, written)):
+                    yield from self._read[other]
 
     @cached_property
-    def _reading(self) -> list[ast.Call]:
-        return [call for call in self.draft.calls if self._reads(call)]
+    def _read(self) -> dict[str, list[ast.Call]]:
+        """By what their paths come to, the calls that read files."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in filter(self._reads, self.draft.calls):
+            for path in self.draft.reading.paths(call):
+                if (spelled := self.draft.reading.spelled(path)) is not None:
+                    found.setdefault(spelled, []).append(call)
+        return found
 
-    def _may_be_same(self, path: ast.expr, read: ast.expr) -> bool:
-        """Whether two paths may come to the same: `f"{name}_train.csv"` and `f"{name}_{part}.csv"`."""
-        one, other = (self.draft.reading.spelled(p) for p in (path, read))
-        return bool(one and other) and (fnmatchcase(str(one), str(other)) or fnmatchcase(str(other), str(one)))
+    @cached_property
+    def _patterns(self) -> list[str]:
+        return [path for path in self._read if "*" in path]
 
     def _returned(self, path: ast.expr | None) -> bool:
         """Whether the function around a path returns it, by itself or as one of several things."""

@@ -12,7 +12,6 @@ from accelift_codemod.facts.effects import loads, stores
 from accelift_codemod.facts.index import LOOPS
 from accelift_codemod.facts.layout import Layout
 from accelift_codemod.facts.layout.algebra import FIXED
-from accelift_codemod.facts.memo import kept
 from accelift_codemod.facts.tree import walk
 from accelift_codemod.facts.values import Value
 from accelift_codemod.measured import called, coins
@@ -143,22 +142,41 @@ def _waits(draft: Draft, statement: ast.AST, test: ast.expr, what: str) -> Findi
     )
 
 
+def timed_around(draft: Draft) -> Iterator[Finding]:
+    """The same as `_timed` for the loops from which functions that train are called."""
+    index = draft.facts.index
+    queue = list(dict.fromkeys(loop.function for loop in draft.blueprint.train_loops if loop.function is not None))
+    known, around = set(queue), dict[ast.AST, None]()
+    for function in queue:
+        for site in filter(draft.facts.runs, draft.facts.resolver.sites(function)):
+            around.update(dict.fromkeys(n for n in index.enclosing_loops(site) if isinstance(n, LOOPS)))
+            caller = index.function(site)
+            if caller is not None and caller not in known:
+                known.add(caller)
+                queue.append(caller)
+    lexical = {n for loop in draft.blueprint.train_loops for n in (loop.node, *index.enclosing_loops(loop.node))}
+    outermost = [loop for loop in around if loop not in lexical and not around.keys() & {*index.enclosing_loops(loop)}]
+    for loop in outermost:
+        yield from _left_by_clock(draft, loop, around.keys())
+
+
 def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
-    """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, also those
-    from which its function is called, that leave one of them, or go through a loader that is shared out."""
-    asking = _asking(draft, (ast.If, ast.While))
-    if not asking:
-        return
-    index, timeline = draft.facts.index, draft.blueprint.timeline
-    places = [p for home in timeline.callers(index.function(node)) for p in timeline.places(node, home)]
-    around = [[n for n in index.enclosing_loops(place) if isinstance(n, LOOPS)] for place in (node, *places)]
-    loops = [node, *(loop for outer in around for loop in outer)]
-    for statement, timed in asking.items():
-        if statement not in loops and not any(loop in index.ancestors(statement) for loop in loops):
+    """Tests of what the clock says, or whether a file has come, in a training loop or the loops around it, that leave
+    one of them, or go through a loader that is shared out."""
+    loops = [node, *(n for n in draft.facts.index.enclosing_loops(node) if isinstance(n, LOOPS))]
+    yield from _left_by_clock(draft, loops[-1], loops)
+
+
+def _left_by_clock(draft: Draft, outermost: ast.AST, loops: Collection[ast.AST]) -> Iterator[Finding]:
+    for statement in walk(outermost):
+        if not isinstance(statement, (ast.If, ast.While)):
+            continue
+        timed = _clock(draft, statement.test) is not None
+        if not timed and not _asks_again(draft, statement):
             continue
         inside = [n for s in statement.body for n in walk(s)]
         exits = [n for n in inside if isinstance(n, (ast.Break, ast.Continue))]
-        left = any(draft.facts.index.enclosing_loops(n)[:1] == [loop] for n in exits for loop in loops)
+        left = any(around[0] in loops for n in exits if (around := draft.facts.index.enclosing_loops(n)))
         leaves = statement in loops or left or any(isinstance(n, ast.Return) for n in inside)
         if leaves or meets(draft, [*statement.body, *statement.orelse]):
             what, does = ("leave the loop", "leave") if leaves else ("go through a loader", "do it")
@@ -171,14 +189,6 @@ def _timed(draft: Draft, node: Loop) -> Iterator[Finding]:
                 f"`{asked}` {why}: some would {what} while others do not, and wait",
                 f"set_trigger where {when}, and {does} where check_trigger says so, which asks all processes",
             )
-
-
-@kept
-def _asking(draft: Draft, kinds: tuple[type[ast.If], type[ast.While]]) -> dict[ast.If | ast.While, bool]:
-    """The tests of what the clock says, or of whether a file has come, and which of these it is."""
-    tests = (n for n in walk(draft.facts.index.tree) if isinstance(n, kinds))
-    timed = ((test, _clock(draft, test.test) is not None) for test in tests)
-    return {test: clock for test, clock in timed if clock or _asks_again(draft, test)}
 
 
 def _asks_again(draft: Draft, statement: ast.If | ast.While) -> bool:

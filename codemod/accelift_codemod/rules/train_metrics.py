@@ -18,7 +18,7 @@ from accelift_codemod.measured.carried import carried
 from accelift_codemod.measured.carrying_objects import carrying
 from accelift_codemod.measured.counting_networks import counted
 from accelift_codemod.measured.deciding import decides, deciding, pacing
-from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance
+from accelift_codemod.measured.decisions import decisions, decisions_called, layers_by_chance, timed_around
 from accelift_codemod.measured.divisors import as_number, is_alike, is_whole
 from accelift_codemod.measured.estimates import estimates
 from accelift_codemod.measured.held_outside import reads_elsewhere
@@ -108,6 +108,7 @@ scheduler.step(running / len(loader))
                 local = local_names(draft, loop, loop.node)
                 yield from decisions(draft, loop.node, local)
                 yield from decisions_called(draft, loop.node, local)
+        yield from timed_around(draft)
         yield from layers_by_chance(draft)
         yield from counted(draft)
         yield from carrying(draft)
