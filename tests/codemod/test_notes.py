@@ -123,6 +123,29 @@ def test_what_distributions_draw_is_noise(made: str, noisy: bool) -> None:
     assert ("RNG-SAMENOISE" in findings(script(from_imports=DISTRIBUTION, forward=forward))) is noisy
 
 
+@pytest.mark.parametrize(
+    ("drawn", "noisy"),
+    [
+        ("torch.softmax(x, 1).multinomial(1)", True),
+        ("x.sigmoid().bernoulli()", True),
+        ("rng.multinomial(2, [0.5, 0.5])", False),  # of a generator with a seed
+        ("x.masked_fill(x > 2, 0.0)", False),
+    ],
+)
+def test_what_a_tensor_is_drawn_by_is_noise(drawn: str, noisy: bool) -> None:
+    net = NET.format("nn.Linear(8, 8)").replace(
+        "def forward(self, x):\n", "def forward(self, x):\n        z = self.pick(x)\n        x = x * z.sum()\n"
+    )
+    net += f"\n    def pick(self, x):\n        return {drawn}\n"
+    text = script(
+        imports="import numpy as np",
+        setup="rng = np.random.default_rng(3)",
+        definitions=net,
+        model="model = Deep().to(device)",
+    )
+    assert ("RNG-SAMENOISE" in findings(text)) is noisy
+
+
 def test_the_noise_of_a_network_that_nobody_makes() -> None:
     net = NET.format("nn.Linear(8, 8)").replace(
         "def forward(self, x):\n", "def forward(self, x):\n        x = x + torch.randn(8)\n"

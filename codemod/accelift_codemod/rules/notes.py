@@ -21,6 +21,7 @@ _TRANSFORMERS = frozenset({"Transformer", "TransformerEncoderLayer", "Transforme
 _ATTENTION = _TRANSFORMERS | {"MultiheadAttention"}
 _DROPS_AT = {"MultiheadAttention": 2, "Transformer": 5, "TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3}
 _TRAINING = 5  # where F.batch_norm is told that
+_OF_TENSORS = frozenset({"multinomial", "bernoulli"})  # methods that draw by the numbers in a tensor
 _NOISE = frozenset("randn rand randint normal randn_like rand_like bernoulli multinomial".split())
 
 
@@ -208,6 +209,9 @@ class Notes(Rule):
             return any(_of_batch(draft, argument, 2) for argument in call.args)
         if (module == "torch" and name in _NOISE) or (module in ("numpy.random", "random") and name != "seed"):
             return True
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TENSORS and not name:
+            of = draft.facts.resolver.values(call.func.value)  # which is no generator of NumPy, say
+            return draft.facts.resolver.callee(call) is None and not any(v.name.startswith("numpy.") for v in of)
         return of_distribution(draft.facts.resolver, call)
 
     def _in_each_batch(self, draft: Draft, call: ast.Call) -> bool:
