@@ -34,12 +34,11 @@ def moves(draft: Draft, rule: str, wraps: list[ast.Call]) -> Iterator[Edit | Fin
             continue
         for given in (*call.args, *(k.value for k in call.keywords)):
             for part in _parts(given):
-                if _may_stay(draft, part):
-                    yield _move(draft, rule, part)
+                if _may_stay(draft, part) and (sure := _is_tensor(draft, part)) is not None:
+                    yield _move(draft, rule, part, sure)
 
 
-def _move(draft: Draft, rule: str, part: ast.expr) -> Edit | Finding:
-    sure = _is_tensor(draft, part)
+def _move(draft: Draft, rule: str, part: ast.expr, sure: bool) -> Edit | Finding:
     told = draft.finding(
         "DEV-LEFT",
         Severity.WARNING,
@@ -64,8 +63,9 @@ def _parts(given: ast.expr) -> Iterator[ast.expr]:
         yield given
 
 
-def _is_tensor(draft: Draft, node: ast.expr) -> bool:
-    """Whether an expression surely is a tensor, and no number or list of a batch."""
+def _is_tensor(draft: Draft, node: ast.expr) -> bool | None:
+    """Whether an expression surely is a tensor, and no number or list of a batch; None if it seems to be none, as the
+    script moves other parts of the batch."""
     values = draft.facts.resolver.values(node)
     dealt = [v for v in values if v.role is Role.BATCH]
     if not dealt:
@@ -84,7 +84,10 @@ def _is_tensor(draft: Draft, node: ast.expr) -> bool:
         return True
     loops = [draft.blueprint.loops.get(loop) for loop in draft.facts.index.enclosing_loops(node)]
     envs = [draft.environment(loop, draft.facts.index.statement(node)) for loop in loops if loop is not None]
-    return any(env is not None and draft.facts.layouts.read(node, env) is Layout.ROWS for env in envs)
+    if any(env is not None and draft.facts.layouts.read(node, env) is Layout.ROWS for env in envs):
+        return True
+    around = set(draft.facts.index.enclosing_loops(node))
+    return None if any(around & {*draft.facts.index.enclosing_loops(m.call)} for m in draft.facts.moves.all) else False
 
 
 def _may_stay(draft: Draft, node: ast.expr, steps: int = 0) -> bool:

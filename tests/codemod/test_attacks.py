@@ -74,6 +74,13 @@ def test_a_stop_that_differs_from_process_to_process_is_told(before: str, test: 
     assert findings(attacked(attack=ATTACK.replace("        loss.b", stop))) == expected
 
 
+def test_a_network_that_no_process_waits_for_may_stop_anywhere() -> None:
+    stop = f"        if ({RIGHT}).sum() == 0:\n            break\n        loss.b"
+    other = "other = Net().to(device)\nother.load_state_dict(model.state_dict())\nother.eval()\n"
+    test = other + TEST.replace("model", "other")
+    assert "COLL-RANKFLOW" not in findings(attacked(test, ATTACK.replace("        loss.b", stop)))
+
+
 def test_a_step_along_a_gradient_of_samples_is_told() -> None:
     assert findings(attacked(attack=ATTACK.replace(".sign()", ""))) == ["GRAD-INPUT"]
 

@@ -565,6 +565,11 @@ def test_what_may_be_no_tensor_that_the_wrapper_moved_is_reported(loop: str) -> 
     assert "DEV-LEFT" not in findings(wrapped(f"{loop}:\n    print(F.relu(a).sum())\n"))
 
 
+def test_what_seems_to_be_no_tensor_beside_what_is_moved_is_not() -> None:
+    text = wrapped("for a, b in held:\n    a = a.cuda()\n    print(model(a, b).sum())\n")
+    assert "print(model(a, b).sum())" in converted(text) and "DEV-LEFT" not in findings(text)
+
+
 @pytest.mark.parametrize("test", ["torch.cuda.is_available()", "use_cuda"])
 def test_what_is_moved_wherever_a_gpu_is_used_is_not_moved_again(test: str) -> None:
     slots = {

@@ -104,7 +104,7 @@ scheduler.step(running / len(loader))
                 yield from made
                 yield from estimates(draft, loop, made)
         for loop in draft.blueprint.attacking_loops:
-            if not isinstance(loop.node, ast.comprehension):
+            if not isinstance(loop.node, ast.comprehension) and _waits(draft, loop):
                 local = local_names(draft, loop, loop.node)
                 yield from decisions(draft, loop.node, local)
                 yield from decisions_called(draft, loop.node, local)
@@ -365,6 +365,13 @@ scheduler.step(running / len(loader))
         statements = map(draft.facts.index.statement, reads := reads_after(draft, node, name))
         leading = draft.facts.loops.gradients.reads
         return bool(reads) and all(any(n in leading for n in walk(statement)) for statement in statements)
+
+
+def _waits(draft: Draft, loop: BatchLoop) -> bool:
+    """Whether the processes compute something together in an iteration: a network that is prepared."""
+    functions = {f for s in loop.body for f in draft.blueprint.timeline.calls_into(s)}
+    calls = (n for part in (*loop.body, *functions) for n in walk(part) if isinstance(n, ast.Call))
+    return any(draft.blueprint.prepared_models(call.func) for call in calls)
 
 
 def _ratios(draft: Draft, loop: BatchLoop, sums: Collection[str]) -> list[set[str]]:
